@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use model::plan::WRITE_LIMIT_BYTES;
 use model::request::{PRESETS, Seconds};
 use model::size::{self, Size};
 use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesWork, Key};
@@ -74,8 +75,10 @@ fn presets() -> Result<String> {
     let time = |time: Option<Seconds>| time.map_or_else(String::new, |time| numbers::duration(time.as_ns()));
     let rows = PRESETS.iter().map(|(name, text)| {
         let request = Request::from_toml(text).map_err(anyhow::Error::msg)?;
-        let Some(Size::Bytes(bytes)) = request.write_limit else {
-            bail!("the preset {name} may write anything")
+        let bytes = match request.write_limit {
+            Some(Size::Bytes(bytes)) => bytes,
+            Some(_) => bail!("the write limit of the preset {name} depends on the machine"),
+            None => WRITE_LIMIT_BYTES,
         };
         let purpose: Vec<_> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
         let times = request.repeat.map(|times| format!("{times} times, each on fresh files:"));

@@ -1,7 +1,7 @@
 //! Issues, times and counts one operation at a time. The only hot loops of skye are here.
 //!
 //! An engine makes calls: [`sync`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
-//! on single bytes, [`files`] on names, [`zones`] for the rate over the offset. [`stdio`] calls the C library.
+//! on single bytes, [`files`] on names. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library.
 //!
 //! Invariants:
 //! - The measuring loops allocate, lock, format and log nothing. `tests/no_allocation.rs` tests every engine, verb and

@@ -36,7 +36,7 @@ use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
 use engine::verb::{Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update, Verb, Write, WriteDurably};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
-use engine::zones::{Board, CachedRead, DurableZeros, Mover, Scan, Task};
+use engine::zones::{Board, ZeroWriter, Zones};
 use model::sim::SimDevice;
 use model::workload::{DataVerb, Engine, FileVerb};
 use rustix::fs::MemfdFlags;
@@ -223,30 +223,54 @@ fn add_bytes(loops: &mut Loops) {
     add("getc-read unlocked", || bytes(|files| Stream::<true>::new(files, false, None), false));
 }
 
-/// Makes as many passes over a file as the other loops have intervals.
-fn zones(mover: impl Mover) -> u64 {
-    let blocks: Arc<[_]> = (0..BLOCKS).map(|block| block * 4096..(block + 1) * 4096).collect();
-    let passes = INTERVALS as u32;
-    let board = Arc::new(Board::new(blocks.len() * passes as usize));
-    let task = Task {
-        file: file()[0].try_clone().unwrap(),
-        chunk_bytes: 4096,
-        blocks: Arc::clone(&blocks),
-        passes,
-        board: Arc::clone(&board),
-        stop: Arc::new(AtomicBool::new(false)),
-    };
-    let scan = Scan::new(mover, Monotonic, task);
+/// Returns zones of a block each, as many times over a file as the other loops have intervals.
+fn zones<T>(zone: impl Fn(u64) -> T) -> (Vec<T>, Arc<Board>) {
+    let zones: Vec<_> = (0..INTERVALS * BLOCKS).map(|number| zone(number % BLOCKS)).collect();
+    let board = Arc::new(Board::new(zones.len()));
+    (zones, board)
+}
+
+fn read_zones() -> u64 {
+    let (blocks, board) = zones(|block| block..block + 1);
+    let all = blocks.len();
+    let (recorder, _reader) = Recorder::new(Shape::default());
+    let stop = AtomicBool::new(false);
+    let worker = Worker::new(WorkerParts {
+        engine: SyncEngine::new(file(), 4096, None),
+        clock: Monotonic,
+        pacing: ClosedLoop,
+        verb: Read,
+        pattern: Pattern::new(0, 1, false, 1, 1),
+        layout: LAYOUT,
+        stamping: stamping(None),
+        limits: Limits { deadline_ns: u64::MAX, stop: &stop },
+        recorder,
+    });
+    let mut worker = worker.in_zones(Zones::new(blocks.into(), BLOCKS * 4096, Arc::clone(&board)));
     let before = ALLOCATIONS.get();
-    let ended = scan.run(0);
+    worker.start(Monotonic.now_ns());
+    while worker.step() == Progress::Continue {}
     let allocations = ALLOCATIONS.get() - before;
-    assert_eq!((ended.result, board.done()), (Ok(()), blocks.len() * passes as usize));
+    assert_eq!((worker.end().result, board.done()), (Ok(()), all));
+    allocations
+}
+
+fn zero_zones() -> u64 {
+    let (zones, board) = zones(|block| block * 4096..(block + 1) * 4096);
+    let file = file()[0].try_clone().unwrap();
+    let (moved_bytes, stop) = (Arc::default(), Arc::default());
+    let writer = ZeroWriter { file, chunk_bytes: 4096, zones, board, moved_bytes, stop };
+    let zeros = vec![0; 4096];
+    let before = ALLOCATIONS.get();
+    let written = writer.pass(&Monotonic, &zeros);
+    let allocations = ALLOCATIONS.get() - before;
+    assert_eq!((written.result, writer.board.done()), (Ok(()), writer.zones.len()));
     allocations
 }
 
 fn add_zones(loops: &mut Loops) {
-    loops.push(("zones, read".into(), Box::new(|| zones(CachedRead))));
-    loops.push(("zones, zeros".into(), Box::new(|| zones(DurableZeros))));
+    loops.push(("zones, read".into(), Box::new(read_zones)));
+    loops.push(("zones, zeros".into(), Box::new(zero_zones)));
 }
 
 /// Files in memory, where making them durable costs nothing.

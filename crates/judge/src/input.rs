@@ -59,6 +59,11 @@ impl<'a> JudgeInput<'a> {
         self.phase.workload.files()
     }
 
+    /// Returns true unless it is a test that only reads data.
+    pub fn writes(&self) -> bool {
+        self.data().is_none_or(DataWork::writes)
+    }
+
     /// Returns true if the operations reach something that has a speed. Those of engines that do nothing do not.
     pub fn is_measured(&self) -> bool {
         self.phase.engine.does_io()

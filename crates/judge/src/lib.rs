@@ -99,11 +99,11 @@ pub fn judge(
         costs.push((Trust::Invalid, "ended_early".into()));
     }
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
-    let disturbed = disturbance::of(&input, |_| false);
+    let (disturbed, writes) = (disturbance::of(&input, |_| false), input.writes());
     record.seen.disturbance = Some(disturbed);
     record.judged.notes.extend(found);
     for site in &mut record.seen.wait_channels {
-        site.class = wait_channels::class(&site.symbol).map(|class| class.word().to_owned());
+        site.class = wait_channels::class(&site.symbol, writes).map(|class| class.word().to_owned());
     }
     costs.retain(|(trust, _)| *trust > Trust::Ok);
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));

@@ -106,6 +106,7 @@ impl<'a> Reading<'a> {
         let budget = record.seen.budget.clone()?;
         let is_ring = input.phase.engine.has_depth();
         let workload = &input.phase.workload;
+        let class = |symbol: &str| class(symbol, input.writes());
         let of_workers = || record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(WaitClass::Ring));

@@ -15,7 +15,7 @@ const PREFIXES: &[(&str, WaitClass)] = &[
     ("blkdev_direct_IO", WaitClass::Device),
     ("dio_await", WaitClass::Device),
     ("__blockdev_direct_IO", WaitClass::Device),
-    // Waits for a device: a flush, or a read of a raw device. The verb decides which of them it is.
+    // Waits for a device: a flush, or a read of a raw device. The test decides which of them it is.
     ("submit_bio_wait", WaitClass::Sync),
     ("folio_wait", WaitClass::Page),
     ("filemap_update_page", WaitClass::Page),
@@ -107,9 +107,11 @@ const PREFIXES: &[(&str, WaitClass)] = &[
     ("inode_dio_wait", WaitClass::Lock),
 ];
 
-/// Returns the class of a wait in the function of that name.
-pub fn class(symbol: &str) -> Option<WaitClass> {
-    PREFIXES.iter().find(|(prefix, _)| symbol.starts_with(prefix)).map(|(_, class)| *class)
+/// Returns the class of a wait in the function of that name, in a test that writes or does not.
+pub fn class(symbol: &str, writes: bool) -> Option<WaitClass> {
+    let (prefix, class) = PREFIXES.iter().find(|(prefix, _)| symbol.starts_with(prefix))?;
+    // Where nothing is written, there is no flush to wait for.
+    Some(if *prefix == "submit_bio_wait" && !writes { WaitClass::Device } else { *class })
 }
 
 #[cfg(test)]
@@ -121,14 +123,21 @@ mod tests {
         for (index, (prefix, meant)) in PREFIXES.iter().enumerate() {
             let found = PREFIXES.iter().position(|(earlier, _)| prefix.starts_with(earlier));
             assert_eq!(found, Some(index), "{prefix} is never found");
-            assert_eq!(class(prefix), Some(*meant));
+            assert_eq!(class(prefix, true), Some(*meant));
         }
     }
 
     #[test]
+    fn a_read_of_a_raw_device_waits_for_no_flush() {
+        assert_eq!(class("submit_bio_wait", true), Some(WaitClass::Sync));
+        assert_eq!(class("submit_bio_wait", false), Some(WaitClass::Device));
+        assert_eq!(class("jbd2_log_wait_commit", false), Some(WaitClass::Sync));
+    }
+
+    #[test]
     fn what_is_not_known_has_no_class() {
-        assert_eq!(class("zfs_read"), None);
-        assert_eq!(class("folio_wait_bit_common"), Some(WaitClass::Page));
-        assert_eq!(class("balance_dirty_pages_ratelimited_flags"), Some(WaitClass::Dirty));
+        assert_eq!(class("zfs_read", true), None);
+        assert_eq!(class("folio_wait_bit_common", true), Some(WaitClass::Page));
+        assert_eq!(class("balance_dirty_pages_ratelimited_flags", true), Some(WaitClass::Dirty));
     }
 }

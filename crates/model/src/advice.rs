@@ -29,6 +29,8 @@ kinds! {
         OnePass {}
         /// Run it again.
         RunAgain {}
+        /// Read a file that is written.
+        ReadWritten {}
         /// Repeat the run.
         Repeat {}
         /// Ask for a longer test.

@@ -47,10 +47,9 @@ pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
 /// Returns true if a test reads sequentially through the page cache and ends by a count.
 pub fn is_counted_stream(phase: &PlannedPhase) -> bool {
     phase.stop.time_ns.is_none()
-        && phase
-            .workload
-            .data()
-            .is_some_and(|data| data.is_stream() && !data.writes() && !data.verb.is_bytes())
+        && phase.workload.data().is_some_and(|data| {
+            data.is_stream() && !data.writes() && !data.verb.is_bytes() && data.zones.is_none()
+        })
 }
 
 /// A test with one change.

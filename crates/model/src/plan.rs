@@ -15,19 +15,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::experiment::{self, Experiment};
 use crate::machine::Machine;
-use crate::request::{Allow, Percent, Request, Seconds};
+use crate::request::{Allow, Percent, Request, SECONDS_MAX, Seconds};
 use crate::size::{self, Size};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workload};
+pub use asked::for_reading;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
-use checks::{check_buffers, check_cold, check_direct, check_links, check_polling};
+use checks::{check_buffers, check_cold, check_direct, check_links, check_only_read, check_polling};
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
-use dataset::{check_room_for_files, plan_dataset};
+use dataset::{check_parts, check_room_for_files, plan_dataset};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
@@ -217,8 +218,9 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     };
     let swept = expand(&tests, sweep)?;
     check_shares(&swept)?;
+    check_only_read(swept.iter().map(|swept| &swept.workload), request, target)?;
     let refused = |cause: String| Trouble::new(format!("test in {}", target.path), cause);
-    if target.read_only {
+    if target.read_only && !target.kind.is_only_read() {
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
             .remedy("choose a directory on a file system that can be written"));
     }
@@ -252,6 +254,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let allow_low_space = request.allow.contains(&Allow::LowSpace);
     let dataset = plan_dataset(request, &phases, target, machine, allow_low_space)?;
     check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
+    check_parts(&phases, dataset.as_ref(), target)?;
 
     let repetitions = request.repeat.unwrap_or(1);
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
@@ -286,8 +289,13 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     notes.extend(depth_notes(&phases, machine));
     let (estimate_ns, estimate_spread_ns) = estimate(&phases, until, dataset.as_ref(), repetitions, probe);
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
-    let total_ns =
-        request.total.map_or(whole_seconds(longest_ns.saturating_add(60_000_000_000)), Seconds::as_ns);
+    let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
+    let usual_ns = match phases.iter().any(is_zoned) {
+        // Nobody knows the rate of a whole device beforehand, and a part of it is not what was asked for.
+        true => SECONDS_MAX.as_ns(),
+        false => whole_seconds(longest_ns.saturating_add(60_000_000_000)),
+    };
+    let total_ns = request.total.map_or(usual_ns, Seconds::as_ns);
     Ok(Plan {
         preset: request.preset.clone().unwrap_or_else(|| CUSTOM.into()),
         seed: request.seed,
@@ -437,6 +445,9 @@ fn notes(target: &Target) -> Vec<String> {
         )),
         Backing::Simulated => notes.push(SIMULATED.into()),
         Backing::Memory | Backing::Devices => {}
+    }
+    if target.kind.is_only_read() {
+        notes.push("only read: nothing is written, and what is read is not compared with anything".into());
     }
     notes
 }

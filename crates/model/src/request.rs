@@ -25,6 +25,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("disk", include_str!("../../../presets/disk.toml")),
     ("peak", include_str!("../../../presets/peak.toml")),
     ("bytes", include_str!("../../../presets/bytes.toml")),
+    ("zones", include_str!("../../../presets/zones.toml")),
 ];
 
 options! {
@@ -160,6 +161,9 @@ pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
+/// Longest duration that can be asked for.
+pub const SECONDS_MAX: Seconds = Seconds(1e7);
+
 /// A duration as people write it: `30`, `30s`, `1m 30s`, `0.5`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Seconds(pub f64);
@@ -182,7 +186,7 @@ impl FromStr for Seconds {
             Err(_) => humantime::parse_duration(text).ok().map(|duration| duration.as_secs_f64()),
         };
         match seconds {
-            Some(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(Self(seconds)),
+            Some(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX.0 => Ok(Self(seconds)),
             Some(_) => Err(format!("`{text}` is out of range: more than 0 and at most 10000000 seconds")),
             None => Err(format!("`{text}` is not a duration; write for example 10, 30s or 2m")),
         }

@@ -237,6 +237,10 @@ document! {
         #[serde(default, with = "columns::rounds", skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(feature = "schema", schemars(with = "columns::Rounds"))]
         pub rounds: Vec<RoundRecord>,
+        /// The zones of a test that has them, in the order of their visits; the last may have been left early.
+        #[serde(default, with = "columns::zones", skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "schema", schemars(with = "columns::Zones"))]
+        pub zones: Vec<ZoneRecord>,
         /// The rate as shares of limits of our own; null where none was measured.
         #[serde(default)]
         pub ceiling_shares: Option<CeilingShares>,
@@ -342,6 +346,17 @@ document! {
         /// Operations.
         pub ops: u64,
         /// Measured time.
+        pub elapsed_ns: u64,
+    }
+
+    /// One zone: a part of the data that was read from front to back.
+    #[derive(Copy)]
+    pub struct ZoneRecord {
+        /// Offset of its first byte.
+        pub start_bytes: u64,
+        /// Bytes read.
+        pub bytes: u64,
+        /// Time from the end of the zone before it, or from the start of the test, to the end of its last call.
         pub elapsed_ns: u64,
     }
 

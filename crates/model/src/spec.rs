@@ -11,8 +11,8 @@ use crate::nearest;
 use crate::size;
 use crate::workload::keys::bytes;
 use crate::workload::{
-    Access, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
-    FileVerb, FilesWork, Key, Order, SyncMode, Work, Workload,
+    Access, Arrival, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
+    FileVerb, FilesWork, Key, Order, SyncMode, Work, Workload, Zones,
 };
 
 /// Most threads, and largest depth of each.
@@ -133,6 +133,7 @@ fn parse_data<'a>(
     check_ring(&data)?;
     check_reread(&data)?;
     check_fresh(&mut data)?;
+    check_zones(&mut data, in_flight)?;
     settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
@@ -167,6 +168,36 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
              another --size",
             size::exact(*count)
         ));
+    }
+    data.passes = Some(1);
+    Ok(())
+}
+
+/// Refuses words that do not go with `zones`: such a test makes one pass, one call after the other.
+fn check_zones(data: &mut DataWork, in_flight: u64) -> Result<(), String> {
+    let Some(zones) = data.zones else {
+        return match data.every {
+            1 => Ok(()),
+            every => Err(format!("every={every} leaves out zones; add for example zones=256m")),
+        };
+    };
+    let block = size::exact(data.block_bytes);
+    if data.access == Access::Random {
+        return Err(format!("zones are read from front to back; write seq{block} for rnd{block}"));
+    }
+    if in_flight != 1 || data.arrival != Arrival::Closed {
+        return Err("zones are timed one call after the other; leave depth, threads and rate away".into());
+    }
+    if let Zones::Size(bytes) = zones
+        && !bytes.is_multiple_of(data.block_bytes)
+    {
+        return Err(format!("zones={}: a zone has whole blocks of {block}", size::exact(bytes)));
+    }
+    let passes = data.passes.filter(|passes| *passes != 1);
+    let counts = [("passes", passes), ("ops", data.ops), ("bytes", data.bytes)];
+    if let Some((key, Some(count))) = counts.iter().find(|(_, count)| count.is_some()) {
+        let count = size::exact(*count);
+        return Err(format!("zones end after one pass, and {key}={count} is another end; leave {key} away"));
     }
     data.passes = Some(1);
     Ok(())
@@ -447,8 +478,8 @@ pub fn print(workload: &Workload) -> String {
     }
     push_concurrency(&mut words, workload);
     match &workload.work {
-        // Fresh files are written once, and there is no need to say so.
-        Work::Data(data) if data.fresh => {
+        // Fresh files are written once, and zones are read once: there is no need to say so.
+        Work::Data(data) if data.fresh || data.zones.is_some() => {
             let data = DataWork { passes: None, ..data.clone() };
             words.extend(DATA_KEYS.iter().filter_map(|key| key.word(&data)));
         }

@@ -1,13 +1,17 @@
-//! Where the test takes place: a directory, resolved to its mount, its file system and the devices beneath.
+//! Where the test takes place: a directory, a device or a file, resolved to its mount, its file system and the devices
+//! beneath.
 
 use serde::{Deserialize, Serialize};
 
-/// A directory and what lies under it.
+/// A directory, a device or a file, and what lies under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Target {
-    /// The directory, absolute and without symbolic links.
+    /// The place, absolute and without symbolic links.
     pub path: String,
+    /// Kind of the place; a directory in documents of older versions.
+    #[serde(default)]
+    pub kind: TargetKind,
     /// Where its file system is mounted.
     pub mount_point: String,
     /// Source of the mount: a device, a server's export, a name.
@@ -26,7 +30,7 @@ pub struct Target {
     pub backing: Backing,
     /// Layout of the file system, where the kernel shows it.
     pub geometry: Geometry,
-    /// Space on the file system.
+    /// Space on the file system; of a device or a file, its own size.
     pub space: Space,
     /// Alignment that `O_DIRECT` needs; null where the kernel does not say.
     pub direct_io: Option<DirectIo>,
@@ -34,6 +38,39 @@ pub struct Target {
     pub device_stack: Vec<Device>,
     /// Notes for the reader: thin volumes, snapshots, options that void durability.
     pub notes: Vec<String>,
+}
+
+/// Kind of a place that is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A directory, in which skye makes files of its own.
+    #[default]
+    Directory,
+    /// A block device, which is only read.
+    Device,
+    /// A file, which is only read.
+    File,
+    /// A simulated device.
+    Simulated,
+}
+
+impl TargetKind {
+    /// Returns true if nothing is ever written there or beside it.
+    pub fn is_only_read(self) -> bool {
+        matches!(self, Self::Device | Self::File)
+    }
+
+    /// Returns its name with an article: "a block device".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Directory => "a directory",
+            Self::Device => "a block device",
+            Self::File => "a file",
+            Self::Simulated => "a simulated device",
+        }
+    }
 }
 
 /// Storage that holds the data of a file system.
@@ -205,9 +242,9 @@ impl Target {
     /// File systems that can compress the contents of files.
     const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
 
-    /// Returns true if its file system can compress the contents of files.
+    /// Returns true if its file system can compress the contents of skye's files.
     pub fn may_compress(&self) -> bool {
-        Self::COMPRESSING.contains(&self.file_system.as_str())
+        self.kind == TargetKind::Directory && Self::COMPRESSING.contains(&self.file_system.as_str())
     }
 
     /// Returns true if freed inodes are not reused for a while. Without a journal, ext4 waits 1 to 5 minutes and

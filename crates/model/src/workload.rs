@@ -3,12 +3,14 @@
 mod data;
 mod files;
 pub(crate) mod keys;
+mod zones;
 
 use std::fmt;
 
 pub use data::{DATA_KEYS, DataWork};
 pub use files::{CHUNK_BYTES_MAX, FILE_KEYS, FilesWork};
 pub use keys::Key;
+pub use zones::{ZONES_MAX, Zones};
 
 /// One test: its work, the number of threads, and the queue depth of each.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Extents and holes of a file, and space that is allocated but was never written.
 
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::SeekFrom;
@@ -51,21 +52,22 @@ struct Fiemap {
     extents: [Extent; BATCH],
 }
 
-/// Examines the first `length_bytes` of a file. `None` if the file system shows neither a map nor holes.
-pub fn extents(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
-    mapped(file, length_bytes).or_else(|| holes(file, length_bytes))
+/// Examines a range of a file. `None` if the file system shows neither a map nor holes.
+pub fn extents(file: BorrowedFd<'_>, range: Range<u64>) -> Option<FileExtents> {
+    mapped(file, &range).or_else(|| holes(file, &range))
 }
 
-fn mapped(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
+fn mapped(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
     let mut sum = FileExtents::default();
-    let (mut at, mut seen) = (0, 0);
+    let (mut at, mut seen) = (range.start, 0);
+    let length_bytes = range.end - range.start;
     for _ in 0..ANSWERS_MAX {
-        if at >= length_bytes {
+        if at >= range.end {
             break;
         }
         let mut map = Box::new(Fiemap {
             start: at,
-            length: length_bytes - at,
+            length: range.end - at,
             flags: FIEMAP_FLAG_SYNC,
             mapped: 0,
             count: BATCH as u32,
@@ -83,7 +85,7 @@ fn mapped(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
         let Some(last) = found.last() else { return Some(sum.with_holes(seen, length_bytes)) };
         for extent in found {
             let from = extent.logical.max(at);
-            let bytes = extent.logical.saturating_add(extent.length).min(length_bytes).saturating_sub(from);
+            let bytes = extent.logical.saturating_add(extent.length).min(range.end).saturating_sub(from);
             seen += bytes;
             sum.extents += 1;
             sum.unwritten_bytes += if extent.flags & UNWRITTEN != 0 { bytes } else { 0 };
@@ -94,7 +96,7 @@ fn mapped(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
             return Some(sum.with_holes(seen, length_bytes));
         }
     }
-    (at >= length_bytes).then(|| sum.with_holes(seen, length_bytes))
+    (at >= range.end).then(|| sum.with_holes(seen, length_bytes))
 }
 
 impl FileExtents {
@@ -104,21 +106,21 @@ impl FileExtents {
 }
 
 /// Counts holes only, for file systems that show no map.
-fn holes(file: BorrowedFd<'_>, length_bytes: u64) -> Option<FileExtents> {
+fn holes(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
     let mut sum = FileExtents::default();
-    let mut at = 0;
+    let mut at = range.start;
     for _ in 0..ANSWERS_MAX {
-        if at >= length_bytes {
+        if at >= range.end {
             return Some(sum);
         }
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
             // No data follows: the hole reaches to the end.
-            Err(rustix::io::Errno::NXIO) => length_bytes,
+            Err(rustix::io::Errno::NXIO) => range.end,
             Err(_) => return None,
         };
-        sum.hole_bytes += data.min(length_bytes) - at;
-        if data >= length_bytes {
+        sum.hole_bytes += data.min(range.end) - at;
+        if data >= range.end {
             return Some(sum);
         }
         sum.extents += 1;
@@ -153,12 +155,13 @@ mod tests {
     fn holes_and_unwritten_parts_are_told_apart_where_the_map_is_shown() {
         let (file, can_allocate) = mixed();
         // A file system in memory has no map; the end-to-end tests ask for one on ext4.
-        let Some(found) = mapped(file.as_fd(), 4 * MIB) else { return };
+        let Some(found) = mapped(file.as_fd(), &(0..4 * MIB)) else { return };
         let allocated = if can_allocate { MIB } else { 0 };
         assert_eq!(found.unwritten_bytes, allocated);
         assert_eq!(found.hole_bytes, 2 * MIB - allocated);
         assert!(found.extents >= 2, "{found:?}");
-        assert_eq!(extents(file.as_fd(), MIB).unwrap().hole_bytes, 0);
+        assert_eq!(mapped(file.as_fd(), &(MIB..3 * MIB)).unwrap().hole_bytes, 2 * MIB - allocated);
+        assert_eq!(extents(file.as_fd(), 0..MIB).unwrap().hole_bytes, 0);
     }
 
     #[test]
@@ -167,10 +170,10 @@ mod tests {
         file.write_all_at(&vec![1; MIB as usize], MIB).unwrap();
         file.set_len(4 * MIB).unwrap();
         file.sync_all().unwrap();
-        let found = holes(file.as_fd(), 4 * MIB).unwrap();
+        let found = holes(file.as_fd(), &(0..4 * MIB)).unwrap();
         assert_eq!((found.hole_bytes, found.extents), (3 * MIB, 1));
         let empty = tempfile::tempfile().unwrap();
         empty.set_len(MIB).unwrap();
-        assert_eq!(holes(empty.as_fd(), MIB).unwrap().hole_bytes, MIB);
+        assert_eq!(holes(empty.as_fd(), &(0..MIB)).unwrap().hole_bytes, MIB);
     }
 }

@@ -1,4 +1,4 @@
-//! Facts from the running kernel about a directory, before anything is read under the root.
+//! Facts from the running kernel about a directory or a file, before anything is read under the root.
 
 use std::fs::File;
 use std::io;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use model::Trouble;
 use model::target::{DirectIo, Geometry, Space};
-use rustix::fs::{AtFlags, StatFs, StatxFlags};
+use rustix::fs::{AtFlags, FileType, StatFs, StatxFlags};
 
 use crate::geometry::of_xfs;
 use crate::xfs_geometry::xfs_geometry;
 
 const XFS_MAGIC: i128 = 0x5846_5342;
 
-/// Facts about a directory that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
+/// Facts about a directory or a file that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Absolute path of the directory, without symbolic links.
+    /// Absolute path, without symbolic links.
     pub path: String,
     /// Number of its mount; absent before Linux 5.8.
     pub mount_id: Option<u64>,
@@ -40,9 +40,22 @@ pub struct Identity {
 impl Identity {
     /// Asks the running kernel about a directory.
     pub fn of(directory: &Path) -> Result<Self, Trouble> {
-        let attempt = || format!("use {} as the target", directory.display());
+        let (identity, kind) = Self::of_any(directory)?;
+        let refused = |cause| Err(Trouble::new(format!("use {} as the target", directory.display()), cause));
+        match kind {
+            FileType::Directory => Ok(identity),
+            FileType::RegularFile | FileType::BlockDevice => refused("Not a directory")
+                .map_err(|trouble| trouble.remedy("name the directory that it lies in")),
+            _ => refused("Not a directory, a file or a block device")
+                .map_err(|trouble| trouble.remedy("name one")),
+        }
+    }
+
+    /// Asks the running kernel about anything that has a path.
+    pub(crate) fn of_any(path: &Path) -> Result<(Self, FileType), Trouble> {
+        let attempt = || format!("use {} as the target", path.display());
         let trouble = |error: &io::Error| Trouble::new(attempt(), error).remedy(remedy(error));
-        let path = std::fs::canonicalize(directory).map_err(|error| trouble(&error))?;
+        let path = std::fs::canonicalize(path).map_err(|error| trouble(&error))?;
         let statx = rustix::fs::statx(
             rustix::fs::CWD,
             &path,
@@ -50,16 +63,13 @@ impl Identity {
             StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
         )
         .map_err(|error| trouble(&error.into()))?;
-        if !rustix::fs::FileType::from_raw_mode(statx.stx_mode.into()).is_dir() {
-            return Err(
-                Trouble::new(attempt(), "Not a directory").remedy("name the directory that it lies in")
-            );
-        }
         let statfs = rustix::fs::statfs(&path).map_err(|error| trouble(&error.into()))?;
         let has_mount_id = statx.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        let is_xfs = statfs.f_type as i128 == XFS_MAGIC;
+        let kind = FileType::from_raw_mode(statx.stx_mode.into());
+        // Others are not opened: a pipe would wait for a writer.
+        let is_xfs = statfs.f_type as i128 == XFS_MAGIC && (kind.is_dir() || kind.is_file());
         let geometry = if is_xfs { File::open(&path).ok().and_then(xfs_geometry) } else { None };
-        Ok(Self {
+        let identity = Self {
             path: path.to_string_lossy().into_owned(),
             mount_id: has_mount_id.then_some(statx.stx_mnt_id),
             major: statx.stx_dev_major,
@@ -69,7 +79,8 @@ impl Identity {
             block_bytes: u64::try_from(statfs.f_bsize).ok().filter(|bytes| *bytes > 0),
             direct_io: None,
             geometry: geometry.map(of_xfs),
-        })
+        };
+        Ok((identity, kind))
     }
 }
 

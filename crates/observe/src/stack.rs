@@ -41,7 +41,16 @@ struct Beneath {
 /// Follows a mount, whose file system has the device numbers `major` and `minor`, down to the physical
 /// devices.
 pub(crate) fn beneath(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)) -> Stack {
-    let top = first_layer(root, mounts, mount, numbers, 0);
+    walk(root, mounts, first_layer(root, mounts, mount, numbers, 0))
+}
+
+/// Follows the device with these numbers down to the physical ones.
+pub(crate) fn beneath_device(root: &Root, mounts: &[Mount], (major, minor): (u32, u32)) -> Stack {
+    let devices = Place::by_number(root, major, minor).map(|place| place.name).into_iter().collect();
+    walk(root, mounts, Beneath { backing: Backing::Devices, devices, notes: Vec::new() })
+}
+
+fn walk(root: &Root, mounts: &[Mount], top: Beneath) -> Stack {
     let mut walk = Walk { root, mounts, found: Vec::new(), notes: top.notes, above: Vec::new() };
     // The walk finds devices bottom up. The reversal puts each one before the devices it lies on.
     for name in top.devices.iter().rev() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::target::{Backing, Device, DirectIo};
+use model::target::{Backing, Device, DirectIo, TargetKind};
 use model::{Target, Trouble};
 
 use crate::geometry::{Mounted, geometry};
@@ -49,6 +49,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     notes.extend(stack.notes);
     Ok(Target {
         path: identity.path.clone(),
+        kind: TargetKind::Directory,
         mount_point: mount.mount_point.clone(),
         source: mount.source.clone(),
         file_system: mount.file_system.clone(),
@@ -74,7 +75,7 @@ fn options(mount: &Mount) -> Vec<String> {
 
 /// Alignment until there is a file to ask about. Nearly everywhere, direct I/O is aligned to the mounted
 /// device's sector.
-fn device_alignment(backing: Backing, device: Option<&Device>) -> Option<DirectIo> {
+pub(crate) fn device_alignment(backing: Backing, device: Option<&Device>) -> Option<DirectIo> {
     let bytes = device.filter(|_| backing == Backing::Devices)?.logical_block_bytes?;
     Some(DirectIo { memory_align_bytes: bytes, offset_align_bytes: bytes })
 }

@@ -3,7 +3,7 @@
 use model::Run;
 use model::run::{Confidence, Latency, PhaseRecord, Steady};
 
-use crate::printable;
+use crate::{printable, zones};
 
 /// One cell.
 pub(crate) enum Cell {
@@ -188,12 +188,20 @@ const fn columns() -> &'static [Column] {
             }))
         }),
         ("idle_slots", |_, phase| figure(phase.engine.idle_slots)),
+        ("zones_fastest_bytes_per_second", |_, phase| zones(phase, 0)),
+        ("zones_slowest_bytes_per_second", |_, phase| zones(phase, 1)),
     ]
 }
 
 /// A value of the steady part; empty if none was found.
 fn steady(phase: &PhaseRecord, of: fn(&Steady) -> u64) -> Cell {
     optional(phase.figures.steady.as_ref().filter(|steady| steady.found).map(of))
+}
+
+/// The rate of the fastest zones, or of the slowest; empty without zones.
+fn zones(phase: &PhaseRecord, which: usize) -> Cell {
+    let parts = zones::parts(phase);
+    figure(zones::extremes(&parts).map(|extremes| extremes[which].bytes_per_second))
 }
 
 fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {

@@ -33,5 +33,6 @@ mod svg;
 pub mod text;
 mod time;
 pub mod trend;
+mod zones;
 
 pub use model::printable::printable;

@@ -12,7 +12,7 @@ use model::run::{
     TargetProbes, ThreadTimes, Tool, Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
-use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space};
+use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, TargetKind};
 use model::workload::CacheMode;
 use model::{Machine, Request, Run, Target};
 
@@ -86,6 +86,7 @@ pub(crate) fn disk() -> Target {
     let options = ["rw", "noatime", "attr2", "inode64", "noquota"];
     Target {
         path: "/mnt/data".into(),
+        kind: TargetKind::Directory,
         mount_point: "/mnt/data".into(),
         source: "/dev/nvme0n1p2".into(),
         file_system: "xfs".into(),
@@ -113,6 +114,7 @@ pub(crate) fn disk() -> Target {
 pub(crate) fn mapped() -> Target {
     Target {
         path: "/home/ada/bench".into(),
+        kind: TargetKind::Directory,
         mount_point: "/home".into(),
         source: "/dev/mapper/vg-home".into(),
         file_system: "ext4".into(),
@@ -155,6 +157,7 @@ pub(crate) fn array(members: usize) -> Target {
 pub(crate) fn tmpfs() -> Target {
     Target {
         path: "/tmp".into(),
+        kind: TargetKind::Directory,
         mount_point: "/tmp".into(),
         source: "tmpfs".into(),
         file_system: "tmpfs".into(),
@@ -171,6 +174,7 @@ pub(crate) fn sshfs() -> Target {
         ["rw", "nosuid", "nodev", "relatime", "user_id=1000", "group_id=1000", "default_permissions"];
     Target {
         path: "/mnt/far".into(),
+        kind: TargetKind::Directory,
         mount_point: "/mnt/far".into(),
         source: "grace@far.example.org:/srv/data".into(),
         file_system: "fuse.sshfs".into(),
@@ -202,6 +206,7 @@ pub(crate) fn nfs() -> Target {
     ];
     Target {
         path: "/net/scratch/bench".into(),
+        kind: TargetKind::Directory,
         mount_point: "/net/scratch".into(),
         source: "filer.example.org:/export/scratch".into(),
         file_system: "nfs4".into(),
@@ -242,6 +247,7 @@ pub(crate) fn plan_for(target: Target) -> (Plan, Environment) {
 pub(crate) fn simulated_plan() -> (Plan, Environment) {
     let target = Target {
         path: "sim:disk.toml".into(),
+        kind: TargetKind::Simulated,
         mount_point: "sim:disk.toml".into(),
         source: "sim0".into(),
         file_system: "simulated".into(),

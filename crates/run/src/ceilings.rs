@@ -223,6 +223,7 @@ fn twin(workload: &Workload) -> Workload {
         Work::Data(data) => {
             let DataWork { arrival, passes, ops, bytes, .. } = data;
             (*arrival, *passes, *ops, *bytes) = (Arrival::Closed, None, None, None);
+            (data.range, data.zones, data.every) = (None, None, 1);
             data.iopoll = false;
         }
         Work::Files(files) => {

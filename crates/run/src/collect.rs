@@ -10,6 +10,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
 
+use crate::zoned::Zoned;
+
 /// Latencies of all workers, over the whole phase.
 #[derive(Debug)]
 pub struct Distribution(Histogram<u64>);
@@ -130,6 +132,8 @@ pub struct Collected {
     intervals: Vec<Interval>,
     /// Neighbouring intervals merged into one: a power of two.
     merged: u64,
+    /// Zones of the test, if it has any.
+    pub zoned: Option<Zoned>,
 }
 
 impl Collected {

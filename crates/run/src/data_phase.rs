@@ -5,6 +5,7 @@
 //! files. A `fresh` test cuts its files off instead, and `FileGroup::filled` says until its end that they are not
 //! whole. At last the phase looks for resident pages, and for holes and unwritten extents below the data to be read.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,15 +27,16 @@ use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, Sy
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled};
-use crate::directory::WorkDirectory;
 use crate::drive::Moment;
 use crate::drive::{self, Drive, Expected};
+use crate::home::Home;
 use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
 use crate::patience;
 use crate::record::PhaseTotals;
 use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::WorkerPool;
+use crate::zoned::Zoned;
 
 /// Result of one test on data, before it becomes a record.
 #[derive(Debug, Default)]
@@ -117,7 +119,7 @@ pub struct DataTask<'a> {
     /// Inputs that all kinds of phases share.
     pub asked: Asked<'a>,
     /// Directory of the files.
-    pub directory: &'a WorkDirectory,
+    pub directory: &'a Home,
     /// One in this many blocks that are read is compared.
     pub verify_every: u32,
     /// Group of files that the test works on; none for engines that touch no files.
@@ -185,12 +187,13 @@ fn run(
                 // From here on the files are truncated, and they are not whole before the test is done.
                 group.filled = Filled::Partly;
             }
-            let prepared = prepare_cache(&files, group.file_bytes, data, asked.cache, drive)?;
+            let prepared = prepare_cache(&files, group, data, asked.cache, drive)?;
             group.generation += u32::from(data.writes());
             (files, Extent::of(group, data, task.part), prepared)
         }
         None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), Prepared::default()),
     };
+    let zoned = Zoned::new(data.zones_of(span.size_bytes), span.layout.first_bytes);
     let mut works = Vec::new();
     let members = workload.threads;
     // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
@@ -234,6 +237,8 @@ fn run(
                 near,
                 delay: task.delay.clone(),
                 lockable_bytes,
+                // A test with zones has one thread.
+                zones: zoned.as_ref().map(|zoned| zoned.for_worker(data.block_bytes)),
             };
             member::work(data, asked.phase.engine, part, timer)
         };
@@ -244,13 +249,14 @@ fn run(
         Trouble::new(format!("start {members} threads"), error).remedy("ask for fewer threads or less depth")
     })?;
     let mut outcome = DataOutcome {
-        size_bytes: span.size_bytes,
+        size_bytes: zoned.as_ref().map_or(span.size_bytes, Zoned::size_bytes),
         files: files.len() as u64,
-        asked_ops,
+        asked_ops: zoned.as_ref().map_or(asked_ops, |zoned| zoned.blocks(data.block_bytes)),
         residency: prepared.residency,
         extents: prepared.extents,
         ..DataOutcome::default()
     };
+    drive.collected.zoned = zoned;
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
@@ -299,14 +305,20 @@ struct Extent {
 
 impl Extent {
     fn of(group: &FileGroup, data: &DataWork, part: Part) -> Self {
-        let (first_bytes, part_bytes) = part.of(group.file_bytes);
-        let blocks_per_file = part_bytes / data.block_bytes;
-        let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn;
+        let range = data.range_of(group.file_bytes);
+        let (first_bytes, part_bytes) = part.of(range.end - range.start);
+        let blocks_per_file = match data.zones {
+            // The last zone ends with the file, perhaps within a block.
+            Some(_) => part_bytes.div_ceil(data.block_bytes),
+            None => part_bytes / data.block_bytes,
+        };
+        let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn && !group.is_given;
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
-            layout: Layout { blocks_per_file, first_bytes },
+            layout: Layout { blocks_per_file, first_bytes: range.start + first_bytes },
             size_bytes: match part {
+                Part::Whole if data.range.is_some() => part_bytes,
                 Part::Whole => group.size_bytes(),
                 _ => u64::from(group.files) * blocks_per_file * data.block_bytes,
             },
@@ -396,6 +408,15 @@ fn measure(
                 all.extend(one.iter().filter(|word| !all.contains(word)).cloned().collect::<Vec<_>>());
             }
         }
+        // A call that failed or hangs took time of its own, which belongs to no byte of a zone.
+        let is_timed = |report: &Option<Report>| {
+            let result = report.as_ref().map(|report| report.result);
+            result.is_some_and(|result| !matches!(result, Err(Failure { cause: Cause::Errno(_), .. })))
+        };
+        let collected = &mut drive.collected;
+        if let Some(zoned) = collected.zoned.as_mut().filter(|_| reports.iter().all(is_timed)) {
+            zoned.leave(collected.read_bytes, outcome.last_done_ns);
+        }
         (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
         failure = trouble.or(failure);
     }
@@ -422,7 +443,7 @@ fn measure(
 fn first_failure(
     reports: Vec<Option<Report>>,
     group: Option<&FileGroup>,
-    directory: &WorkDirectory,
+    directory: &Home,
 ) -> (Option<Trouble>, bool) {
     let is_mismatch =
         |report: &Report| matches!(report.result, Err(Failure { cause: Cause::Mismatch(_), .. }));
@@ -480,7 +501,7 @@ fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
 
 /// Refuses files that an earlier test should have made and has not. Otherwise the missing data would look
 /// like a fault of the files.
-fn check_filled(group: &FileGroup, data: &DataWork, directory: &WorkDirectory) -> Result<(), Trouble> {
+fn check_filled(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<(), Trouble> {
     let cause = match group.filled {
         Filled::Whole => return Ok(()),
         _ if data.fresh => return Ok(()),
@@ -492,11 +513,7 @@ fn check_filled(group: &FileGroup, data: &DataWork, directory: &WorkDirectory) -
     Err(Trouble::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
 }
 
-fn open_files(
-    group: &FileGroup,
-    data: &DataWork,
-    directory: &WorkDirectory,
-) -> Result<Arc<[OwnedFd]>, Trouble> {
+fn open_files(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<Arc<[OwnedFd]>, Trouble> {
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
         // A rewrite reads through the same descriptor; a stream of the C library only writes.
@@ -510,7 +527,7 @@ fn open_files(
 /// Opens files of a group in a directory that may hang.
 fn open_patiently<T: Send + 'static>(
     group: &FileGroup,
-    directory: &WorkDirectory,
+    directory: &Home,
     open: impl FnOnce(&FileGroup, BorrowedFd<'_>, &Path) -> Result<T, Trouble> + Send + 'static,
 ) -> Result<T, Trouble> {
     let attempt = format!("open the data set in {}", directory.path().display());
@@ -525,7 +542,7 @@ fn check_alignment(
     group: &FileGroup,
     data: &DataWork,
     files: &[OwnedFd],
-    directory: &WorkDirectory,
+    directory: &Home,
 ) -> Result<(), Trouble> {
     let align = files.first().filter(|_| data.direct).and_then(|file| observe::direct_io(file.as_fd()));
     let Some(align) = align.map(|align| u64::from(align.offset_align_bytes)).filter(|align| *align > 1)
@@ -566,17 +583,18 @@ fn resident_share(files: &[OwnedFd], file_bytes: u64) -> Option<(f64, &'static s
     (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
 }
 
-/// Returns the extents under the files.
-fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
+/// Returns the extents under a range of the files.
+fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<Extents> {
     let mut sum = observe::FileExtents::default();
     for file in files {
-        let found = observe::extents(file.as_fd(), file_bytes)?;
+        let found = observe::extents(file.as_fd(), range.clone())?;
         sum.hole_bytes += found.hole_bytes;
         sum.unwritten_bytes += found.unwritten_bytes;
         sum.encoded_bytes += found.encoded_bytes;
         sum.extents += found.extents;
     }
-    let share = |bytes: u64| bytes as f64 / (file_bytes * files.len() as u64).max(1) as f64;
+    let length_bytes = range.end - range.start;
+    let share = |bytes: u64| bytes as f64 / (length_bytes * files.len() as u64).max(1) as f64;
     Some(Extents {
         hole_share: share(sum.hole_bytes),
         unwritten_share: share(sum.unwritten_bytes),
@@ -589,17 +607,21 @@ fn extents_of(files: &[OwnedFd], file_bytes: u64) -> Option<Extents> {
 /// earlier tests left. Truncates the files of a test that makes its own.
 fn prepare_cache(
     files: &Arc<[OwnedFd]>,
-    file_bytes: u64,
+    group: &FileGroup,
     data: &DataWork,
     cache: CacheMode,
     drive: &mut Drive<'_>,
 ) -> Result<Prepared, Trouble> {
     let attempt = "prepare the page cache";
     let files = Arc::clone(files);
+    let (file_bytes, is_given) = (group.file_bytes, group.is_given);
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
     let raised = Arc::clone(drive.interrupt);
     let (is_random, fresh) = (data.access == Access::Random, data.fresh);
+    let range = data.range_of(file_bytes);
+    // Others may need their pages, which direct reads go past.
+    let drops = if direct { !is_given } else { cache == CacheMode::Cold };
     let prepare = move || -> std::io::Result<Prepared> {
         for file in files.iter() {
             if interrupt.load(Ordering::Relaxed) {
@@ -610,8 +632,11 @@ fn prepare_cache(
                 // test.
                 rustix::fs::ftruncate(file, 0)?;
                 rustix::fs::fsync(file)?;
-            } else {
+            } else if !is_given {
                 rustix::fs::fdatasync(file)?;
+            } else if !direct {
+                // Dirty pages, which are others' here, cannot be dropped. Where that is refused, they stay.
+                let _ = rustix::fs::fdatasync(file);
             }
             if reads && !direct && is_random {
                 // Read-ahead would fetch blocks before their request, which would then look like cache hits.
@@ -619,7 +644,7 @@ fn prepare_cache(
             }
             // This is only advice: pages that could not be dropped show in the share that came from the
             // cache.
-            if direct || cache == CacheMode::Cold {
+            if drops {
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
             } else if reads && cache == CacheMode::Warm {
                 read_whole(file, &interrupt)?;
@@ -629,7 +654,7 @@ fn prepare_cache(
             drop_all_caches()?;
         }
         let mut resident = resident_share(&files, file_bytes);
-        if resident.is_some_and(|(share, _)| share > COLD_SHARE) && (direct || cache == CacheMode::Cold) {
+        if resident.is_some_and(|(share, _)| share > COLD_SHARE) && drops {
             std::thread::sleep(DROP_AGAIN);
             for file in files.iter() {
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
@@ -642,7 +667,7 @@ fn prepare_cache(
                 after: None,
                 source: source.into(),
             }),
-            extents: if reads { extents_of(&files, file_bytes) } else { None },
+            extents: if reads { extents_of(&files, &range) } else { None },
         })
     };
     let mut moved = drive.meter.movement();
@@ -672,7 +697,7 @@ pub fn drop_all_caches() -> std::io::Result<()> {
 fn open_spans(
     group: &FileGroup,
     data: &DataWork,
-    directory: &WorkDirectory,
+    directory: &Home,
     share: &Share,
     unit_bytes: u64,
 ) -> Result<Vec<(Span, OwnedFd)>, Trouble> {

@@ -18,7 +18,7 @@ use model::size;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::directory::WorkDirectory;
+use crate::home::Home;
 use crate::patience;
 
 /// Hexadecimal digits in the names of data files.
@@ -68,7 +68,10 @@ pub enum Filled {
 /// Files of equal size and the same kind of content, numbered from `first_number` on.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
+    /// Beginning of the names of the files; the whole name of a file that is only read.
     prefix: String,
+    /// True for a file or device that was given, which is only read. Nobody knows its content.
+    pub is_given: bool,
     /// Number of files.
     pub files: u32,
     /// Bytes of each file, once it is written.
@@ -91,9 +94,26 @@ pub struct FileGroup {
 }
 
 impl FileGroup {
+    /// Returns a group of whole files that no test has written yet.
+    fn new(prefix: String, files: u32, file_bytes: u64, content: Content) -> Self {
+        Self {
+            prefix,
+            is_given: false,
+            files,
+            file_bytes,
+            filled: Filled::Whole,
+            first_number: 0,
+            content,
+            generation: 0,
+            whole_generation: 0,
+            is_torn: false,
+            has_stray: false,
+        }
+    }
+
     /// Returns the name of a file of the group.
     pub fn name(&self, index: u64) -> String {
-        format!("{}{index:0DIGITS$x}", self.prefix)
+        if self.is_given { self.prefix.clone() } else { format!("{}{index:0DIGITS$x}", self.prefix) }
     }
 
     /// Returns the total bytes of the files.
@@ -113,6 +133,8 @@ impl FileGroup {
         flags: OFlags,
     ) -> Result<OwnedFd, Trouble> {
         let name = self.name(index);
+        // A file that is not ours is never opened for writing, whatever a plan says.
+        let flags = if self.is_given { flags.difference(OFlags::RWMODE | OFlags::TRUNC) } else { flags };
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map_err(|errno| {
             let direct = flags.contains(OFlags::DIRECT);
@@ -159,12 +181,13 @@ pub struct LayoutProgress {
 }
 
 impl DataSet {
-    /// Lays out the files of a plan. If the user gave no size, the rate of the first part decides it.
+    /// Lays out the files of a plan. If the user gave no size, the rate of the first part decides it. A file or device
+    /// that is only read is taken as it is.
     ///
     /// # Errors
     /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
     pub fn lay_out(
-        directory: &WorkDirectory,
+        directory: &Home,
         plan: &Dataset,
         seed: u64,
         stop: &Arc<AtomicBool>,
@@ -172,6 +195,9 @@ impl DataSet {
         progress: &LayoutProgress,
         mut movement: impl FnMut() -> u64,
     ) -> Result<Self, Trouble> {
+        if let Some(name) = directory.given() {
+            return Ok(Self::given(plan, name));
+        }
         let attempt = format!("lay out the data set in {}", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
         let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
@@ -193,6 +219,18 @@ impl DataSet {
             move || task.run(descriptor.as_fd()),
         )
         .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))?
+    }
+
+    /// Returns the data set of a file or device that is only read.
+    fn given(plan: &Dataset, name: &str) -> Self {
+        let content = Content {
+            seed: 0,
+            interval_bytes: plan.stamp_interval_bytes as usize,
+            compress_percent: 0,
+            dedupe_percent: 0,
+        };
+        let group = FileGroup::new(name.to_owned(), 1, plan.size_bytes_max, content);
+        Self { groups: vec![FileGroup { is_given: true, ..group }], size_bytes: plan.size_bytes_max }
     }
 }
 
@@ -243,16 +281,9 @@ impl Layout {
                 file_bytes = current.written_bytes;
             }
             groups.push(FileGroup {
-                prefix,
-                files: group.files,
-                file_bytes,
                 filled: if group.fresh { Filled::Not } else { Filled::Whole },
                 first_number,
-                content,
-                generation: 0,
-                whole_generation: 0,
-                is_torn: false,
-                has_stray: false,
+                ..FileGroup::new(prefix, group.files, file_bytes, content)
             });
         }
         Ok(DataSet { groups, size_bytes })

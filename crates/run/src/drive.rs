@@ -20,6 +20,7 @@ use crate::meter::{Lows, Meter};
 use crate::patience;
 use crate::steady_state::{self, Known};
 use crate::worker_pool::{Event, WorkerPool};
+use crate::zoned::Zoned;
 
 /// Event for the observer of a phase. A simulated phase has ticks only.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub struct Tick<'a> {
     pub known: Option<Known>,
     /// Counters of the machine since the last tick, while something is measured.
     pub frame: Option<&'a Frame>,
+    /// Zones of the test, if it has any.
+    pub zones: Option<&'a Zoned>,
 }
 
 /// Time at which answers are expected.
@@ -243,6 +246,7 @@ impl Drive<'_> {
             p99_ns: self.collected.operations.quantile(0.99),
             known: self.known,
             frame: frame.as_ref(),
+            zones: self.collected.zoned.as_ref(),
         }));
         let Some(frame) = frame else { return false };
         // Without devices, the data on its way to a server still shrinks.

@@ -32,8 +32,8 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::data_phase::{drop_all_caches, remedy};
-use crate::directory::WorkDirectory;
 use crate::drive::{self, Drive, Expected, Moment};
+use crate::home::Home;
 use crate::meter::Meter;
 use crate::record::PhaseTotals;
 use crate::removal::DIRECTORY_FLAGS;
@@ -143,7 +143,7 @@ pub struct FileOutcome {
 /// Inputs of a test on files.
 struct FileTask<'a> {
     asked: &'a Asked<'a>,
-    directory: &'a WorkDirectory,
+    directory: &'a Home,
     /// Instant after which nothing begins.
     deadline_ns: u64,
 }
@@ -153,7 +153,7 @@ pub struct FilePhase<'a> {
     /// Inputs that all kinds of phases share.
     pub asked: Asked<'a>,
     /// Directory of the files.
-    pub directory: &'a WorkDirectory,
+    pub directory: &'a Home,
     /// Files that earlier tests have left.
     pub set: &'a mut FileSet,
     /// Counters of the machine.

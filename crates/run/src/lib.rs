@@ -9,7 +9,8 @@
 //! and starts no other program but the process for the C library.
 //!
 //! Invariants:
-//! - Every file lies in a [`WorkDirectory`], and every way out of a run removes it. A simulated run makes none.
+//! - Every file lies in a [`WorkDirectory`], and every way out of a run removes it. A simulated run makes none, nor does
+//!   one on a file or device, which is only read (`home`).
 //! - Preparing and undoing are never timed.
 //! - The thread that drives a run makes no call on the target while something is measured. A worker that hangs or
 //!   panics ends its phase, not the run.
@@ -24,6 +25,7 @@ pub mod directory;
 mod drive;
 mod experiment;
 mod file_phase;
+mod home;
 mod knee;
 mod member;
 mod meter;
@@ -39,6 +41,7 @@ mod stdio_child;
 mod steady_state;
 mod task;
 mod worker_pool;
+mod zoned;
 
 pub use clean::{Cleaned, clean};
 pub use dataset::LayoutProgress;
@@ -48,3 +51,4 @@ pub use knee::knee;
 pub use record::record_id;
 pub use session::{Session, Time};
 pub use steady_state::Known;
+pub use zoned::Zoned;

@@ -24,6 +24,7 @@ use engine::sync::SyncEngine;
 use engine::uring::{Options, UringEngine};
 use engine::verb::{self, Verb};
 use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+use engine::zones::Zones;
 use engine::{Call, DataEngine, Failure};
 use model::Trouble;
 use model::workload::{DataVerb, DataWork, Engine, SyncMode};
@@ -100,6 +101,8 @@ pub struct Part {
     pub delay: Option<Delay>,
     /// Most bytes of buffers that a ring may lock; `None` for as many as the kernel allows.
     pub lockable_bytes: Option<u64>,
+    /// Zones that it visits, if the test has any.
+    pub zones: Option<Zones>,
 }
 
 /// Returns the work of a member on blocks.
@@ -298,7 +301,7 @@ where
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
         #[cfg(test)]
         crate::session::tests::panic_if_asked(part.number.into());
-        let Part { files, pattern, layout, stamping, stop, number, .. } = part;
+        let Part { files, pattern, layout, stamping, stop, number, zones, .. } = part;
         let report = match made {
             Ok(engine) => {
                 let (features, lost) = M::told(&engine);
@@ -314,6 +317,10 @@ where
                     limits,
                     recorder,
                 });
+                let worker = match zones {
+                    Some(zones) => worker.in_zones(zones),
+                    None => worker,
+                };
                 Report { features, lost, ..worker.run(start_ns).into() }
             }
             Err(failure) => {

@@ -15,7 +15,7 @@ use model::target::{Backing, DeviceKind, Target};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled};
-use crate::directory::WorkDirectory;
+use crate::home::Home;
 use crate::patience;
 
 /// Number of blocks that are read twice.
@@ -39,7 +39,7 @@ pub fn rules(target: &Target) -> Vec<NameRule> {
 /// Makes the experiments that mean something here. An experiment that fails tells nothing, and does not fail
 /// the run. A test that meets the same problem will report it.
 pub fn probe(
-    directory: &WorkDirectory,
+    directory: &Home,
     dataset: &DataSet,
     plan: &Plan,
     target: &Target,
@@ -47,7 +47,8 @@ pub fn probe(
     interrupt: &Arc<AtomicBool>,
 ) -> TargetProbes {
     let mut tests = plan.phases.iter().filter_map(|phase| phase.workload.data());
-    let reads = tests.any(|data| data.reads() && !data.verb.is_bytes());
+    // A test with zones reads what was asked for, and no block more.
+    let reads = tests.any(|data| data.reads() && !data.verb.is_bytes() && data.zones.is_none());
     let in_memory = target.backing == Backing::Memory
         || target.device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
     let is_read = |group: &&FileGroup| group.filled == Filled::Whole && reads && !in_memory;
@@ -60,12 +61,7 @@ pub fn probe(
 
 /// Reads random blocks directly, and then the same blocks again. If the second time is much faster, something
 /// has kept them.
-fn reread(
-    directory: &WorkDirectory,
-    group: &FileGroup,
-    seed: u64,
-    interrupt: &Arc<AtomicBool>,
-) -> Option<Reread> {
+fn reread(directory: &Home, group: &FileGroup, seed: u64, interrupt: &Arc<AtomicBool>) -> Option<Reread> {
     let attempt = "read some blocks twice";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let (group, path) = (group.clone(), directory.path().to_owned());
@@ -124,7 +120,7 @@ fn mean_and_p99(latencies_ns: &[u64]) -> (u64, u64) {
 }
 
 /// Writes a file of data that compresses, and measures the space that it takes.
-fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
+fn compressible(directory: &Home) -> Option<CompressibleProbe> {
     let attempt = "write a file of data that compresses";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let work = move || {
@@ -136,7 +132,7 @@ fn compressible(directory: &WorkDirectory) -> Option<CompressibleProbe> {
         let data: Vec<u8> = b"skye ".iter().copied().cycle().take(COMPRESSIBLE_BYTES).collect();
         let found = file.write_all_at(&data, 0).and_then(|()| file.sync_all()).ok().and_then(|()| {
             let stat = rustix::fs::fstat(&file).ok()?;
-            let extents = observe::extents(file.as_fd(), COMPRESSIBLE_BYTES as u64);
+            let extents = observe::extents(file.as_fd(), 0..COMPRESSIBLE_BYTES as u64);
             Some(CompressibleProbe {
                 bytes: COMPRESSIBLE_BYTES as u64,
                 allocated_bytes: u64::try_from(stat.st_blocks).ok()? * 512,

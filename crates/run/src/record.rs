@@ -26,6 +26,7 @@ use crate::meter::Observed;
 use crate::notes;
 use crate::steady_state::{self, SteadyState};
 use crate::task;
+use crate::zoned::Zoned;
 
 /// Circumstances of a phase that its counts do not show.
 pub struct Circumstances<'a> {
@@ -174,6 +175,7 @@ pub fn record(
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         steady: course.map(|course| course.steady),
         rounds: std::mem::take(&mut measured.rounds),
+        zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
         intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
         ..Figures::default()
     };
@@ -263,7 +265,7 @@ impl PhaseTotals {
 
     /// Returns the totals of a test on data.
     pub fn of_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
-        let blocks = (outcome.size_bytes / data.block_bytes).max(1);
+        let blocks = outcome.size_bytes.div_ceil(data.block_bytes).max(1);
         Self {
             elapsed_ns: outcome.synced_ns,
             end_ns: outcome.synced_ns,

@@ -19,9 +19,10 @@ use observe::Root;
 
 use crate::data_phase::{DataPhase, DataTask, Part};
 use crate::dataset::{self, DataSet, Filled, LayoutProgress};
-use crate::directory::{Removing, Unmade, WorkDirectory};
+use crate::directory::{Removing, Unmade};
 use crate::drive::Moment;
 use crate::file_phase::{self, FilePhase, FileSet};
+use crate::home::Home;
 use crate::meter::Meter;
 use crate::patience;
 use crate::probes;
@@ -62,7 +63,7 @@ pub struct Session {
 
 /// Place of a run.
 enum Place {
-    /// A directory of ours on the target.
+    /// A directory of ours on the target, or that of a file or device which is only read.
     Directory(Box<OnDisk>),
     /// No directory, only a simulated device.
     Simulated(Box<SimDevice>),
@@ -70,7 +71,7 @@ enum Place {
 
 struct OnDisk {
     root: Root,
-    directory: WorkDirectory,
+    directory: Home,
     dataset: Option<DataSet>,
     /// True if files may have been laid out since the directory was last emptied.
     is_dirty: bool,
@@ -108,10 +109,11 @@ const SLICES_READ_ONCE: u64 = 16;
 const KEPT: f64 = 2.0;
 
 impl Session {
-    /// Makes the work directory of a run. Raising `interrupt` ends any work in progress.
+    /// Makes the work directory of a run, or opens the directory of a target that is only read. Raising `interrupt` ends
+    /// any work in progress.
     ///
     /// # Errors
-    /// Fails if the work directory cannot be made.
+    /// Fails if the directory cannot be made or opened.
     pub fn open(
         root: &Root,
         plan: &Plan,
@@ -122,18 +124,15 @@ impl Session {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
         rules.extend(probes::rules(target));
-        let path = std::path::PathBuf::from(&target.path);
-        let attempt = format!("make a work directory in {}", path.display());
-        let remedy = format!(
-            "what is there of it is removed by `skye clean {}` when it answers again",
-            path.display()
-        );
+        let attempt = Home::attempt(target);
+        let remedy =
+            format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
         let made = Arc::new(AtomicU64::new(0));
-        let theirs = Arc::clone(&made);
-        let work = move || WorkDirectory::create(&path, rules, &theirs);
+        let (theirs, place) = (Arc::clone(&made), target.clone());
+        let work = move || Home::open(&place, rules, &theirs);
         let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
             .map_err(|trouble| Unmade {
-                trouble: trouble.remedy(remedy),
+                trouble: if target.kind.is_only_read() { trouble } else { trouble.remedy(remedy) },
                 leaves: made.load(Ordering::Relaxed) > 0,
             })??;
         let meter = Meter::new(root, target);
@@ -196,7 +195,7 @@ impl Session {
         }
     }
 
-    /// Returns the path of the work directory, for messages; `None` if there is none.
+    /// Returns the path of the directory with the files, for messages; `None` if there is none.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
             Place::Directory(on_disk) => Some(on_disk.directory.path()),
@@ -514,7 +513,7 @@ impl Session {
         match self.place {
             Place::Directory(on_disk) => {
                 let OnDisk { directory, meter, .. } = *on_disk;
-                Some(directory.remove(meter.into_movement()))
+                directory.remove(meter.into_movement())
             }
             Place::Simulated(_) => None,
         }

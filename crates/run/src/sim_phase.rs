@@ -22,6 +22,7 @@ use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
 use crate::record::PhaseTotals;
 use crate::task::{self, Asked, Measured, Task};
+use crate::zoned::Zoned;
 
 /// A test on a simulated device, ready to be measured.
 pub struct SimTask<'a> {
@@ -71,6 +72,9 @@ fn run(task: &SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble
         Trouble::new(format!("{} {} at offset {offset}", failure.call, task.device.name), failure.cause)
             .remedy("its description asks for this error")
     });
+    if let Some(zoned) = &mut sinks.collected.zoned {
+        zoned.leave(sinks.collected.read_bytes, outcome.last_done_ns);
+    }
     sinks.observed.measured_ns = outcome.last_done_ns;
     sinks.observed.watched = ended.len();
     let totals = PhaseTotals::of_data(data, outcome, sinks.collected.ops);
@@ -101,6 +105,7 @@ impl Sinks<'_> {
             p99_ns: self.collected.operations.quantile(0.99),
             known: None,
             frame: Some(&frame),
+            zones: self.collected.zoned.as_ref(),
         }));
         self.collected.add_frame(frame, now_ns);
     }
@@ -142,13 +147,14 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     let Some(data) = workload.data() else { return Vec::new() };
     let clock = SimClock::default();
     let layout = Layout { blocks_per_file: task.size_bytes / data.block_bytes, first_bytes: 0 };
+    sinks.collected.zoned = Zoned::new(data.zones_of(task.size_bytes), 0);
     let mut readers = Vec::new();
     let mut workers = Vec::new();
     for (thread, share) in shares(phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
         let seed = mix(task.seed ^ mix(thread as u64));
         let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
         readers.push(reader);
-        workers.push(Worker::new(WorkerParts {
+        let worker = Worker::new(WorkerParts {
             engine: SimEngine::new(world, &clock, workload.iodepth, data.block_bytes as usize),
             clock: clock.clone(),
             pacing: pacing(thread as u32),
@@ -164,7 +170,11 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             stamping: Stamping::unverified(task.seed),
             limits: Limits { deadline_ns: task.asked.time_ns, stop: &task.asked.interrupt },
             recorder,
-        }));
+        });
+        workers.push(match &sinks.collected.zoned {
+            Some(zoned) => worker.in_zones(zoned.for_worker(data.block_bytes)),
+            None => worker,
+        });
     }
     world.borrow_mut().obey(Arc::clone(&task.asked.interrupt));
     let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {

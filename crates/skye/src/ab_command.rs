@@ -147,7 +147,7 @@ fn request(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> R
     let free = places.iter().map(|place| place.target.space.free_bytes).min().unwrap_or_default();
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
-    let mut request = preset::beneath(request, PRESET)?;
+    let mut request = preset::beneath(request, PRESET, &places[0].target)?;
     // A share of the free space is not the same on both.
     let size = request.size.map(|size| places.iter().map(|place| bytes(size, place, machine)).min());
     request.size = size.flatten().map(Size::Bytes);

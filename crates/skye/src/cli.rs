@@ -171,8 +171,9 @@ fn spec_help() -> String {
 #[derive(Debug, Args)]
 #[command(after_help = spec_help())]
 pub struct RunArguments {
-    /// Directory to measure in; skye makes one of its own there and removes it. Or sim:FILE.toml, a simulated device.
-    #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
+    /// Directory to measure in; skye makes one of its own there and removes it. Or a block device or a file, which is
+    /// only read. Or sim:FILE.toml, a simulated device.
+    #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub target: PathBuf,
     /// The tests.
     #[command(flatten)]

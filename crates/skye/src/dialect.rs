@@ -10,7 +10,7 @@ use family::dialect::{Command, Dialect};
 use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
-use model::{Machine, SimDevice};
+use model::{Machine, SimDevice, Target};
 use observe::Root;
 use report::text;
 use run::Session;
@@ -45,6 +45,14 @@ impl Bench {
         };
         let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
         Ok(Self { root, machine, environment, device })
+    }
+
+    /// Looks at the machine, for a target that was found. Evidence of these sources counts more than one run.
+    pub fn on(target: Target, shared_sources: Vec<String>) -> Self {
+        let root = Root::system();
+        let machine = driver::machine(&root);
+        let environment = Environment::new(&machine, target, observe::settings(&root), shared_sources);
+        Self { root, machine, environment, device: None }
     }
 
     /// Returns the name of the machine.
@@ -90,6 +98,22 @@ impl Bench {
         interruption: &Interruption,
         audience: Option<Box<dyn Audience>>,
     ) -> Result<Ended, Failure> {
+        let view = LiveView::new(audience.is_none(), terminal::style());
+        self.measure_in(view, plan, seed, interruption, audience)
+    }
+
+    /// Same as [`Bench::measure`], with its progress in that view.
+    ///
+    /// # Errors
+    /// As [`Bench::measure`].
+    pub fn measure_in(
+        &self,
+        view: LiveView,
+        plan: &Plan,
+        seed: u64,
+        interruption: &Interruption,
+        audience: Option<Box<dyn Audience>>,
+    ) -> Result<Ended, Failure> {
         let target = &self.environment.target;
         let raised = interruption.raised.clone();
         let mut session = match &self.device {
@@ -98,14 +122,15 @@ impl Bench {
                 .map_err(|unmade| Failure::failed(unmade.trouble))?,
         };
         session.set_stdio_program(cli::stdio_program());
-        let hidden_sources = session.hidden_sources().to_vec();
+        let shared = self.environment.hidden_sources.iter();
+        let hidden_sources = shared.chain(session.hidden_sources()).cloned().collect();
         let quiet = audience.is_none();
         let setup = Setup {
             started: Instant::now(),
             started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             seed,
             interruption: interruption.clone(),
-            view: LiveView::new(quiet, terminal::style()),
+            view,
             audience,
             quiet,
             beside: None,

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::clock::{Timer, read_cost_ns};
-use model::Machine;
 use model::health::{Check, Fitness, Health};
 use model::run::Environment;
+use model::{Machine, plan};
 use observe::Root;
 use report::text;
 
@@ -29,7 +29,7 @@ pub fn doctor(directory: &Path) -> Done {
     let style = terminal::style();
     let root = Root::system();
     let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
-    let target = place::directory(&root, directory).map_err(Failure::refused)?;
+    let target = place::real(&root, directory).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
     terminal::print_line(&format!("{}\n", text::examined(&environment, &style)))?;
 
@@ -50,7 +50,10 @@ pub fn doctor(directory: &Path) -> Done {
 
 /// Judges the machine for the run that would be made if nothing else were asked for.
 fn judged(health: Health) -> Result<Vec<Check>, Failure> {
-    Ok(wording::fitness::checks(&health, &preset::load(preset::DEFAULT)?))
+    let standard = preset::load(preset::DEFAULT)?;
+    let is_only_read = health.target.kind.is_only_read();
+    let standard = if is_only_read { plan::for_reading(standard) } else { standard };
+    Ok(wording::fitness::checks(&health, &standard))
 }
 
 #[cfg(test)]

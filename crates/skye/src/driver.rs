@@ -6,6 +6,7 @@
 //! would be another test. Each test gets its share of the rest. A test that would get too little is skipped, and the
 //! exit code is 1. Patience bounds the time of workers beyond their deadline.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use model::figure::Share;
@@ -18,7 +19,7 @@ use model::workload::Engine;
 use model::{Machine, Plan, Trouble, spec};
 use observe::Root;
 use run::ceilings::Ceilings;
-use run::{LayoutProgress, Moment, Session, Time, patience};
+use run::{LayoutProgress, Moment, Session, Tick, Time, patience};
 use rustix::time::{ClockId, clock_gettime};
 
 mod experiments;
@@ -54,6 +55,17 @@ pub trait Audience {
     /// # Errors
     /// The audience cannot be reached any more.
     fn begins(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Receives the moment before workers begin. It may wait, which is no part of the test.
+    fn starts(&mut self) {}
+
+    /// Receives the state of a running test, ten times a second.
+    ///
+    /// # Errors
+    /// As [`Audience::begins`]. The run then ends.
+    fn moves(&mut self, _view: &LiveView, _tick: &Tick<'_>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -241,6 +253,7 @@ impl Ended {
     pub fn tell_signal(&self) {
         if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
+                _ if self.run.environment.target.kind.is_only_read() => "it has made no files",
                 _ if self.is_closing => "its files are not removed yet",
                 true => "its files are removed",
                 false => "some of its files are left",
@@ -364,7 +377,7 @@ impl Driver {
     fn measure(&mut self, mut session: Session) -> Vec<String> {
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
-            if self.interruption.is_raised() || patience::hanging().is_some() {
+            if self.interruption.is_raised() || patience::hanging().is_some() || self.has_failed_to_read() {
                 break;
             }
             let laid_out = self.lay_out(&mut session);
@@ -384,6 +397,12 @@ impl Driver {
         }
         self.hold_together();
         self.close(session)
+    }
+
+    /// Returns true if a device or a file could not be read. Nothing but the same failure would follow.
+    fn has_failed_to_read(&self) -> bool {
+        let has_failed = |phase: &PhaseRecord| phase.status == Status::Failed;
+        self.environment.target.kind.is_only_read() && self.phases.iter().any(has_failed)
     }
 
     /// Removes all files. Returns what could not be removed. Where the target hangs, the removal goes on in the
@@ -416,7 +435,7 @@ impl Driver {
         let progress = LayoutProgress::default();
         let left = self.deadline.saturating_duration_since(Instant::now());
         session.lay_out(left.as_nanos() as u64, &progress)?;
-        self.written_bytes += progress.bytes.load(std::sync::atomic::Ordering::Relaxed);
+        self.written_bytes += progress.bytes.load(Ordering::Relaxed);
         Ok(())
     }
 
@@ -539,20 +558,29 @@ impl Driver {
         let untimed_bytes = session.untimed_bytes();
         self.view.begin();
         let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
+        let (audience, mut lost) = (&mut self.audience, None);
+        let interruption = &self.interruption;
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
         let time = Time { measured_ns: time_ns, budget_ns };
         let mut record = session.phase(phase, repetition, time, &mut |moment| match moment {
             Moment::Begin => {
                 beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
+                audience.iter_mut().for_each(|audience| audience.starts());
                 marks.begin(&id, &spec);
             }
             Moment::Tick(tick) => {
                 view.update(&position, tick);
+                if let Some(Err(failure)) = audience.as_mut().map(|audience| audience.moves(view, tick)) {
+                    // Nobody would see further results.
+                    interruption.raised.store(true, Ordering::SeqCst);
+                    (*audience, lost) = (None, Some(failure));
+                }
                 beside.iter_mut().for_each(Beside::watch);
             }
             Moment::End => marks.end(&id, &spec),
             Moment::Over => beside.iter_mut().for_each(Beside::end),
         });
+        lost.into_iter().for_each(|failure| self.lose(failure));
         if let Some((ran, warnings)) = self.beside.as_mut().map(Beside::take) {
             record.seen.beside = ran;
             warnings.into_iter().for_each(|warning| self.warn(warning));
@@ -576,7 +604,9 @@ impl Driver {
         budget: (u64, u64),
         first: PhaseRecord,
     ) -> PhaseRecord {
-        let Some(before) = judge::disagreement(&first, phase) else { return first };
+        // A test with zones reads each once, as was asked for.
+        let is_zoned = !first.figures.zones.is_empty();
+        let Some(before) = judge::disagreement(&first, phase).filter(|_| !is_zoned) else { return first };
         let later = u64::from(self.plan.repetitions - repetition);
         let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
         let others = self.plan.phase_time_ns.saturating_mul(phases);
@@ -616,9 +646,16 @@ impl Driver {
         let Some(mut audience) = self.audience.take() else { return };
         match tell(&mut *audience, self) {
             Ok(()) => self.audience = Some(audience),
+            Err(failure) => self.lose(failure),
+        }
+    }
+
+    /// Goes on without the audience, which cannot be reached any more.
+    fn lose(&mut self, failure: Failure) {
+        match failure {
             // The reader has gone: end quietly, but clean up first.
-            Err(Failure::ReaderGone) => self.interruption.reader_is_gone(),
-            Err(Failure::Failed(message) | Failure::Refused(message)) => {
+            Failure::ReaderGone => self.interruption.reader_is_gone(),
+            Failure::Failed(message) | Failure::Refused(message) => {
                 self.failed = true;
                 self.warn(message);
             }

@@ -22,6 +22,11 @@ pub fn was_read(metadata: &Metadata) -> bool {
     READ.lock().unwrap_or_else(PoisonError::into_inner).contains(&(metadata.dev(), metadata.ino()))
 }
 
+/// Notes that a file is read. Nothing that is made from it may replace it.
+pub fn note(metadata: &Metadata) {
+    READ.lock().unwrap_or_else(PoisonError::into_inner).push((metadata.dev(), metadata.ino()));
+}
+
 /// Opens a regular file. Refuses devices and pipes, as they may have no end.
 ///
 /// # Errors
@@ -45,8 +50,7 @@ pub fn open(path: &Path) -> Result<File> {
 pub fn open_any(path: &Path) -> Result<File> {
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
-    let metadata = file.metadata()?;
-    READ.lock().unwrap_or_else(PoisonError::into_inner).push((metadata.dev(), metadata.ino()));
+    note(&file.metadata()?);
     Ok(file)
 }
 

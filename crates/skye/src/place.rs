@@ -1,4 +1,4 @@
-//! Place of a run: a directory, or a simulated device.
+//! Place of a run: a directory, a device or file that is only read, or a simulated device.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,10 @@ use observe::Root;
 use run::{Session, Unmade, patience};
 
 use crate::exit::Failure;
-use crate::{cli, simulation};
+use crate::{cli, inputs, simulation};
+
+/// Smallest file that is measured as a file: a block of most devices.
+const BLOCK_BYTES_MIN: u64 = 512;
 
 /// A place that was found.
 pub struct Place {
@@ -22,18 +25,18 @@ impl Place {
     /// Finds the place that a word means.
     ///
     /// # Errors
-    /// There is no such directory, or the description of a device cannot be understood.
+    /// There is no such place, nobody may read there, or the description of a device cannot be understood.
     pub fn find(root: &Root, word: &Path) -> Result<Self, Failure> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device) },
-            None => Self { target: directory(root, word).map_err(Failure::refused)?, device: None },
+            None => Self { target: real(root, word).map_err(Failure::refused)?, device: None },
         })
     }
 
-    /// Begins a run there. Only an empty directory is written yet.
+    /// Begins a run there. Only an empty directory is written yet, and nothing to a device or file.
     ///
     /// # Errors
-    /// The directory cannot be made.
+    /// The directory cannot be made or opened.
     pub fn open(
         &self,
         root: &Root,
@@ -60,6 +63,44 @@ impl Place {
 /// # Errors
 /// There is no such directory, or it does not answer.
 pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
+    found(root, word, observe::target)
+}
+
+/// Finds the directory, the block device or the file that a word means, as [`directory`] does. A file that has no room
+/// for a single block is a wrong name.
+///
+/// # Errors
+/// It is none of them, nobody may read it, or it does not answer.
+pub fn real(root: &Root, word: &Path) -> Result<Target, Trouble> {
+    found(root, word, |root, word| {
+        let metadata = word.metadata().ok();
+        let kind = metadata.as_ref().and_then(|metadata| observe::kind_of(metadata.file_type()));
+        let is_tiny = metadata.is_some_and(|metadata| metadata.is_file() && metadata.len() < BLOCK_BYTES_MIN);
+        if kind.is_none() || is_tiny {
+            return observe::target(root, word);
+        }
+        let target = observe::readable(root, word, &word.display().to_string())?;
+        // No result of this run may replace it.
+        inputs::note(&word.metadata().map_err(|error| Trouble::new("look at the target", error))?);
+        Ok(target)
+    })
+}
+
+/// Finds the block device or the file that a word means, as [`real`] does, but however small it is. Messages call it by
+/// its name.
+///
+/// # Errors
+/// As [`real`].
+pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble> {
+    let name = name.to_owned();
+    found(root, word, move |root, word| observe::readable(root, word, &name))
+}
+
+fn found(
+    root: &Root,
+    word: &Path,
+    find: impl Fn(&Root, &Path) -> Result<Target, Trouble> + Send + 'static,
+) -> Result<Target, Trouble> {
     let (root, word) = (root.clone(), word.to_owned());
     let attempt = format!("use {} as the target", word.display());
     patience::wait_while_it_moves(
@@ -72,7 +113,7 @@ pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
                 return Err(Trouble::new(attempt, "its name is not UTF-8, as documents of runs are")
                     .remedy("rename it, or mount it by another name (mount --bind)"));
             }
-            observe::target(&root, &word)
+            find(&root, &word)
         },
     )?
 }

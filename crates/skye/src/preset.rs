@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use model::nearest;
 use model::request::{PRESETS, Request};
 use model::spec::{self, Defaults};
+use model::{Target, nearest, plan};
 
 use crate::exit::Failure;
 use crate::inputs;
@@ -19,17 +19,20 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
 }
 
 /// Lays the flags over the preset that they name, or over `default` if they name none. Tests without a named preset
-/// have nothing beneath them.
+/// have nothing beneath them. Of a preset, a target that is only read has the tests that read.
 ///
 /// # Errors
 /// As [`load`].
-pub fn beneath(mut flags: Request, default: &str) -> Result<Request, Failure> {
+pub fn beneath(mut flags: Request, default: &str, target: &Target) -> Result<Request, Failure> {
+    let has_tests = !flags.tests.is_empty();
     // The preset's own name counts: it may come from a file.
-    match (flags.preset.take(), flags.tests.is_empty()) {
-        (Some(name), _) => Ok(flags.over(load(&name)?)),
-        (None, true) => Ok(flags.over(load(default)?)),
-        (None, false) => Ok(flags),
-    }
+    let request = match (flags.preset.take(), has_tests) {
+        (Some(name), _) => flags.over(load(&name)?),
+        (None, false) => flags.over(load(default)?),
+        (None, true) => flags,
+    };
+    let is_chosen = !has_tests && target.kind.is_only_read();
+    Ok(if is_chosen { plan::for_reading(request) } else { request })
 }
 
 /// Reads a preset by its name, or from a file if the name ends in `.toml` or contains a slash.
@@ -74,13 +77,14 @@ fn names() -> String {
 mod tests {
     use super::*;
     use clap::Parser;
-    use model::plan::{self, Plan};
-    use model::target::{Backing, Geometry, Space};
-    use model::{Machine, Target};
+    use model::Machine;
+    use model::plan::Plan;
+    use model::target::{Backing, Geometry, Space, TargetKind};
 
     fn target() -> Target {
         Target {
             path: "/mnt".into(),
+            kind: TargetKind::Directory,
             mount_point: "/mnt".into(),
             source: "/dev/sda1".into(),
             file_system: "ext4".into(),
@@ -126,7 +130,7 @@ mod tests {
         );
         let cli = crate::cli::Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let crate::cli::Command::Run(arguments) = cli.command else { return Err("not a run".into()) };
-        let request = beneath(arguments.work.request(), DEFAULT);
+        let request = beneath(arguments.work.request(), DEFAULT, &target());
         let request = request.map_err(|failure| format!("{failure:?}"))?;
         let plan = |request: &Request| {
             plan::plan(request, &target(), &machine()).map_err(|trouble| trouble.to_string())
@@ -198,7 +202,8 @@ mod tests {
         };
         assert!(refused("standart").ends_with("did you mean `standard`?"));
         assert!(
-            refused("zzz").ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes")
+            refused("zzz")
+                .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones")
         );
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }

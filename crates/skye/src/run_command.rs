@@ -32,16 +32,16 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
             terminal::message("note", &format!("{theirs} is {ours}"));
         }
     }
-    let request = preset::beneath(arguments.work.request(), preset::DEFAULT)?;
     outputs::check_stdout(documents(arguments))?;
     let is_stdout_taken = documents(arguments).any(outputs::is_stdout);
-    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let style = terminal::style();
     let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
     let place = Place::find(&root, &arguments.target)?;
+    let request = preset::beneath(arguments.work.request(), preset::DEFAULT, &place.target)?;
     let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
+    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let environment = Environment::new(&machine, place.target.clone(), observe::settings(&root), Vec::new());
     if arguments.dry_run {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;

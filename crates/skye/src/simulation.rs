@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::target::{Backing, Geometry, Space};
+use model::target::{Backing, Geometry, Space, TargetKind};
 use model::{SimDevice, Target};
 
 use crate::exit::Failure;
@@ -29,6 +29,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
     let device = SimDevice::from_toml(&text).map_err(refused)?;
     let target = Target {
         path: word.to_string_lossy().into_owned(),
+        kind: TargetKind::Simulated,
         mount_point: word.to_string_lossy().into_owned(),
         source: device.name.clone(),
         file_system: "simulated".into(),

@@ -1,25 +1,30 @@
-//! `skye zcav`: the rate of files and devices over their length, with zcav's command line and form.
+//! `skye zcav`: the rate of files and devices over their length, with zcav's command line and form, around our own plan,
+//! run and judge.
 
-mod scan;
+mod reading;
 mod target;
+mod zeros;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use family::zcav::arguments::Options;
-use family::zcav::{self as form, MIB};
+use family::zcav::{self as form, Log};
 use model::Trouble;
-use model::numbers::{about, amount, percent};
+use model::run::PhaseRecord;
+use observe::Root;
 
 use crate::dialect::{self, tell};
+use crate::driver::Ended;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::{Done, outputs, terminal};
-use scan::{Outcome, Scans};
-use target::{Opened, Refused, refuse_room};
+use target::{Found, Refused};
 
 /// Exit code of the original for a target that is too small.
 const TOO_SMALL: u8 = 2;
@@ -31,14 +36,27 @@ pub fn zcav(words: &[OsString]) -> Done {
     dialect::run(words, measure)
 }
 
+/// Result of one file.
+pub struct Outcome {
+    /// Results of its blocks, perhaps not of all.
+    log: Log,
+    /// Reason why it ended early, if that is not in the run.
+    trouble: Option<String>,
+    /// Note on parts that lie nowhere.
+    holes: Option<String>,
+    /// The run; `None` for one that could not begin, and where zeros were written.
+    ended: Option<Ended>,
+}
+
 fn measure(options: &Options) -> Done {
     if options.user.is_some() || options.group.is_some() {
         dialect::become_asked("zcav", options.user.as_deref(), options.group.as_deref(), false)?;
     }
+    let root = Root::system();
     let mut all = Vec::with_capacity(options.targets.len());
     for target in &options.targets {
-        match Opened::open(target, options) {
-            Ok(opened) => all.push(opened),
+        match Found::find(&root, target, options) {
+            Ok(found) => all.push(found),
             Err(Refused::TooSmall(trouble)) => {
                 terminal::error(&trouble.to_string());
                 return Ok(TOO_SMALL);
@@ -47,21 +65,37 @@ fn measure(options: &Options) -> Done {
         }
     }
     let interruption = Interruption::catch()?;
-    refuse_room(&all).map_err(Failure::failed)?;
+    let (writings, readings) = match options.writes {
+        true => (zeros::open(&all).map_err(Failure::failed)?, Vec::new()),
+        false => (Vec::new(), reading::plan(&all)?),
+    };
+    check_outputs(options, &all)?;
+    let notes = all.iter().flat_map(|found| found.notes.iter().cloned());
+    notes.chain(writings.iter().map(zeros::Writing::note)).for_each(|note| terminal::message("note", &note));
+    let is_live = all.len() == 1 && options.passes == 1 && all[0].log.is_none();
+    let teller = Arc::new(Teller { is_live, printed: AtomicUsize::new(0) });
+    let outcomes = match options.writes {
+        true => zeros::write(writings, options.passes, &interruption, &teller),
+        false => reading::read(&readings, &interruption, &teller),
+    };
+    finish(options, &all, &outcomes, &teller, &interruption)
+}
+
+/// Refuses files for results that are measured, that hold something else, or that are named twice.
+fn check_outputs(options: &Options, all: &[Found]) -> Result<(), Failure> {
+    let runs = all.len() as u32;
+    let documents: Vec<_> =
+        options.json.iter().flat_map(|file| (1..=runs).map(|run| dialect::numbered(file, run))).collect();
     let logs = options.targets.iter().filter_map(|target| target.log.as_deref());
     let outputs: Vec<_> = logs
         .map(|log| (log, is_log as fn(&str) -> bool))
         .chain(options.svg.as_deref().map(|svg| (svg, is_drawing as fn(&str) -> bool)))
         .collect();
-    outputs.iter().try_for_each(|(path, is_ours)| check_output(path, &all, *is_ours))?;
-    refuse_same(outputs.iter().map(|(path, _)| *path))?;
-    all.iter().flat_map(|opened| &opened.notes).for_each(|note| terminal::message("note", note));
-    let scans = Scans::start(all, &interruption).map_err(Failure::failed)?;
-    let mut teller = Teller::new(options, scans, &interruption);
-    let told = teller.look_on();
-    // A failed print is no reason to lose the rest.
-    let code = teller.finish(options)?;
-    told.map(|()| code)
+    let paths = || outputs.iter().map(|(path, _)| *path).chain(documents.iter().map(PathBuf::as_path));
+    paths().try_for_each(|path| refuse_measured(path, all))?;
+    outputs.iter().try_for_each(|(path, is_ours)| check_output(path, *is_ours))?;
+    refuse_same(paths())?;
+    dialect::check_documents(options.json.as_deref(), runs)
 }
 
 /// Returns true if a text is a log and nothing else.
@@ -93,15 +127,16 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
     Ok(())
 }
 
+/// Refuses a measured file for results.
+fn refuse_measured(path: &Path, all: &[Found]) -> Result<(), Failure> {
+    let Some(found) = all.iter().find(|found| found.is(path)) else { return Ok(()) };
+    let cause = format!("it is {}, which is measured", found.name);
+    Err(Failure::failed(Trouble::new(format!("write {}", path.display()), cause).remedy("name another file")))
+}
+
 /// Refuses a file for results that holds anything but results: among file names, a wrong one is soon named.
-fn check_output(path: &Path, all: &[Opened], is_ours: fn(&str) -> bool) -> Result<(), Failure> {
+fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
     let attempt = || format!("write {}", path.display());
-    if let Some(opened) = all.iter().find(|opened| opened.is(path)) {
-        return Err(Failure::failed(
-            Trouble::new(attempt(), format!("it is {}, which is measured", opened.name))
-                .remedy("name another file"),
-        ));
-    }
     outputs::check(path)?;
     if !path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         return Ok(());
@@ -119,184 +154,140 @@ fn check_output(path: &Path, all: &[Opened], is_ours: fn(&str) -> bool) -> Resul
     ))
 }
 
-/// Reporter of the progress, and of the results.
-struct Teller<'a> {
-    scans: Scans,
-    interruption: &'a Interruption,
-    view: LiveView,
-    started: Instant,
-    /// Passes of each file that were reported as finished.
-    passes_told: Vec<usize>,
-    /// Lines of the one file that were printed as they came, its heading included; `None` where lines come at the end.
-    printed: Option<usize>,
+/// Teller of what happens meanwhile: the passes of all files, and the lines of a single one.
+pub struct Teller {
+    /// True if lines are printed as they come: those of one file in one pass.
+    is_live: bool,
+    /// Lines that were printed, the heading with the first.
+    printed: AtomicUsize,
 }
 
-impl<'a> Teller<'a> {
-    fn new(options: &Options, scans: Scans, interruption: &'a Interruption) -> Self {
-        let is_live = scans.len() == 1 && options.passes == 1 && scans.log_path(0).is_none();
-        Self {
-            passes_told: vec![0; scans.len()],
-            scans,
-            interruption,
-            view: LiveView::new(false, terminal::style()),
-            started: Instant::now(),
-            printed: is_live.then_some(0),
-        }
-    }
-
-    /// Reports until all have ended, or are to end.
-    fn look_on(&mut self) -> Result<(), Failure> {
-        while self.scans.wait() {
-            if self.interruption.is_raised() {
-                self.scans.wait_for_end();
-                break;
-            }
-            self.tell_passes();
-            if let Err(failure) = self.print_settled() {
-                // The reader has gone, or there is no room: nobody would see further results.
-                self.interruption.reader_is_gone();
-                self.scans.wait_for_end();
-                self.view.end();
-                return Err(failure);
-            }
-            if std::io::stderr().is_terminal() {
-                self.view.preparing(&self.progress());
-            }
-        }
-        self.tell_passes();
-        self.view.end();
-        Ok(())
-    }
-
-    fn progress(&self) -> String {
-        let (moved_bytes, all_bytes) = self.scans.progress_bytes();
-        let seconds = self.started.elapsed().as_secs_f64().max(1e-3);
-        let (share, rate) = (moved_bytes as f64 / all_bytes.max(1) as f64, moved_bytes as f64 / seconds);
-        let left_ns = (all_bytes.saturating_sub(moved_bytes)) as f64 / rate.max(1.0) * 1e9;
-        let rate = amount(rate / MIB as f64).unwrap_or_default();
-        match moved_bytes {
-            0 => "begins".into(),
-            _ => format!("{}  {rate} MiB/s  {} left", percent(share), about(left_ns as u64)),
-        }
-    }
-
-    /// Prints the original's line for each finished pass.
-    fn tell_passes(&mut self) {
-        for index in 0..self.scans.len() {
-            while self.passes_told[index] < self.scans.passes_done(index) {
-                self.passes_told[index] += 1;
-                let (pass, name) = (self.passes_told[index], report::printable(self.scans.name(index)));
-                self.view.above(|| tell(&format!("# Finished loop {pass}, on device {name} at {}", clock())));
-            }
-        }
+impl Teller {
+    /// Prints the original's line for a finished pass.
+    fn pass(&self, view: &LiveView, pass: usize, name: &str) {
+        let name = report::printable(name);
+        view.above(|| tell(&format!("# Finished loop {pass}, on device {name} at {}", clock())));
     }
 
     /// Prints the lines that cannot change any more: all but the last.
-    fn print_settled(&mut self) -> Result<(), Failure> {
-        let Some(printed) = self.printed else { return Ok(()) };
-        let log = self.scans.log(0);
-        let settled = log.lines.len().saturating_sub(1);
+    fn settled(&self, view: &LiveView, log: impl FnOnce() -> Log) -> Result<(), Failure> {
+        if !self.is_live {
+            return if terminal::reader_is_gone() { Err(Failure::ReaderGone) } else { Ok(()) };
+        }
+        let log = log();
+        let (printed, settled) = (self.printed.load(Ordering::Relaxed), log.lines.len().saturating_sub(1));
         if settled > printed {
             let text = part(&log, printed, settled);
-            self.view.above(|| terminal::print_bytes(text.as_bytes()))?;
-            self.printed = Some(settled);
+            view.above(|| terminal::print_bytes(text.as_bytes()))?;
+            self.printed.store(settled, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Prints the remaining lines, writes logs and the drawing, and says what set the rates.
-    fn finish(self, options: &Options) -> Done {
-        let outcomes: Vec<_> = (0..self.scans.len()).map(|index| self.scans.outcome(index)).collect();
-        let mut failures = Vec::new();
-        let mut keep = |result: Result<(), Failure>| match result {
-            Ok(()) => {}
-            Err(failure) => failures.push(failure),
-        };
-        keep(self.print(&outcomes));
-        for (index, outcome) in outcomes.iter().enumerate() {
-            if let Some(path) = self.scans.log_path(index).filter(|_| !outcome.log.lines.is_empty()) {
-                let written = outputs::write(path, outcome.log.text());
-                // The results took time to measure, and are not lost for want of room.
-                if written.is_err() {
-                    let text = format!("{}{}", outcome.log.title(), outcome.log.text());
-                    keep(terminal::print_bytes(text.as_bytes()));
-                }
-                keep(written);
-            }
-        }
-        if let Some(path) = &options.svg {
-            let logs: Vec<_> = outcomes.iter().map(|outcome| outcome.log.clone()).collect();
-            keep(outputs::write(path, form::plot(&logs)));
-        }
-        let is_well = self.tell_end(&outcomes) & failures.is_empty();
-        for failure in failures {
-            match failure {
-                Failure::ReaderGone => self.interruption.reader_is_gone(),
-                Failure::Refused(message) | Failure::Failed(message) => terminal::error(&message),
-            }
-        }
-        Ok(match self.interruption.exit_code() {
-            Some(code) => code,
-            None if is_well => exit::DONE,
-            None => exit::FAILED,
-        })
-    }
-
-    /// Prints results to stdout: one file as zcav prints it, several with their names, and apart as gnuplot wants it.
-    fn print(&self, outcomes: &[Outcome]) -> Result<(), Failure> {
-        let on_stdout = (0..).zip(outcomes).filter(|(index, outcome)| {
-            self.scans.log_path(*index).is_none() && !outcome.log.lines.is_empty()
-        });
+    /// Returns what is left to print: one file as zcav prints it, several with their names, and apart as gnuplot wants
+    /// it.
+    fn rest(&self, all: &[Found], outcomes: &[Outcome]) -> String {
+        let on_stdout = all
+            .iter()
+            .zip(outcomes)
+            .filter(|(found, outcome)| found.log.is_none() && !outcome.log.lines.is_empty());
         let logs: Vec<_> = on_stdout.map(|(_, outcome)| &outcome.log).collect();
-        let text = match (self.printed, &logs[..]) {
-            (Some(printed), [log]) => format!("{}{}", part(log, printed, log.lines.len()), log.tail()),
-            (_, [log]) if outcomes.len() == 1 => log.text(),
-            (_, logs) => logs
-                .iter()
-                .map(|log| format!("{}{}", log.title(), log.text()))
-                .collect::<Vec<_>>()
-                .join("\n\n"),
-        };
-        terminal::print_bytes(text.as_bytes())
-    }
-
-    /// Says what must be known of each file. Returns true if all is well.
-    fn tell_end(&self, outcomes: &[Outcome]) -> bool {
-        if self.interruption.is_raised() && self.interruption.exit_code() != Some(exit::DONE) {
-            terminal::message(
-                "note",
-                &format!("ended by {}; what was measured so far is kept", self.interruption.name()),
-            );
-        }
-        let mut is_well = true;
-        for outcome in outcomes {
-            let name = &outcome.log.name;
-            if let Some(trouble) = &outcome.trouble {
-                is_well = false;
-                terminal::error(&trouble.to_string());
+        match &logs[..] {
+            [log] if self.is_live => {
+                format!("{}{}", part(log, self.printed.load(Ordering::Relaxed), log.lines.len()), log.tail())
             }
-            if !outcome.log.lines.is_empty()
-                && outcome.log.lines.iter().all(|line| line.mib_per_second.is_none())
-            {
-                terminal::message(
-                    "note",
-                    &format!(
-                        "{name}: all of it took less than {} s, which is too short for a rate; name a larger one, or read it \
-                         more often with -c",
-                        form::LEAST_NS as f64 / 1e9
-                    ),
-                );
-            }
-            if let Some(sentence) = outcome.effort.sentence() {
-                tell(&format!("{}: {sentence}", report::printable(name)));
+            [log] if outcomes.len() == 1 => log.text(),
+            logs => {
+                let texts = logs.iter().map(|log| format!("{}{}", log.title(), log.text()));
+                texts.collect::<Vec<_>>().join("\n\n")
             }
         }
-        is_well
     }
 }
 
+/// Prints the remaining lines, writes logs, drawing and documents, and says what set the rates.
+fn finish(
+    options: &Options,
+    all: &[Found],
+    outcomes: &[Outcome],
+    teller: &Teller,
+    interruption: &Interruption,
+) -> Done {
+    let mut failures = Vec::new();
+    let mut keep = |result: Result<(), Failure>| failures.extend(result.err());
+    keep(terminal::print_bytes(teller.rest(all, outcomes).as_bytes()));
+    for (found, outcome) in all.iter().zip(outcomes) {
+        if let Some(path) = found.log.as_deref().filter(|_| !outcome.log.lines.is_empty()) {
+            let written = outputs::write(path, outcome.log.text());
+            // The results took time to measure, and are not lost for want of room.
+            if written.is_err() {
+                let text = format!("{}{}", outcome.log.title(), outcome.log.text());
+                keep(terminal::print_bytes(text.as_bytes()));
+            }
+            keep(written);
+        }
+    }
+    if let Some(path) = &options.svg {
+        let logs: Vec<_> = outcomes.iter().map(|outcome| outcome.log.clone()).collect();
+        keep(outputs::write(path, form::plot(&logs)));
+    }
+    let is_well = tell_end(outcomes, interruption);
+    for (number, outcome) in (1..).zip(outcomes) {
+        let saved =
+            outcome.ended.iter().map(|ended| dialect::save_document(options.json.as_deref(), number, ended));
+        saved.for_each(&mut keep);
+    }
+    let is_well = is_well & failures.is_empty();
+    for failure in failures {
+        match failure {
+            Failure::ReaderGone => interruption.reader_is_gone(),
+            Failure::Refused(message) | Failure::Failed(message) => terminal::error(&message),
+        }
+    }
+    let of_run = if is_well { exit::DONE } else { exit::FAILED };
+    Ok(interruption.exit_code().unwrap_or(of_run))
+}
+
+/// Says what must be known of each file. Returns true if all is well.
+fn tell_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
+    let reader_is_gone = interruption.exit_code() == Some(exit::DONE);
+    if interruption.is_raised() && !reader_is_gone {
+        let name = interruption.name();
+        terminal::message("note", &format!("ended by {name}; what was measured so far is kept"));
+    }
+    let mut is_well = true;
+    let mut rows = Vec::new();
+    for Outcome { log, trouble, holes, ended } in outcomes {
+        let name = &log.name;
+        if let Some(trouble) = trouble {
+            is_well = false;
+            terminal::error(trouble);
+        }
+        is_well &= ended.as_ref().is_none_or(Ended::tell_failures);
+        if !log.lines.is_empty() && log.lines.iter().all(|line| line.mib_per_second.is_none()) {
+            terminal::message(
+                "note",
+                &format!(
+                    "{name}: all of it took less than {} s, which is too short for a rate; name a larger one, or read it \
+                     more often with -c",
+                    form::LEAST_NS as f64 / 1e9
+                ),
+            );
+        }
+        holes.iter().for_each(|holes| terminal::message("note", holes));
+        let mut phases = ended.iter().flat_map(|ended| &ended.run.phases);
+        let last = phases.rfind(|record| !record.figures.zones.is_empty());
+        rows.extend(last.map(|record| (report::printable(name), record)));
+    }
+    if !reader_is_gone {
+        let rows: Vec<(&str, &PhaseRecord)> = rows.iter().map(|(name, record)| (&**name, *record)).collect();
+        dialect::tell_limits(&rows);
+    }
+    is_well
+}
+
 /// Returns the lines `from..to`, with the head if they begin with the first.
-fn part(log: &form::Log, from: usize, to: usize) -> String {
+fn part(log: &Log, from: usize, to: usize) -> String {
     let head = if from == 0 { log.head() } else { String::new() };
     let lines: String =
         log.lines[from..to].iter().map(|line| format!("{}\n", line.text(log.offset_decimals))).collect();

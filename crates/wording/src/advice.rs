@@ -19,7 +19,8 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
             "Read the set once, with :passes=1, or ask for a --size that the cache cannot hold."
         }
         OnePass {} => "Try :passes=1.",
-        RunAgain {} => "Run it again.",
+        RunAgain {} => "Something has changed the files since they were laid out: run it again.",
+        ReadWritten {} => "Name a file that is written to its end, or fill this one first.",
         Repeat {} => "With --repeat 3 you see how far other runs lie from it.",
         LongerTime {} => "Ask for a longer --time.",
         LongerTimeAndLimit {} => "Test with a longer --time and a larger --write-limit.",

@@ -115,8 +115,8 @@ findings! {
 
     "unwritten_extents" "`!`"
         when "tests that read; at their start, more than 1 % of the files were holes or never written"
-        means "The file system answers such reads without the device. Something has changed the files.":
-        FilesNotWritten "files hold unwritten space", "{holes_share} of the files' bytes are holes and {unwritten_share} were never written: the file system answers those without the device. Something has changed the files since they were laid out";
+        means "The file system answers such reads without the device. Something has changed the files, or you named a file that was never written whole.":
+        FilesNotWritten "files hold unwritten space", "{holes_share} of the files' bytes are holes and {unwritten_share} were never written: the file system answers those without the device";
 
     "o_direct_ineffective" "`!`"
         when "direct tests; the device moved less than half of the bytes, visited blocks came into the page cache, or direct writes made pages dirty"

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use model::health::{Check, Fitness, Governor, Health, Upkeep};
 use model::plan::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, plan};
-use model::target::{Backing, Device, DeviceKind};
+use model::target::{Backing, Device, DeviceKind, TargetKind};
 use model::{Request, Target, size};
 
 use Fitness::{Fine, Note, Unfit, Warn};
@@ -156,12 +156,16 @@ fn storage(health: &Health) -> Check {
         }
         Backing::Devices => {
             let device = target.top_device().map_or("", |device| &device.name);
-            fine("storage", format!("{kind} on {device}, a device of this machine"))
+            let on = if target.kind == TargetKind::Device { String::new() } else { format!("{kind} on ") };
+            fine("storage", format!("{on}{device}, a device of this machine"))
         }
     }
 }
 
 fn access(health: &Health) -> Check {
+    if health.target.kind.is_only_read() {
+        return fine("access", format!("{}, which a run only reads", health.target.kind.name()));
+    }
     match (&health.unwritable, health.target.read_only) {
         (_, true) => check(Unfit, "access", format!("{} is mounted read-only", health.target.mount_point))
             .advising("mount it for writing, or name another directory"),
@@ -184,6 +188,12 @@ fn planned(health: &Health, standard: &Request) -> Check {
     let bytes = dataset.size_bytes_max;
     let mut found = format!("{}: {tests} tests on up to {} of data", plan.preset, size::binary(bytes));
     let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_to_write_max));
+    if dataset.is_given {
+        return match bytes < DATASET_BYTES_MIN {
+            true => check(Warn, "plan", found).advising("caches hold so little: name a larger one"),
+            false => fine("plan", found),
+        };
+    }
     if bytes < DATASET_BYTES_MIN {
         check(Warn, "plan", found).advising("caches hold so little: make room, or ask for more with --size")
     } else if bytes < DATASET_BYTES_ENOUGH {
@@ -196,6 +206,9 @@ fn planned(health: &Health, standard: &Request) -> Check {
 
 fn space(health: &Health) -> Check {
     let space = &health.target.space;
+    if health.target.kind.is_only_read() {
+        return fine("space", format!("{} to read, and none is needed", size::binary(space.total_bytes)));
+    }
     let free = size::binary(space.free_bytes);
     let Some(used) = health.used_bytes.filter(|used| *used > 0) else {
         return fine("space", format!("{free} free"));
@@ -218,6 +231,9 @@ fn space(health: &Health) -> Check {
 
 fn durable(health: &Health) -> Vec<Check> {
     let target = &health.target;
+    if target.kind.is_only_read() {
+        return vec![fine("durable", "nothing is written")];
+    }
     let mut checks = Vec::new();
     if let Some(option) = &health.no_flush {
         let found = format!("mounted with {option}: what is synced is not flushed to the medium");

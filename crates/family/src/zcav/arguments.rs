@@ -43,6 +43,8 @@ options! {
         pub group: Option<String>,
         /// File for the drawing.
         pub svg: Option<PathBuf>,
+        /// File for the whole result.
+        pub json: Option<PathBuf>,
     }
 }
 
@@ -94,6 +96,8 @@ Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty,
         "-g GROUP" => flag.group(&mut options.group)?,
         /// draw it: rate over offset
         "--svg FILE" => options.svg = Some(flag.path()?),
+        /// the whole result [the store]; of the second FILE in FILE.2, and so on; not with -w
+        "--json FILE" => options.json = Some(flag.path()?),
         /// file for the results of the next FILE [stdout]
         "-l LOG" => options.log(flag.path()?)?,
         /// a block device or a file, also as -f FILE; - is what stdin was opened from
@@ -111,6 +115,9 @@ Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty,
         }
         if self.targets.is_empty() {
             return Err("no file was named; write for example skye zcav /dev/sda, or --help".into());
+        }
+        if self.writes && self.json.is_some() {
+            return Err("--json is for what was read; leave it or -w away".into());
         }
         match &self.svg {
             Some(svg) if is_dash(svg) => Err("--svg `-`: stdout is for the results; name a file".into()),
@@ -277,6 +284,7 @@ mod tests {
             ("-l a x -l a y", &["-l `a`", "another file"]),
             ("-l a --svg a x", &["--svg `a`", "another"]),
             ("--svg - x", &["--svg `-`", "name a file"]),
+            ("--json a -w x", &["--json", "-w"]),
             ("- -", &["`-`", "one stdin"]),
             ("-u a:b -g c x", &["-g `c`", "`b`", "one of"]),
             ("-n 5 x", &["-n", "-r END"]),

@@ -69,12 +69,16 @@ impl Layout {
             Some(mib) => mib.saturating_mul(MIB),
             None => usual_block_bytes(length_bytes / options.every, options.chunk_mib.saturating_mul(MIB)),
         };
+        // A call reads a part of one block, also of the last one unless that ends with the file.
+        let of_last = if end_bytes < size_bytes { length_bytes } else { block_bytes };
+        let is_part = |bytes: &u64| block_bytes.is_multiple_of(*bytes) && of_last.is_multiple_of(*bytes);
+        let chunk_bytes = (1..=options.chunk_mib).rev().map(|mib| mib.saturating_mul(MIB)).find(is_part);
         let layout = Self {
             start_bytes,
             end_bytes,
             block_bytes,
             stride_bytes: block_bytes.saturating_mul(options.every),
-            chunk_bytes: options.chunk_mib.saturating_mul(MIB),
+            chunk_bytes: chunk_bytes.unwrap_or(MIB),
             passes: options.passes,
         };
         let visits = layout.blocks_count().saturating_mul(u64::from(options.passes));

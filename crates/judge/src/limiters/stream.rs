@@ -77,8 +77,8 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     })
 }
 
-/// Returns true if a test fills the line in one direction with the block that it reads, and then in the other with the
-/// block that it writes. More copies use both directions at once, and their gain tells nothing about latency.
+/// Returns true if a test fills the line in turn: with each block that it reads, and then with the block that it writes.
+/// More copies use both directions at once, and their gain tells nothing about latency.
 fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
     let both = (network.received_bytes + network.sent_bytes) as f64 * 1e9
         / reading.input.record.counts.elapsed_ns.max(1) as f64;

@@ -1,13 +1,13 @@
 //! The tests of a plan as they were asked for: read from their specs, and repeated over the sweep.
 
-use super::checks::polling_refused;
+use super::checks::{only_read_refused, polling_refused};
 use crate::machine::Machine;
 use crate::request::{Count, Request};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, OpenRate, Work, Workload};
+use crate::workload::{Arrival, DataWork, OpenRate, Work, Workload};
 
 /// Most phases that a sweep may make.
 const SWEPT_PHASES_MAX: usize = 100;
@@ -51,25 +51,45 @@ impl Asked {
     }
 }
 
-/// Adds the tests that this target can do. Returns a note on each test that it cannot do.
+/// Returns the request of a preset for a target that is only read. Its other tests follow where they are possible, which
+/// is nowhere there.
+pub fn for_reading(request: Request) -> Request {
+    let only_reads = |test: &String| {
+        let workload = spec::parse(test, &Defaults::default());
+        workload.is_ok_and(|workload| workload.data().is_some_and(|data| !DataWork::writes(data)))
+    };
+    let (tests, others): (Vec<_>, Vec<_>) = request.tests.into_iter().partition(only_reads);
+    let tests_where_possible = others.into_iter().chain(request.tests_where_possible).collect();
+    Request { tests, tests_where_possible, ..request }
+}
+
+/// Adds the tests that this target can do. Returns a note on those that it cannot do, for each reason.
 pub(super) fn add_possible(
     tests: &mut Vec<Workload>,
     where_possible: Vec<Workload>,
     target: &Target,
     machine: &Machine,
 ) -> Vec<String> {
-    let mut left_out = Vec::new();
+    let mut left_out: Vec<(String, Vec<String>)> = Vec::new();
     for workload in where_possible {
         let polls = workload.data().is_some_and(|data| data.iopoll);
         let nothing_to_poll = || target.device_stack.is_empty().then(|| "no device is seen here".into());
-        let refused =
-            polling_refused(target).or_else(nothing_to_poll).or_else(|| machine.io_uring_refused.clone());
-        match refused.filter(|_| polls) {
-            None => tests.push(workload),
-            Some(reason) => left_out.push(format!("left out {}: {reason}", spec::print(&workload))),
+        let cannot_poll =
+            || polling_refused(target).or_else(nothing_to_poll).or_else(|| machine.io_uring_refused.clone());
+        let refused = only_read_refused(&workload, target).map(|(cause, _)| cause);
+        let refused = refused.or_else(|| cannot_poll().filter(|_| polls));
+        let Some(reason) = refused else {
+            tests.push(workload);
+            continue;
+        };
+        let spec = spec::print(&workload);
+        match left_out.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, specs)) => specs.push(spec),
+            None => left_out.push((reason, vec![spec])),
         }
     }
-    left_out
+    let note = |(reason, specs): (String, Vec<String>)| format!("left out {}: {reason}", specs.join(", "));
+    left_out.into_iter().map(note).collect()
 }
 
 /// Returns the number, from 1, and the verb: "03-rewrite".

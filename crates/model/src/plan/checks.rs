@@ -2,11 +2,12 @@
 
 use super::PlannedPhase;
 use crate::machine::Machine;
+use crate::request::Request;
 use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{CacheMode, FileKind, FilesWork};
+use crate::workload::{CacheMode, FileKind, FilesWork, Workload};
 
 /// Divisor of the memory: the buffers of one test may take a quarter.
 const BUFFER_SHARE: u64 = 4;
@@ -20,6 +21,48 @@ pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static s
     (machine.root && target.others_write).then_some(
         "other users may write there and it has no sticky bit, so they can put a directory of theirs in place of skye's",
     )
+}
+
+/// Returns why a test cannot run on a target that is only read, and the remedy; `None` where it can.
+pub(super) fn only_read_refused(workload: &Workload, target: &Target) -> Option<(String, String)> {
+    if !target.kind.is_only_read() {
+        return None;
+    }
+    let (path, kind) = (&target.path, target.kind.name());
+    let read = "ask for tests that read, such as --test read:rnd4k:q32, or name a directory";
+    let Some(data) = workload.data() else {
+        return Some((format!("{path} is {kind}, which holds no files"), read.into()));
+    };
+    if data.writes() {
+        return Some((format!("{path} is {kind}, which skye only reads"), read.into()));
+    }
+    let of_own_files = [
+        ("files", data.files.is_some()),
+        ("compress", data.compress_percent > 0),
+        ("dedupe", data.dedupe_percent > 0),
+    ];
+    let (word, _) = of_own_files.into_iter().find(|(_, is_asked)| *is_asked)?;
+    let cause = format!("{path} is {kind}, and {word} describes files that skye makes");
+    Some((cause, format!("leave {word} away, or name a directory")))
+}
+
+/// Refuses all that changes something, or needs files of skye, on a target that is only read.
+pub(super) fn check_only_read<'a>(
+    tests: impl Iterator<Item = &'a Workload>,
+    request: &Request,
+    target: &Target,
+) -> Result<(), Trouble> {
+    for workload in tests {
+        if let Some((cause, remedy)) = only_read_refused(workload, target) {
+            return Err(Trouble::new(format!("run `{}`", spec::print(workload)), cause).remedy(remedy));
+        }
+    }
+    if target.kind.is_only_read() && request.verify == Some(true) {
+        let cause = "nobody knows what it should hold, as skye has not written it";
+        return Err(Trouble::new(format!("compare what is read of {}", target.path), cause)
+            .remedy("leave --verify away, or name a directory"));
+    }
+    Ok(())
 }
 
 /// Refuses blocks that `O_DIRECT` does not take on this target.
@@ -147,7 +190,10 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{asking, disk_that_polls, planned, planned_on};
+    use crate::plan::fixtures::{GIB, asking, disk_that_polls, planned, planned_on};
+    use crate::plan::for_reading;
+    use crate::size::Size;
+    use crate::target::TargetKind;
 
     #[test]
     fn buffers_are_counted_as_they_are_made() {
@@ -176,5 +222,63 @@ mod tests {
         let problem = fits("stat:kind=hardlink").unwrap_err();
         assert!(problem.contains("65000 names on ext4, not 65536; write files=65000 or less"), "{problem}");
         assert!(planned(&asking(&["stat:kind=hardlink"]), Backing::Devices, None).is_ok(), "on XFS");
+    }
+
+    fn device() -> Target {
+        let target = disk_that_polls(None);
+        let space = crate::target::Space { total_bytes: 10 * GIB + 512, free_bytes: 0, ..target.space };
+        Target { kind: TargetKind::Device, path: "/dev/sda".into(), read_only: true, space, ..target }
+    }
+
+    #[test]
+    fn a_device_is_read_over_its_whole_length_and_nothing_is_written() {
+        let plan = planned_on(&asking(&["read:rnd4k:q32t4", "read:seq1m", "byte-read"]), &device()).unwrap();
+        let dataset = plan.dataset.as_ref().unwrap();
+        assert_eq!((dataset.size_bytes_max, dataset.layout_bytes_max()), (10 * GIB, 0));
+        assert_eq!((plan.bytes_to_write_max, dataset.groups.len()), (0, 1));
+        assert!(plan.phases.iter().all(|phase| dataset.group_of(&phase.workload) == Some(0)));
+        assert!(
+            plan.notes.iter().any(|note| note.starts_with("only read: nothing is written")),
+            "{:?}",
+            plan.notes
+        );
+        let part = Request { size: Some(Size::Bytes(3 * GIB)), ..asking(&["read:rnd4k"]) };
+        assert_eq!(planned_on(&part, &device()).unwrap().dataset.unwrap().size_bytes_max, 3 * GIB);
+        // Zones end with the device.
+        let plan = planned_on(&asking(&["read:seq1m:zones=1g"]), &device()).unwrap();
+        assert_eq!(plan.dataset.unwrap().size_bytes_max, 10 * GIB + 512);
+        assert_eq!((plan.phases[0].stop.passes, plan.phases[0].stop.time_ns), (Some(1), None));
+        assert!(plan.total_ns > plan.estimate_ns * 100, "nobody knows how long it takes");
+    }
+
+    #[test]
+    fn what_a_device_cannot_do_is_refused_or_left_out() {
+        for (test, cause) in [
+            ("write", "a block device, which skye only reads; ask for tests that read"),
+            ("fsync", "skye only reads"),
+            ("stat", "a block device, which holds no files"),
+            ("read:dedupe=5", "dedupe describes files that skye makes; leave dedupe away"),
+            ("read:range=0..20g", "it has 10737418240 bytes; ask for a range that ends before"),
+            ("read:seq512:zones=1k", "more than 1048576 zones, whose times cannot be kept; write zones="),
+        ] {
+            let problem = planned_on(&asking(&[test]), &device()).unwrap_err();
+            assert!(problem.contains(cause), "{test}: {problem}");
+        }
+        let verified = Request { verify: Some(true), ..asking(&["read"]) };
+        assert!(planned_on(&verified, &device()).unwrap_err().contains("leave --verify away"));
+        let all = asking(&["write", "read:rnd4k", "rewrite", "create", "read:engine=null"]);
+        let plan = planned_on(&for_reading(all), &device()).unwrap();
+        assert_eq!(plan.tests, ["read:rnd4k", "read:seq1m:engine=null"]);
+        let left_out: Vec<_> = plan.notes.iter().filter(|note| note.starts_with("left out")).collect();
+        assert_eq!(left_out.len(), 2, "{left_out:?}");
+        assert_eq!(
+            left_out[0],
+            "left out write:seq1m, rewrite:seq1m: /dev/sda is a block device, which skye only reads"
+        );
+        let range = planned(&asking(&["read:range=0..1m"]), Backing::Devices, None).unwrap_err();
+        assert!(
+            range.contains("files that skye makes") && range.contains("name a device or a file"),
+            "{range}"
+        );
     }
 }

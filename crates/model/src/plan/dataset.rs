@@ -9,7 +9,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataWork, Engine, SyncMode, Workload};
+use crate::workload::{DataWork, Engine, SyncMode, Workload, ZONES_MAX};
 
 /// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -39,6 +39,9 @@ pub struct Dataset {
     /// Bytes from one data stamp to the next, so that every block of every size begins with one.
     #[serde(default = "page_bytes")]
     pub stamp_interval_bytes: u64,
+    /// True if the data is the device or the file that was named, which is only read. Absent where skye makes files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_given: bool,
 }
 
 /// Files with the same kind of content.
@@ -73,7 +76,7 @@ impl Dataset {
 
     /// Returns the most bytes that laying it out writes.
     pub fn layout_bytes_max(&self) -> u64 {
-        self.bytes_of(|group| !group.fresh)
+        self.bytes_of(|group| !group.fresh && !self.is_given)
     }
 
     /// Returns the most bytes that its files take when all of them are written.
@@ -224,6 +227,9 @@ pub(super) fn plan_dataset(
     allow_low_space: bool,
 ) -> Result<Option<Dataset>, Trouble> {
     let unit_bytes = unit_bytes(phases);
+    if target.kind.is_only_read() {
+        return given(request, phases, target, machine, unit_bytes);
+    }
     let mut groups = groups(phases);
     mark_fresh(&mut groups, phases, &target.path)?;
     // Each file of a group holds whole blocks of every test, and a group holds a block for each operation in flight.
@@ -292,7 +298,104 @@ pub(super) fn plan_dataset(
         groups,
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
+        is_given: false,
     }))
+}
+
+/// Returns the data set of a device or a file that is only read: the whole, or its beginning. All threads of all tests
+/// work in it.
+fn given(
+    request: &Request,
+    phases: &[PlannedPhase],
+    target: &Target,
+    machine: &Machine,
+    unit_bytes: u64,
+) -> Result<Option<Dataset>, Trouble> {
+    let in_flight = |phase: &PlannedPhase| {
+        let data = phase.workload.data()?;
+        // The last zone may end within a block.
+        let is_cut = data.zones.is_some();
+        Some(if is_cut { 1 } else { u64::from(phase.workload.in_flight()).saturating_mul(data.block_bytes) })
+    };
+    let has_zones = phases.iter().any(|phase| phase.workload.data().is_some_and(|data| data.zones.is_some()));
+    let unit_bytes = if has_zones { 1 } else { unit_bytes };
+    let Some(least) = phases.iter().filter_map(in_flight).max() else { return Ok(None) };
+    let whole_bytes = target.space.total_bytes;
+    let asked = request.size.map(|size| size.resolve(whole_bytes, machine.memory_bytes));
+    let size_bytes = asked.unwrap_or(whole_bytes) / unit_bytes * unit_bytes;
+    let refused = |cause: String| Trouble::new(format!("read {}", target.path), cause);
+    if size_bytes > whole_bytes {
+        return Err(
+            refused(format!("it has {}", size::binary(whole_bytes))).remedy("ask for a smaller --size")
+        );
+    }
+    if size_bytes < least.max(1) {
+        let (has, needs) = (size::binary(asked.unwrap_or(whole_bytes)), size::binary(least));
+        return Err(refused(format!("of its {has} too few are whole blocks: the tests need {needs}"))
+            .remedy("name a larger one or a directory, or ask for smaller blocks or less depth"));
+    }
+    let group = DataGroup { shared: false, files: 1, compress_percent: 0, dedupe_percent: 0, fresh: false };
+    Ok(Some(Dataset {
+        size_bytes_max: size_bytes,
+        size_bytes_min: least,
+        size_is_fixed: asked.is_some(),
+        groups: vec![group],
+        unit_bytes,
+        stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
+        is_given: true,
+    }))
+}
+
+/// Refuses ranges that the data does not have, and more zones than can be kept.
+pub(super) fn check_parts(
+    phases: &[PlannedPhase],
+    dataset: Option<&Dataset>,
+    target: &Target,
+) -> Result<(), Trouble> {
+    let Some(dataset) = dataset else { return Ok(()) };
+    for phase in phases {
+        let Some(data) = phase.workload.data() else { continue };
+        let refused = |cause: String, remedy: String| {
+            let attempt = format!("run `{}` on {}", spec::print(phase.asked()), target.path);
+            Err(Trouble::new(attempt, cause).remedy(remedy))
+        };
+        let whole_bytes = dataset.size_bytes_max;
+        let range = data.range_of(whole_bytes);
+        let length_bytes = range.end - range.start;
+        if data.range.is_some() && !dataset.is_given {
+            return refused(
+                format!("{} holds files that skye makes, and chooses the size of", target.kind.name()),
+                "leave range away, or name a device or a file".into(),
+            );
+        }
+        if range.end > whole_bytes {
+            return refused(format!("it has {whole_bytes} bytes"), "ask for a range that ends before".into());
+        }
+        let block_bytes = data.block_bytes;
+        let is_aligned = range.start.is_multiple_of(block_bytes.min(page_bytes()));
+        if !is_aligned || (range.end != whole_bytes && !length_bytes.is_multiple_of(block_bytes)) {
+            let block = size::exact(block_bytes);
+            return refused(
+                format!("its range has no whole blocks of {block}"),
+                format!("write multiples of {block}"),
+            );
+        }
+        let in_flight = u64::from(phase.workload.in_flight());
+        if data.zones.is_none() && data.range.is_some() && length_bytes / data.block_bytes < in_flight {
+            return refused(
+                "its range is too short for all operations in flight".into(),
+                "ask for a longer range, or for less depth or fewer threads".into(),
+            );
+        }
+        if data.zones_count(length_bytes) > ZONES_MAX {
+            let least = length_bytes.div_ceil(data.every * ZONES_MAX).max(1).next_power_of_two();
+            return refused(
+                format!("it would have more than {ZONES_MAX} zones, whose times cannot be kept"),
+                format!("write zones={} or more", size::exact(least.max(1 << 20))),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Returns the largest power of two that is not above `number`; zero for zero.

@@ -3,7 +3,7 @@
 use super::{Plan, plan};
 use crate::machine::Machine;
 use crate::request::Request;
-use crate::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, Target};
+use crate::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, Target, TargetKind};
 
 pub(super) const GIB: u64 = 1 << 30;
 pub(super) const FORBIDDEN: &str = "kernel.io_uring_disabled is 2";
@@ -11,6 +11,7 @@ pub(super) const FORBIDDEN: &str = "kernel.io_uring_disabled is 2";
 fn target(backing: Backing) -> Target {
     Target {
         path: "/mnt".into(),
+        kind: TargetKind::Directory,
         mount_point: "/mnt".into(),
         source: "/dev/sda1".into(),
         file_system: "xfs".into(),

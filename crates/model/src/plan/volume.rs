@@ -207,9 +207,11 @@ pub(super) fn estimate(
         let shortest = until.map_or(longest, |until| longest.min(until.time_min_ns as f64));
         match &phase.workload.work {
             Work::Files(_) => (shortest + 1e9, longest * 2.0 + 1e9),
-            // This test writes what is not laid out, and if it ends by a count, time does not end it.
-            Work::Data(data) if data.fresh => {
-                let bytes = phase.stop.bytes.unwrap_or(0);
+            // This test writes what is not laid out, or reads all there is. If it ends by a count, time does not end it.
+            Work::Data(data) if data.fresh || data.zones.is_some() => {
+                let whole = data.range_of(dataset.map_or(0, |dataset| dataset.size_bytes_max));
+                let zoned = (data.zones.is_some()).then_some((whole.end - whole.start) / data.every);
+                let bytes = zoned.or(phase.stop.bytes).unwrap_or(0);
                 let (mut fast, mut slow) = moved(bytes);
                 if data.sync == SyncMode::Each {
                     let syncs = (bytes / data.block_bytes) as f64;

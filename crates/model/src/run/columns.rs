@@ -1,4 +1,4 @@
-//! Intervals and rounds in documents: one array for each counter, instead of one object for each interval.
+//! Intervals, rounds and zones in documents: one array for each counter, instead of one object for each interval.
 //!
 //! Objects would repeat each name a thousand times. Documents of schema 1 have objects, and are still read.
 
@@ -9,7 +9,7 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::{CpuColumns, DeviceColumns, OwnIoColumns, WorkerColumns};
-use super::{DeviceFrame, Frame, Interval, RoundRecord};
+use super::{DeviceFrame, Frame, Interval, RoundRecord, ZoneRecord};
 
 /// Values of one counter, one for each interval; a single value where all are equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,16 @@ columns! {
         /// Operations.
         ops: u64,
         /// Measured time.
+        elapsed_ns: u64,
+    }
+
+    /// Zones of a test.
+    struct ZoneColumns of ZoneRecord {
+        /// Offset of the first byte.
+        start_bytes: u64,
+        /// Bytes read.
+        bytes: u64,
+        /// Time from the end of the zone before.
         elapsed_ns: u64,
     }
 }
@@ -208,16 +218,21 @@ impl IntervalColumns {
     }
 }
 
-/// Rounds of a test on files.
+/// Columns with their number of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Rounds {
+pub(super) struct Counted<C> {
     /// Number of rows: each column has this many values, or one for all.
     count: usize,
-    /// Values of the rounds.
+    /// Values of the rows.
     #[serde(flatten)]
-    columns: RoundColumns,
+    columns: C,
 }
+
+/// Rounds of a test on files.
+pub(super) type Rounds = Counted<RoundColumns>;
+/// Zones of a test.
+pub(super) type Zones = Counted<ZoneColumns>;
 
 /// More rows than any version keeps. Above it, the count of a damaged document must not take memory.
 const ROWS_MAX: usize = 1 << 20;
@@ -260,6 +275,14 @@ impl Tabular for RoundRecord {
     type Columns = Rounds;
 
     fn rows(columns: &Rounds) -> Option<Vec<Self>> {
+        rows(columns.count, |index| columns.columns.row(index))
+    }
+}
+
+impl Tabular for ZoneRecord {
+    type Columns = Zones;
+
+    fn rows(columns: &Zones) -> Option<Vec<Self>> {
         rows(columns.count, |index| columns.columns.row(index))
     }
 }
@@ -328,6 +351,25 @@ pub(super) mod rounds {
     pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<RoundRecord>, D::Error> {
+        super::read(deserializer)
+    }
+}
+
+/// `#[serde(with)]` of zones.
+pub(super) mod zones {
+    use super::{Deserializer, Serialize, Serializer, ZoneColumns, ZoneRecord, Zones};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        zones: &[ZoneRecord],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let columns = ZoneColumns::of(&zones.iter().collect::<Vec<_>>());
+        Zones { count: zones.len(), columns }.serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<ZoneRecord>, D::Error> {
         super::read(deserializer)
     }
 }

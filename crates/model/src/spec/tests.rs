@@ -53,6 +53,35 @@ fn labels_read_like_the_tables_of_the_field() {
 }
 
 #[test]
+fn zones_are_read_once_in_sequence() {
+    for spec in [
+        "read:seq1m:zones=200",
+        "read:seq64k:buffered:range=1m..3g:zones=2m:every=3",
+        "read:rnd4k:range=0..1t",
+    ] {
+        assert_eq!(print(&ok(spec)), spec);
+    }
+    assert_eq!(ok("read:zones=200").label(), "1M q1 zones=200");
+    assert_eq!(ok("read:zones=5").data().unwrap().passes, Some(1));
+    for (spec, expected) in [
+        ("read:rnd4k:zones=5", "zones are read from front to back; write seq4k for rnd4k"),
+        ("read:q2:zones=5", "leave depth, threads and rate away"),
+        ("read:zones=5:rate=9", "leave depth, threads and rate away"),
+        ("read:zones=5:ops=9", "zones end after one pass, and ops=9 is another end; leave ops away"),
+        ("read:zones=0", "`zones=0`: 1 to 1048576 zones can be asked for"),
+        ("read:zones=1025b", "`zones=1025b`"),
+        ("read:zones=64k", "zones=64k: a zone has whole blocks of 1m"),
+        ("read:every=2", "every=2 leaves out zones; add for example zones=256m"),
+        ("read:range=5", "write range=FROM..TO, for example range=10g..20g"),
+        ("read:range=5g..5g", "its end must lie behind its beginning"),
+        ("write:zones=5", "`zones=5` has no meaning for write; write read:zones"),
+        ("byte-read:range=0..1", "has no meaning for byte-read; write read:range"),
+    ] {
+        assert!(problem(spec).contains(expected), "{spec}: {}", problem(spec));
+    }
+}
+
+#[test]
 fn bytes_have_no_blocks() {
     let defaults = Defaults { direct: Some(true), engine: Some(EngineWord::Uring), ..Defaults::default() };
     for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {

@@ -1,7 +1,8 @@
 //! Tests on data inside large files, and their keys.
 
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
-use super::{Access, Arrival, DataVerb, Engine, EngineWord, OpenRate, SyncMode};
+use super::zones::{CountOrSize, FromTo};
+use super::{Access, Arrival, DataVerb, Engine, EngineWord, OpenRate, SyncMode, Zones};
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
 
 fn in_blocks(work: &DataWork) -> bool {
@@ -120,6 +121,22 @@ keys! {
     field stdio_buffer_bytes: Option<u64> = None;
     key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
         label Label::Key; "the buffer of the C library, up to 64 MiB; its own choice if absent";
+
+    /// Part of the data that the test reads; `None` for all of it.
+    field range: Option<std::ops::Range<u64>> = None;
+    key "range" "FROM..TO" [range: Maybe(FromTo)] for |work| work.verb == DataVerb::Read, "; write read:range";
+        label Label::Key; "reads only from byte FROM to byte TO of a device or a file, such as `range=10g..20g`";
+
+    /// Zones that the test visits one after the other, and whose times are taken.
+    field zones: Option<Zones> = None;
+    key "zones" "N|SIZE" [zones: Maybe(CountOrSize)] for |work| work.verb == DataVerb::Read, "; write read:zones";
+        label Label::Key;
+        "the rate over the offset: one pass in sequence, one call at a time, in N zones of equal size or in zones of SIZE, such as `zones=256m`";
+
+    /// Number of zones of which the first is visited.
+    field every: u64 = 1;
+    key "every" "N" [every: Count(1, 1 << 20)] for |work| work.verb == DataVerb::Read, "; write read:zones";
+        label Label::Key; "visits the first of each N zones";
 
     /// Ends the phase after that many visits of every block, if set.
     field passes: Option<u64> = None;

@@ -20,6 +20,7 @@ mod sweeps;
 pub(crate) mod test;
 pub(crate) mod timeline;
 pub(crate) mod unit;
+mod zones;
 
 use std::fmt;
 

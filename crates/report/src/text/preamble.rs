@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use model::plan::Plan;
 use model::run::Environment;
 use model::size;
-use model::target::{Backing, Device, DeviceKind, Target};
+use model::target::{Backing, Device, DeviceKind, Target, TargetKind};
 
 use super::style::Style;
 use super::wrap::{field, loose, together, with_units};
@@ -113,8 +113,16 @@ fn target(target: &Target) -> String {
         let size = together(&size::binary(target.space.total_bytes));
         return format!("{path}: the simulated device {}, {size}", printable(&target.source));
     }
+    let only_read =
+        format!("{} of {}, only read", target.kind.name(), together(&size::binary(target.space.total_bytes)));
+    if target.kind == TargetKind::Device {
+        return format!("{path}: {only_read}");
+    }
     let source = target.top_device().map_or(&target.source, |device| &device.name);
-    let mut text = format!("{path}: {file_system}");
+    let mut text = match target.kind {
+        TargetKind::File => format!("{path}: {only_read}, {file_system}"),
+        _ => format!("{path}: {file_system}"),
+    };
     // A memory file system's source is only its name again.
     if target.backing != Backing::Memory {
         text.push_str(&format!(" on {}", printable(source)));
@@ -130,7 +138,10 @@ fn target(target: &Target) -> String {
     if !options.is_empty() {
         text.push_str(&format!(" ({})", options.join(",")));
     }
-    format!("{text}, {}", together(&free(target)))
+    match target.kind {
+        TargetKind::File => text,
+        _ => format!("{text}, {}", together(&free(target))),
+    }
 }
 
 fn free(target: &Target) -> String {

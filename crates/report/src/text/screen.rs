@@ -4,16 +4,16 @@ use std::path::Path;
 
 use model::Run;
 use model::plan::SIMULATED;
-use model::run::Mark;
-use model::target::Backing;
+use model::run::{Mark, PhaseRecord};
+use model::target::{Backing, TargetKind};
 
 use super::notes::{mark, paragraph, remarks};
 use super::style::Style;
 use super::table::{Widths, table};
-use super::wrap::{field, together, wrap};
+use super::wrap::{field, together, with_units, wrap};
 use super::{footer, preamble, summary};
 use crate::numbers::duration;
-use crate::{answer, printable, slug, time};
+use crate::{answer, printable, slug, time, zones};
 
 /// Amount of detail about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +56,7 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
                 wrapped("", &title(run), style),
                 answer,
                 tables,
+                zones(&run.phases, style),
                 told(run, detail, style),
                 notes(run, style),
                 costs,
@@ -87,6 +88,7 @@ pub(crate) fn title(run: &Run) -> String {
     let place = match (target.backing, target.top_device()) {
         (Backing::Simulated, _) => "a simulated device".to_owned(),
         (Backing::Memory, _) => format!("{file_system}, memory"),
+        (_, Some(device)) if target.kind == TargetKind::Device => preamble::briefly(device),
         (_, Some(device)) => format!("{file_system} on {}", preamble::briefly(device)),
         (_, None) => format!("{file_system} on {}", printable(&target.source)),
     };
@@ -107,6 +109,12 @@ fn notes(run: &Run, style: &Style) -> String {
     // The answer says it already.
     let notes = run.plan.notes.iter().filter(|note| *note != SIMULATED);
     notes.map(|note| field("note", &printable(note), style)).collect::<Vec<_>>().join("\n")
+}
+
+/// The rates over the offset of tests with zones, a line for each.
+pub(super) fn zones(phases: &[PhaseRecord], style: &Style) -> String {
+    let told = phases.iter().filter_map(|phase| zones::told(&zones::parts(phase)));
+    told.map(|told| field("zones", &with_units(&told), style)).collect::<Vec<_>>().join("\n")
 }
 
 /// Sentences on marked rows and knees, or on all rows.

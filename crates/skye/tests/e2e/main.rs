@@ -18,6 +18,7 @@ mod doctor;
 mod dry_run;
 mod engines;
 mod getc_putc;
+mod given;
 mod gobonniego;
 mod limiters;
 mod measured;

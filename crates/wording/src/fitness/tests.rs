@@ -1,7 +1,7 @@
 use model::Machine;
 use model::health::{Array, IoLimit, Pressure, Temperature, Watch};
 use model::run::{DeviceFrame, Frame};
-use model::target::{DirectIo, Geometry, Space};
+use model::target::{DirectIo, Geometry, Space, TargetKind};
 
 use super::*;
 
@@ -46,6 +46,7 @@ fn sound() -> Health {
         },
         target: Target {
             path: "/mnt".into(),
+            kind: TargetKind::Directory,
             mount_point: "/mnt".into(),
             source: "/dev/sda".into(),
             file_system: "ext4".into(),

@@ -58,8 +58,8 @@ impl Pages {
     fn run(&self, mean_us: u32, words: &str) -> PathBuf {
         let path = self.path(&format!("{mean_us}.json"));
         let program = skye().arg("run").arg(self.device(mean_us)).arg("--json").arg(&path);
-        let tests =
-            "--test read:rnd4k:ops=2500 --test write:rnd4k:q4:ops=2500 --test rw:seq64k:ops=2500 --quiet";
+        let tests = "--test read:rnd4k:ops=2500 --test write:rnd4k:q4:ops=2500 --test rw:seq64k:ops=2500 \
+                     --test read:seq64k:zones=50 --quiet";
         program.words(tests).words(words).run().did_not_panic().exits(0);
         path
     }

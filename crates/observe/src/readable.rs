@@ -1,0 +1,182 @@
+//! A block device or a file that is only read: its size, the devices beneath, and its other users.
+
+use std::fs::{File, FileType, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use model::target::{Geometry, Space, TargetKind};
+use model::{Target, Trouble};
+use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
+use rustix::io::Errno;
+
+use crate::device::Place;
+use crate::identity::{Identity, direct_io};
+use crate::parse::mountinfo::{self, Mount};
+use crate::root::Root;
+use crate::stack::{beneath_device, source_device};
+use crate::target::{device_alignment, resolve};
+
+/// Most devices that are looked at for users of another: partitions, and what lies on them.
+const USERS_MAX: usize = 64;
+
+/// Returns the kind of place that only can be read; `None` for any other.
+pub fn kind_of(kind: FileType) -> Option<TargetKind> {
+    match kind {
+        kind if kind.is_file() => Some(TargetKind::File),
+        kind if kind.is_block_device() => Some(TargetKind::Device),
+        _ => None,
+    }
+}
+
+/// Resolves a block device or a file of the running system. Opens it for reading, and reads nothing. Messages call it by
+/// its name.
+///
+/// # Errors
+/// It is something else, or this user may not read it.
+pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble> {
+    let (file, path) = open_for_reading(word, name)?;
+    let looked = |error: io::Error| Trouble::new(format!("look at {name}"), error);
+    let metadata = file.metadata().map_err(looked)?;
+    let size_bytes = seek(&file, SeekFrom::End(0)).map_err(|errno| looked(errno.into()))?;
+    let space = Space { total_bytes: size_bytes, free_bytes: size_bytes, ..Space::default() };
+    let told = direct_io(file.as_fd());
+    if metadata.is_file() {
+        let (identity, _) = Identity::of_any(&path)?;
+        let target = resolve(root, &identity)?;
+        return Ok(Target {
+            kind: TargetKind::File,
+            others_write: false,
+            space,
+            direct_io: told.or(target.direct_io),
+            ..target
+        });
+    }
+    let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
+    let numbers = (major(metadata.rdev()), minor(metadata.rdev()));
+    let stack = beneath_device(root, &mounts, numbers);
+    let top = stack.devices.first();
+    let users = top.and_then(|device| users(root, &mounts, &device.name));
+    let path = path.to_string_lossy().into_owned();
+    Ok(Target {
+        mount_point: path.clone(),
+        source: path.clone(),
+        path,
+        kind: TargetKind::Device,
+        file_system: "block device".into(),
+        mount_options: Vec::new(),
+        read_only: false,
+        others_write: false,
+        geometry: Geometry::default(),
+        space,
+        direct_io: told.or_else(|| device_alignment(stack.backing, top)),
+        notes: stack.notes.into_iter().chain(users).collect(),
+        backing: stack.backing,
+        device_stack: stack.devices,
+    })
+}
+
+/// Opens a block device or a file for reading alone, by the path that leads to it without symbolic links.
+fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), Trouble> {
+    let fail = |error: io::Error| {
+        let remedy = match error.kind() {
+            _ if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                "containers are kept from devices: start it outside of one"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "start it as a user who may read it, such as root or one of the group `disk`; -u and -g count here, too"
+            }
+            io::ErrorKind::NotFound => "lsblk lists block devices",
+            _ => "name a block device or a file",
+        };
+        Trouble::new(format!("open {name}"), error).remedy(remedy)
+    };
+    // Opening can have effects of its own (a pipe waits for a writer), so the kind is checked first.
+    refuse_kind(&word.metadata().map_err(fail)?, name)?;
+    let path = word.canonicalize().map_err(fail)?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits() as i32).open(&path).map_err(fail)?;
+    // Another may have taken its place.
+    refuse_kind(&file.metadata().map_err(fail)?, name)?;
+    Ok((file, path))
+}
+
+/// Refuses everything that has no places to be read again: all but files and block devices.
+fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), Trouble> {
+    let kind = metadata.file_type();
+    if kind_of(kind).is_some() {
+        return Ok(());
+    }
+    let (what, remedy) = match kind {
+        kind if kind.is_dir() => ("a directory", "name a file in it, or the block device under it"),
+        kind if kind.is_char_device() => ("a character device", "name a block device; lsblk lists them"),
+        kind if kind.is_fifo() => ("a pipe", "name the file or device itself, as in skye zcav - < /dev/sda"),
+        _ => ("no file and no block device", "name one"),
+    };
+    Err(Trouble::new(format!("measure {name}"), format!("it is {what}")).remedy(remedy))
+}
+
+/// Returns the note on the other users of a device, of its partitions, and of what lies on them.
+fn users(root: &Root, mounts: &[Mount], name: &str) -> Option<String> {
+    let swaps = root.read("proc/swaps").unwrap_or_default();
+    let mut names = vec![name.to_owned()];
+    let mut users = Vec::new();
+    let mut index = 0;
+    while let Some(name) = names.get(index).cloned() {
+        index += 1;
+        let Some(place) = Place::by_name(root, &name) else { continue };
+        let numbers = place.line(root, "dev").unwrap_or_default();
+        let is_on = |mount: &&Mount| format!("{}:{}", mount.major, mount.minor) == numbers;
+        let is_source = |mount: &&Mount| source_device(root, &mount.source).as_ref() == Some(&name);
+        if let Some(mount) = mounts.iter().find(is_on).or_else(|| mounts.iter().find(is_source)) {
+            users.push(format!("{name} is mounted at {}", mount.mount_point));
+        }
+        let mut swapped = swaps.lines().filter_map(|line| line.split_whitespace().next());
+        if swapped.any(|source| source_device(root, source).as_ref() == Some(&name)) {
+            users.push(format!("{name} is swap space"));
+        }
+        let is_partition = |child: &String| root.exists(&format!("{}/{child}/partition", place.directory));
+        let partitions = root.list(&place.directory).into_iter().filter(is_partition);
+        let holders = root.list(&format!("{}/holders", place.directory));
+        for above in partitions.chain(holders) {
+            if names.len() < USERS_MAX && !names.contains(&above) {
+                names.push(above);
+            }
+        }
+    }
+    // Without a mount, those that lie on it still hold it.
+    if users.is_empty() {
+        users.extend(names.iter().skip(1).filter_map(|above| {
+            let place = Place::by_name(root, above).filter(|place| !place.is_partition)?;
+            Some(format!("{} lies on it", place.name))
+        }));
+    }
+    (!users.is_empty()).then(|| format!("in use: {}; what others move counts here, too", users.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_opened_behind_its_links_and_nothing_else_is() {
+        let home = tempfile::tempdir().unwrap();
+        let (file, link) = (home.path().join("file"), home.path().join("link"));
+        std::fs::write(&file, vec![7; 10_000]).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let readable = |word: &Path| readable(&Root::system(), word, "it");
+        let target = readable(&link).unwrap();
+        assert_eq!((target.kind, target.space.total_bytes), (TargetKind::File, 10_000));
+        assert_eq!(Path::new(&target.path), file.canonicalize().unwrap());
+        for (word, cause) in [(home.path(), "a directory"), (Path::new("/dev/null"), "a character device")] {
+            let trouble = readable(word).unwrap_err();
+            assert!(trouble.cause.contains(cause) && trouble.remedy.is_some(), "{trouble}");
+        }
+        let pipe = home.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(readable(&pipe).unwrap_err().cause, "it is a pipe");
+        let trouble = readable(&home.path().join("none")).unwrap_err();
+        assert_eq!(trouble.remedy.as_deref(), Some("lsblk lists block devices"));
+    }
+}

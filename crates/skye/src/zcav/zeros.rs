@@ -1,0 +1,356 @@
+//! zcav's `-w`: writes zeros over zeros and holes of files, within their sizes.
+//!
+//! This is the one way of skye to write to a file that it has not made. It is apart from all others on purpose. The driver
+//! of runs cannot open such a file for writing at all (`run::home`), so no wrong plan destroys anything. Only zeros are
+//! written. All that is overwritten was read before, and each call looks at the size.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::clock::{Clock, Monotonic};
+use engine::failure::Cause;
+use engine::zones::{Board, Written, ZeroWriter};
+use family::zcav::{Layout, MIB, Times, Verb};
+use model::Trouble;
+use model::target::TargetKind;
+use run::patience::{self, Patient};
+use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, fstatvfs, seek};
+use rustix::io::Errno;
+
+use super::target::Found;
+use super::{Outcome, Teller};
+use crate::live_view::LiveView;
+use crate::signals::Interruption;
+use crate::terminal;
+
+/// Bytes that are compared with zeros at once.
+const COMPARED_BYTES: usize = 1 << 20;
+/// Share of a file system's space that writing over holes leaves free.
+const FREE_SHARE: f64 = 0.05;
+/// Time from now to the common start, so that all threads are awake when it comes.
+const AHEAD_NS: u64 = 5_000_000;
+
+/// A file that zeros are written to.
+#[derive(Debug)]
+pub struct Writing<'a> {
+    found: &'a Found,
+    file: File,
+    /// Bytes of the visited range that lie nowhere yet.
+    lacking_bytes: u64,
+}
+
+/// Opens all files for writing, looks through them, and takes care that there is room. Writes nothing yet.
+///
+/// # Errors
+/// A file holds data, is in use, or has no room. The message says what to name instead.
+pub fn open(all: &[Found]) -> Result<Vec<Writing<'_>>, Trouble> {
+    let written = all.iter().map(Writing::open).collect::<Result<Vec<_>, _>>()?;
+    refuse_room(&written)?;
+    Ok(written)
+}
+
+impl<'a> Writing<'a> {
+    fn open(found: &'a Found) -> Result<Self, Trouble> {
+        let (name, layout) = (&found.name, &found.layout);
+        if found.target.kind != TargetKind::File {
+            return Err(device_is_not_written(name));
+        }
+        let fail = |error: std::io::Error| {
+            let remedy = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "name a file that this user may write, or leave -w away"
+                }
+                _ => "name a block device or a file",
+            };
+            Trouble::new(format!("open {name}"), error).remedy(remedy)
+        };
+        let flags = OFlags::NOFOLLOW.bits() as i32;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&found.target.path);
+        let file = file.map_err(fail)?;
+        let metadata = file.metadata().map_err(|error| Trouble::new(format!("look at {name}"), error))?;
+        if (metadata.dev(), metadata.ino()) != found.identity {
+            return Err(Trouble::new(format!("write zeros to {name}"), "another file has taken its place"));
+        }
+        refuse_writing(&file, &metadata, name, layout)?;
+        let lacking_bytes = lacking_bytes(&file, &metadata, layout);
+        Ok(Self { found, file, lacking_bytes })
+    }
+
+    /// Returns the note on what will be written.
+    pub fn note(&self) -> String {
+        let Layout { start_bytes, end_bytes, .. } = self.found.layout;
+        format!(
+            "{}: zeros are written over zeros and holes from MiB {} to {}, each chunk made durable",
+            self.found.name,
+            start_bytes / MIB,
+            end_bytes.div_ceil(MIB)
+        )
+    }
+
+    /// Begins to write at `start_ns`, in a thread of its own.
+    fn begin(self, passes: u32, start_ns: u64, interruption: &Interruption) -> Job<'a> {
+        let found = self.found;
+        let zones = found.blocks.to_vec();
+        let board = Arc::new(Board::new(zones.len() * passes as usize));
+        let moved_bytes = Arc::new(AtomicU64::new(0));
+        let writer = ZeroWriter {
+            file: self.file.into(),
+            chunk_bytes: usize::try_from(found.layout.chunk_bytes).unwrap_or(1 << 20),
+            zones,
+            board: Arc::clone(&board),
+            moved_bytes: Arc::clone(&moved_bytes),
+            stop: Arc::clone(&interruption.raised),
+        };
+        let write = move || {
+            Monotonic.wait_until(start_ns);
+            let is_whole = |written: &Written| written.partial.is_none() && written.result.is_ok();
+            let pass = |_| writer.run(&Monotonic);
+            let mut all = (0..passes).map(pass);
+            let early = all.find(|written| !is_whole(written));
+            early.unwrap_or(Written { partial: None, result: Ok(()) })
+        };
+        let attempt = format!("write zeros to {} to the end", found.name);
+        Job { found, board, moved_bytes, work: patience::begin(&attempt, write) }
+    }
+}
+
+/// A file that is being written.
+struct Job<'a> {
+    found: &'a Found,
+    board: Arc<Board>,
+    moved_bytes: Arc<AtomicU64>,
+    work: Patient<Written>,
+}
+
+/// Writes all files at the same time. Returns the outcome of each, when all have ended or hang.
+pub fn write(
+    all: Vec<Writing<'_>>,
+    passes: u32,
+    interruption: &Interruption,
+    teller: &Teller,
+) -> Vec<Outcome> {
+    let start_ns = Monotonic.now_ns() + AHEAD_NS;
+    let begin = all.into_iter().map(|writing| writing.begin(passes, start_ns, interruption));
+    // All begin before the first is waited for.
+    let jobs: Vec<_> = begin.collect();
+    let view = LiveView::new(true, terminal::style());
+    jobs.into_iter().map(|job| job.end(passes, interruption, teller, &view)).collect()
+}
+
+impl Job<'_> {
+    /// Waits for the end, and tells passes and lines meanwhile.
+    fn end(self, passes: u32, interruption: &Interruption, teller: &Teller, view: &LiveView) -> Outcome {
+        let Self { found, board, moved_bytes, work } = self;
+        let times = |partial| {
+            let times_ns = (0..board.done()).map(|block| board.time_ns(block)).collect();
+            Times { times_ns, partial }
+        };
+        let log = |times: &Times| times.scan(&found.name, &found.blocks, passes, Verb::Wrote).log();
+        let mut told = 0;
+        let mut look = || {
+            while told < board.done() / found.blocks.len().max(1) {
+                told += 1;
+                teller.pass(view, told, &found.name);
+            }
+            if teller.settled(view, || log(&times(None))).is_err() {
+                // The reader has gone, or there is no room: nobody would see further results.
+                interruption.reader_is_gone();
+            }
+            moved_bytes.load(Ordering::Relaxed)
+        };
+        let ended = work.wait(&mut look);
+        look();
+        let (partial, trouble) = match ended {
+            Ok(Written { partial, result }) => (
+                partial,
+                result.err().map(|failure| {
+                    let offset_bytes = failure.offset_bytes.unwrap_or_default();
+                    let attempt = format!("{} {} at offset {offset_bytes}", failure.call, found.name);
+                    Trouble::new(attempt, failure.cause).remedy(match failure.cause {
+                        Cause::Short { .. } => "it became shorter meanwhile: let nobody change it",
+                        _ => "what was measured before it is printed; dmesg may say more",
+                    })
+                }),
+            ),
+            Err(trouble) => (None, Some(trouble)),
+        };
+        Outcome {
+            log: log(&times(partial)),
+            trouble: trouble.map(|trouble| trouble.to_string()),
+            holes: None,
+            ended: None,
+        }
+    }
+}
+
+fn device_is_not_written(name: &str) -> Trouble {
+    Trouble::new(
+        format!("write zeros to {name}"),
+        "it is a block device, and -w would destroy what is on it; devices are not written for now",
+    )
+    .remedy("leave -w away, or name a file of zeros in a file system on it, made by: fallocate -l 10g FILE")
+}
+
+/// Returns the visited bytes that lie nowhere; `None` where the file system does not tell.
+fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
+    let found = observe::extents(file.as_fd(), layout.start_bytes..layout.end_bytes)?;
+    Some(found.hole_bytes + found.unwritten_bytes)
+}
+
+/// Refuses a file in which writing zeros would change anything, or that somebody else uses.
+fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), Trouble> {
+    let attempt = || format!("write zeros to {name}");
+    let another = "name a file of zeros, made by: fallocate -l 10g FILE";
+    if flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Err(
+            Trouble::new(attempt(), "it is locked: by another program, or it is named twice").remedy(another)
+        );
+    }
+    if let Some(device) = loop_device_over(metadata) {
+        return Err(Trouble::new(attempt(), format!("it lies under {device}")).remedy(another));
+    }
+    // Data that is still under way to the device may look like a hole.
+    file.sync_all().map_err(|error| Trouble::new(format!("make {name} durable"), error))?;
+    let first = first_data(file, layout.start_bytes, layout.end_bytes)
+        .map_err(|error| Trouble::new(format!("look for data in {name}"), error))?;
+    if let Some(offset_bytes) = first {
+        return Err(Trouble::new(
+            attempt(),
+            format!("it holds data, first at offset {offset_bytes}, which would be lost"),
+        )
+        .remedy(another));
+    }
+    if let Some(program) = opened_by_another(metadata) {
+        return Err(Trouble::new(attempt(), format!("{program} has it open")).remedy(another));
+    }
+    Ok(())
+}
+
+/// Refuses to write over holes if there is no room for those of all files together.
+///
+/// # Errors
+/// The message says what the files need on a file system, and what it has.
+fn refuse_room(written: &[Writing<'_>]) -> Result<(), Trouble> {
+    for (index, opened) in written.iter().enumerate() {
+        let is_same = |other: &&Writing<'_>| other.found.identity.0 == opened.found.identity.0;
+        if written[..index].iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        // Bytes without a place get one when they are written.
+        let lacking_bytes: u64 = written.iter().filter(is_same).map(|other| other.lacking_bytes).sum();
+        let Ok(space) = fstatvfs(&opened.file) else { continue };
+        let (free, total) =
+            (space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize));
+        let spared = (total as f64 * FREE_SHARE) as u64;
+        if lacking_bytes > 0 && lacking_bytes.saturating_add(spared) > free {
+            return Err(Trouble::new(
+                format!("write zeros to {}", opened.found.name),
+                format!(
+                    "holes need {} MiB there, of which {} are free and {} stay so",
+                    lacking_bytes.div_ceil(MIB),
+                    free / MIB,
+                    spared / MIB
+                ),
+            )
+            .remedy("name smaller files, or fewer"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns an upper limit for the bytes of a range that lie nowhere. Where the file system does not tell, this is all
+/// that the whole file lacks.
+fn lacking_bytes(file: &File, metadata: &Metadata, layout: &Layout) -> u64 {
+    let lacking = metadata.len().saturating_sub(metadata.blocks().saturating_mul(512));
+    lacking.min(nowhere_bytes(file, layout).unwrap_or(u64::MAX)).min(layout.end_bytes - layout.start_bytes)
+}
+
+/// Returns the name of another program that has a file open, as far as this user may see.
+fn opened_by_another(metadata: &Metadata) -> Option<String> {
+    let is_it = |path: &Path| {
+        path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
+    };
+    let own = std::process::id().to_string();
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
+        let pid = process.file_name().into_string().ok()?;
+        let is_other = pid.bytes().all(|byte| byte.is_ascii_digit()) && pid != own;
+        let mut files = std::fs::read_dir(process.path().join("fd")).ok().filter(|_| is_other)?.flatten();
+        files.find(|file| is_it(&file.path()))?;
+        let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        Some(format!("{} (process {pid})", name.trim_end()))
+    })
+}
+
+/// Returns the loop device whose bytes are in a file.
+fn loop_device_over(metadata: &Metadata) -> Option<String> {
+    let is_same = |path: &Path| {
+        path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()))
+    };
+    std::fs::read_dir("/sys/block").ok()?.flatten().find_map(|entry| {
+        let text = std::fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        is_same(Path::new(text.trim_end_matches('\n')))
+            .then(|| format!("/dev/{}", entry.file_name().to_string_lossy()))
+    })
+}
+
+/// Returns the offset of the first byte in a range that is not zero. Reads only what the file system does not know to
+/// be a hole.
+fn first_data(file: &File, start_bytes: u64, end_bytes: u64) -> std::io::Result<Option<u64>> {
+    let mut buffer = vec![0; COMPARED_BYTES];
+    let mut at = start_bytes;
+    while at < end_bytes {
+        at = match seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data.max(at),
+            // The hole reaches to the end.
+            Err(Errno::NXIO) => return Ok(None),
+            // The file system knows of no holes: all may be data.
+            Err(_) => at,
+        };
+        if at >= end_bytes {
+            return Ok(None);
+        }
+        let part =
+            &mut buffer[..COMPARED_BYTES.min(usize::try_from(end_bytes - at).unwrap_or(COMPARED_BYTES))];
+        let read_bytes = match file.read_at(part, at) {
+            Ok(0) => return Ok(None),
+            Ok(read_bytes) => read_bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if let Some(index) = part[..read_bytes].iter().position(|byte| *byte != 0) {
+            return Ok(Some(at + index as u64));
+        }
+        at += read_bytes as u64;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sparse(data: &[(u64, u8)]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 * MIB).unwrap();
+        for (offset, byte) in data {
+            file.write_all_at(&[*byte], *offset).unwrap();
+        }
+        file
+    }
+
+    #[test]
+    fn the_first_byte_that_is_no_zero_is_found() {
+        let found = |data: &[(u64, u8)], start, end| first_data(&sparse(data), start, end).unwrap();
+        assert_eq!(found(&[], 0, 8 * MIB), None);
+        assert_eq!(found(&[(5 * MIB + 7, 1)], 0, 8 * MIB), Some(5 * MIB + 7));
+        assert_eq!(found(&[(3 * MIB, 0), (8 * MIB - 1, 9)], 0, 8 * MIB), Some(8 * MIB - 1));
+        // Zeros that were written are no data, and bytes outside of the range do not matter.
+        assert_eq!(found(&[(3 * MIB, 0)], 0, 8 * MIB), None);
+        assert_eq!(found(&[(MIB, 1), (6 * MIB, 1)], 2 * MIB, 6 * MIB), None);
+        assert_eq!(found(&[(MIB, 1)], MIB, MIB + 1), Some(MIB));
+    }
+}
