@@ -58,7 +58,7 @@ pub(crate) fn extremes(parts: &[Part]) -> Option<[&Part; 2]> {
     (parts.len() > 1).then_some([fastest, slowest])
 }
 
-/// Returns the rates at both ends, and the extremes with their places; `None` without two parts.
+/// Returns the rates at both ends, and extremes between them with their places; `None` without two parts.
 pub(crate) fn told(parts: &[Part]) -> Option<String> {
     let [fastest, slowest] = extremes(parts)?;
     let (first, last) = (parts.first()?, parts.last()?);
@@ -66,8 +66,12 @@ pub(crate) fn told(parts: &[Part]) -> Option<String> {
     let rate = |part: &Part| megabytes(part.bytes_per_second).unwrap_or_default();
     let at = |part: &Part| percent(part.start_bytes.saturating_sub(first.start_bytes) as f64 / length);
     let ends = format!("{} at 0 %, {} at 100 %", rate(first), rate(last));
-    let [fastest, slowest] = [fastest, slowest].map(|part| format!("{} at {}", rate(part), at(part)));
-    Some(format!("{ends}; fastest {fastest}, slowest {slowest}"))
+    let between: Vec<_> = [("fastest", fastest), ("slowest", slowest)]
+        .into_iter()
+        .filter(|(_, part)| ![first.bytes_per_second, last.bytes_per_second].contains(&part.bytes_per_second))
+        .map(|(name, part)| format!("{name} {} at {}", rate(part), at(part)))
+        .collect();
+    Some(if between.is_empty() { ends } else { format!("{ends}; {}", between.join(", ")) })
 }
 
 #[cfg(test)]
@@ -99,12 +103,12 @@ mod tests {
 
     #[test]
     fn a_step_is_told_with_its_places() {
-        let zone = |index: u64| (100_000_000, if index < 5 { 500 } else { 1000 });
-        let told = told(&parts(&phase((0..10).map(zone))));
+        let told = |ms: &[u64]| super::told(&parts(&phase(ms.iter().map(|ms| (100_000_000, *ms)))));
+        assert_eq!(told(&[500, 500, 1000, 1000]).as_deref(), Some("200 MB/s at 0 %, 100 MB/s at 100 %"));
         assert_eq!(
-            told.as_deref(),
-            Some("200 MB/s at 0 %, 100 MB/s at 100 %; fastest 200 MB/s at 40 %, slowest 100 MB/s at 50 %")
+            told(&[500, 1000, 250, 500]).as_deref(),
+            Some("200 MB/s at 0 %, 200 MB/s at 100 %; fastest 400 MB/s at 50 %, slowest 100 MB/s at 25 %")
         );
-        assert_eq!(super::told(&parts(&phase([(5, 500)].into_iter()))), None);
+        assert_eq!(told(&[500]), None);
     }
 }

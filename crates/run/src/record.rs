@@ -1,8 +1,8 @@
 //! Turns measurements into the record of a phase in the document.
 //!
-//! The headline of reads is the slope over the steady part. Without a steady part, it is operations over the time from
-//! the start of the first worker to the end of the last. Direct writes add a part of the final sync to each operation,
-//! unless the test says `sync=none`.
+//! The headline of reads is the slope over the steady part. Without one, it is operations over the time from the start
+//! of the first worker to the end of the last. Zones have no steady part. Direct writes add a part of the final sync to
+//! each operation, unless the test says `sync=none`.
 //!
 //! Buffered writes may wait in the page cache. Their headline is all operations over all of the time with the sync; the
 //! rate into the cache is a figure of its own. The headline of tests on files is operations over the measured time of
@@ -125,8 +125,10 @@ pub fn record(
     let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
-    // After some workers have ended, the rate is no longer the same.
-    let course = data.and_then(|_| SteadyState::of(collected.intervals(), measured.times.first_done_ns));
+    // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
+    let has_one_rate = data.is_some_and(|data| data.zones.is_none());
+    let course =
+        has_one_rate.then(|| SteadyState::of(collected.intervals(), measured.times.first_done_ns)).flatten();
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
         // Of the same part as the rate; the extremes are of all operations.
         let all = collected.intervals();

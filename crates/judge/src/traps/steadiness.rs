@@ -44,7 +44,9 @@ const CAP_SPREAD: u64 = 20;
 
 /// A test that is too short to show how sure its number is.
 fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    if input.rate_is_given() || input.record.figures.rate.ops_per_second.is_none() {
+    // Zones have a rate each, which repeating does not make surer.
+    let has_zones = input.data().is_some_and(|data| data.zones.is_some());
+    if has_zones || input.rate_is_given() || input.record.figures.rate.ops_per_second.is_none() {
         return None;
     }
     let (record, is_short) = (input.record, is_short(input));

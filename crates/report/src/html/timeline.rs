@@ -225,6 +225,13 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
         return rounds(phase, unit);
     }
     let Some(steady) = &phase.figures.steady else {
+        if !phase.figures.zones.is_empty() {
+            return format!(
+                "Zones one after the other: between {} and {}.",
+                unit.shown(low),
+                unit.shown(high)
+            );
+        }
         return format!(
             "Too short to tell whether it is steady: {} parts, between {} and {}.",
             rates.len(),
