@@ -151,6 +151,8 @@ observations! {
         Sent { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
         /// Rate at which an experiment of the run found an interface full.
         LineCarried { interface: Name, bytes_per_second: BytesPerSecond }
+        /// Rate that another test of the run reached over an interface, and the share of it that this one reached.
+        LineMoved { interface: Name, bytes_per_second: BytesPerSecond, share: Share }
     }
     VisibleCap {
         /// The rate that was asked for.

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_step_is_told_with_its_places() {
-        let told = |ms: &[u64]| super::told(&parts(&phase(ms.iter().map(|ms| (100_000_000, *ms)))));
+        let told = |ms: &[u64]| told(&parts(&phase(ms.iter().map(|ms| (100_000_000, *ms)))));
         assert_eq!(told(&[500, 500, 1000, 1000]).as_deref(), Some("200 MB/s at 0 %, 100 MB/s at 100 %"));
         assert_eq!(
             told(&[500, 1000, 250, 500]).as_deref(),

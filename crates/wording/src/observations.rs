@@ -62,6 +62,9 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         Received { .. } => "{interface} received {bytes_per_second}, {asked_share} of the bytes asked for",
         Sent { .. } => "{interface} sent {bytes_per_second}, {asked_share} of the bytes asked for",
         LineCarried { .. } => "experiments on another test found {interface} full at {bytes_per_second}",
+        LineMoved { .. } => {
+            "another test moved {bytes_per_second} over {interface}, and this one {share} of it"
+        }
         RateAsked { .. } => "the rate asked for was {ops_per_second}",
         OperationsAllowed { .. } => {
             "{source} allows {ops_per_second} on {device}, and the rate was {reached_ops_per_second}"

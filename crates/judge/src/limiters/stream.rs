@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{BytesPerSecond, Figure, Threshold, WaitClass};
+use model::figure::{BytesPerSecond, Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, NetworkUse, PhaseRecord, Verdict};
 
@@ -18,6 +18,8 @@ const MORE_THAN_ALL: f64 = 1.15;
 const NOT_FULL: f64 = 0.7;
 /// Both directions together from this share on fill it in turn.
 const FULL_IN_TURN: f64 = 0.9;
+/// Least time of a test whose rate a line can be held against: shorter ones may fit into the burst of a limit.
+const LEAST_SECONDS: f64 = 1.0;
 /// A block that takes the line this long fills it by itself, however near the server is.
 const LONG_BLOCK_SECONDS: f64 = 0.01;
 
@@ -28,9 +30,19 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("line_full_in_turn", Figure::Share(FULL_IN_TURN)),
 ];
 
-/// Stores the line's throughput in all rows, if an experiment on one of them found the line full. Returns true if one
-/// did. A test that also waits for answers has filled the line with the experiment's depth.
+/// Stores two facts about the line in all rows: the most that a test moved over it, and its throughput. The throughput is
+/// known if an experiment found the line full. Returns true if there is one of them. A test that also waits for answers
+/// has filled the line with the experiment's depth.
 pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
+    let most = |bytes: fn(&NetworkUse) -> u64| {
+        let rate = |row: &PhaseRecord| {
+            let network = row.seen.system.as_ref()?.network.as_ref()?;
+            let seconds = row.counts.elapsed_ns as f64 / 1e9;
+            (seconds >= LEAST_SECONDS).then(|| bytes(network) as f64 / seconds)
+        };
+        rows.iter().filter_map(rate).reduce(f64::max)
+    };
+    let most = [most(|network| network.received_bytes), most(|network| network.sent_bytes)];
     let full = |row: &PhaseRecord| {
         let depth = row.judged.sensitivity.as_ref()?.depth.as_ref()?;
         let verdict = row.judged.verdict.as_ref()?;
@@ -43,12 +55,28 @@ pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
         let rate = times * bytes_per_second(row.seen.system.as_ref()?.network.as_ref()?, row);
         Some(rate).filter(|rate| rate.is_finite())
     };
-    let Some(line) = rows.iter().filter_map(full).reduce(f64::max) else { return false };
+    let line = rows.iter().filter_map(full).reduce(f64::max);
     let systems = rows.iter_mut().filter_map(|row| row.seen.system.as_mut());
     for network in systems.filter_map(|system| system.network.as_mut()) {
-        network.line_bytes_per_second = Some(line);
+        network.line_bytes_per_second = line;
+        [network.most_received_bytes_per_second, network.most_sent_bytes_per_second] = most;
     }
-    true
+    line.is_some() || most.iter().any(Option::is_some)
+}
+
+/// Returns the most that a test of the run moved over the line, in the direction in which this test comes closest to
+/// it. The line carries at least that much.
+fn moved(network: &NetworkUse, row: &PhaseRecord) -> Option<(f64, f64)> {
+    let seconds = row.counts.elapsed_ns.max(1) as f64 / 1e9;
+    let directions = [
+        (row.counts.app_bytes_read, network.received_bytes, network.most_received_bytes_per_second),
+        (row.counts.app_bytes_written, network.sent_bytes, network.most_sent_bytes_per_second),
+    ];
+    let shares = directions.into_iter().filter(|(asked, ..)| *asked > 0).map(|(_, bytes, most)| {
+        let most = most.unwrap_or(0.0);
+        (most, bytes as f64 / seconds / most)
+    });
+    shares.max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
 /// Bytes per second that crossed an interface, in the direction with more of them.
@@ -88,7 +116,8 @@ fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
 }
 
 /// Judges a test on data of a server without experiments. The line's throughput is known if an experiment on another
-/// test of the run filled the line. Otherwise, a readable limit may tell it. Of a buffered stream, the kernel reads ahead
+/// test of the run filled the line. Otherwise, a readable limit may tell it, and a faster test shows that it was not full
+/// here. Of a buffered stream, the kernel reads ahead
 /// and writes behind: several requests are under way whatever the caller's depth, and that depth says nothing.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !reading.is_remote
@@ -103,8 +132,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let reached = reached(network, reading.input.record);
     let line = network.line_bytes_per_second;
     let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
-    let is_in_turn = line.is_some_and(|line| is_in_turn(reading, network, line));
-    let (limiter, advice) = match share {
+    let moved = moved(network, reading.input.record).filter(|(_, share)| line.is_none() && *share < NOT_FULL);
+    let is_in_turn =
+        line.or(moved.map(|moved| moved.0)).is_some_and(|line| is_in_turn(reading, network, line));
+    let (limiter, advice) = match share.or(moved.map(|moved| moved.1)) {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share < NOT_FULL && !is_in_turn => {
@@ -117,11 +148,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         interface: network.interface.as_str().into(),
         bytes_per_second: BytesPerSecond(line),
     });
+    let moved = moved.map(|(most, share)| Observation::LineMoved {
+        interface: network.interface.as_str().into(),
+        bytes_per_second: BytesPerSecond(most),
+        share: Share(share),
+    });
     let evidence = seen![
         reading.time_spent(),
         reading.slept_in(&[WaitClass::Remote, WaitClass::Page, WaitClass::Device]),
         crossed,
         carried,
+        moved,
         reached,
     ];
     let found = Verdict::new(limiter, reading.budget.blocked, evidence);

@@ -324,6 +324,16 @@ cases! {
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
     a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
     a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
+    a_stream_beside_a_faster_one: RemoteLatency Likely, stream_over(|network, rate| {
+        network.most_sent_bytes_per_second = Some(2.0 * rate);
+    });
+    a_stream_nearly_as_fast_as_another: NetworkUntried Likely, stream_over(|network, rate| {
+        network.most_sent_bytes_per_second = Some(1.2 * rate);
+    });
+    a_stream_in_the_other_direction_of_a_faster_one: NetworkUntried Likely, stream_over(|network, rate| {
+        network.received_bytes = 0;
+        network.most_received_bytes_per_second = Some(2.0 * rate);
+    });
     random_writes_that_fill_the_line: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
     random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
     large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));

@@ -203,6 +203,12 @@ document! {
         /// Bytes per second at which an experiment of this run found it full, either way; null where none did.
         #[serde(default)]
         pub line_bytes_per_second: Option<f64>,
+        /// Most bytes per second that a test of this run received over it; null where none took a second.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub most_received_bytes_per_second: Option<f64>,
+        /// Most bytes per second that a test of this run sent over it; null where none took a second.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub most_sent_bytes_per_second: Option<f64>,
     }
 
     /// Shares of the time in which some task was held up ("some" of the kernel's pressure stall information).

@@ -90,6 +90,8 @@ impl Network {
                 .map(|rate| rate as f64),
             shaper: shaper.map(|shaper| shaper.kind),
             line_bytes_per_second: None,
+            most_received_bytes_per_second: None,
+            most_sent_bytes_per_second: None,
         })
     }
 }
