@@ -106,7 +106,7 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
 }
 
 /// Returns true if a test fills the line in turn: with each block that it reads, and then with the block that it writes.
-/// More copies use both directions at once, and their gain tells nothing about latency.
+/// A faster line and more depth help both: with more copies, both directions are busy at once.
 fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
     let both = (network.received_bytes + network.sent_bytes) as f64 * 1e9
         / reading.input.record.counts.elapsed_ns.max(1) as f64;
@@ -117,8 +117,8 @@ fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
 
 /// Judges a test on data of a server without experiments. The line's throughput is known if an experiment on another
 /// test of the run filled the line. Otherwise, a readable limit may tell it, and a faster test shows that it was not full
-/// here. Of a buffered stream, the kernel reads ahead
-/// and writes behind: several requests are under way whatever the caller's depth, and that depth says nothing.
+/// here. Of a buffered stream, the kernel reads ahead and writes behind: several requests are under way whatever the
+/// caller's depth, and that depth says nothing.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !reading.is_remote
         || reading.input.data().is_none()
@@ -135,12 +135,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let moved = moved(network, reading.input.record).filter(|(_, share)| line.is_none() && *share < NOT_FULL);
     let is_in_turn =
         line.or(moved.map(|moved| moved.0)).is_some_and(|line| is_in_turn(reading, network, line));
-    let (limiter, advice) = match share.or(moved.map(|moved| moved.1)) {
+    let share = share.or(moved.map(|moved| moved.1));
+    let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        Some(share) if share < NOT_FULL && !is_in_turn => {
-            (Limiter::RemoteLatency, super::saturation::untried(reading))
-        }
+        Some(_) if is_in_turn => (Limiter::Mixed, super::saturation::untried(reading)),
+        Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, super::saturation::untried(reading)),
         None if !reading.is_stream() => return None,
         _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
     };
@@ -161,6 +161,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         moved,
         reached,
     ];
-    let found = Verdict::new(limiter, reading.budget.blocked, evidence);
+    let blocked = reading.budget.blocked;
+    let found = match share.filter(|_| limiter == Limiter::Mixed) {
+        // While one direction is busy, the other waits for it.
+        Some(busy) => {
+            let parts = [(Limiter::NetworkBandwidth, busy), (Limiter::RemoteLatency, 1.0 - busy)];
+            Verdict::mixed(parts.map(|(limiter, share)| (limiter, share.clamp(0.0, 1.0) * blocked)), evidence)
+        }
+        None => Verdict::new(limiter, blocked, evidence),
+    };
     Some(found.at_most(Confidence::Likely).advise([advice]))
 }
