@@ -24,6 +24,7 @@ mod idle;
 mod link;
 mod machine;
 mod mapping;
+mod mapping_status;
 mod mount;
 mod numa;
 pub mod parse;

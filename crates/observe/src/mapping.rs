@@ -1,16 +1,33 @@
 //! Device mapper: purpose of a mapping, from its name and its UUID.
 
 use crate::device::Place;
+use crate::mapping_status::mapped_parts;
+use crate::parse::mapping_status::MappedPart;
 use crate::root::Root;
 
 /// Length of the identifiers of volume group and volume in an LVM UUID, which follow its prefix.
 const LVM_IDENTIFIER_CHARS: usize = 64;
 
-/// Returns kind and name of a mapping: "LVM volume vg0-data", "LUKS2 mapping cryptroot".
-pub(crate) fn details(root: &Root, place: &Place) -> Vec<String> {
+/// Returns the parts of a mapping, where this user may ask for them.
+pub(crate) fn parts(root: &Root, place: &Place) -> Vec<MappedPart> {
+    let numbers = place.line(root, "dev").unwrap_or_default();
+    let numbers = numbers.split_once(':').map(|(major, minor)| (major.parse(), minor.parse()));
+    let Some((Ok(major), Ok(minor))) = numbers else { return Vec::new() };
+    mapped_parts(root, major, minor)
+}
+
+/// Returns kind and name of a mapping, and types of its parts: "LVM volume vg0-data", "striped".
+pub(crate) fn details(root: &Root, place: &Place, parts: &[MappedPart]) -> Vec<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();
-    vec![format!("{} {name}", kind(&uuid))]
+    let mut details = vec![format!("{} {name}", kind(&uuid))];
+    for part in parts {
+        // A linear part adds nothing to know.
+        if part.kind != "linear" && !details.contains(&part.kind) {
+            details.push(part.kind.clone());
+        }
+    }
+    details
 }
 
 fn kind(uuid: &str) -> &'static str {
@@ -41,8 +58,8 @@ fn layer(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(LVM_IDENTIFIER_CHARS..)?.strip_prefix('-')
 }
 
-/// Returns a note for the reader about a mapping, given the devices directly beneath it.
-pub(crate) fn note(root: &Root, place: &Place, below: &[String]) -> Option<String> {
+/// Returns a note for the reader about a mapping, given its parts and the devices directly beneath it.
+pub(crate) fn note(root: &Root, place: &Place, parts: &[MappedPart], below: &[String]) -> Option<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();
     let layers: Vec<String> = below
@@ -51,21 +68,30 @@ pub(crate) fn note(root: &Root, place: &Place, below: &[String]) -> Option<Strin
         .filter_map(|uuid| layer(&uuid).map(str::to_owned))
         .collect();
     let has = |name: &str| layers.iter().any(|layer| layer == name);
+    let is = |kind: &str| parts.iter().any(|part| part.kind == kind);
+    let lost = parts.iter().find_map(MappedPart::paths).filter(|(failed, _)| *failed > 0);
+    if let Some((failed, all)) = lost {
+        return Some(format!("{name} has lost {failed} of {all} paths"));
+    }
     // The layers of a volume lie on layers too; only a volume that can be mounted deserves a note.
     if layer(&uuid).is_some() {
         return None;
     }
-    if has("tpool") {
+    if has("tpool") || is("thin") {
         let cost = "the first write of a block allocates it, and the pool is shared with others";
         Some(format!("{name} is a thin volume: {cost}"))
-    } else if has("cow") {
+    } else if has("cow") || is("snapshot") {
         Some(format!("{name} is a snapshot: the first write of a block is stored apart"))
-    } else if has("real") {
+    } else if has("real") || is("snapshot-origin") {
         Some(format!("{name} has a snapshot: the first write of a block copies the old one"))
-    } else if has("cdata") || has("cvol") || has("corig") {
+    } else if has("cdata") || has("cvol") || has("corig") || is("cache") || is("writecache") {
         Some(format!("{name} is cached by another device"))
     } else if uuid.starts_with("VDO-") {
         Some(format!("{name} compresses and deduplicates"))
+    } else if is("error") || is("flakey") {
+        Some(format!("{name} fails on purpose"))
+    } else if is("delay") {
+        Some(format!("{name} delays each request on purpose"))
     } else {
         None
     }

@@ -204,8 +204,9 @@ impl Walk<'_> {
             DeviceKind::Partition => vec![place.disk_name().to_owned()],
             DeviceKind::DeviceMapper => {
                 let slaves = slaves();
-                details.extend(mapping::details(self.root, place));
-                notes.extend(mapping::note(self.root, place, &slaves));
+                let parts = mapping::parts(self.root, place);
+                details.extend(mapping::details(self.root, place, &parts));
+                notes.extend(mapping::note(self.root, place, &parts, &slaves));
                 slaves
             }
             DeviceKind::Raid => {

@@ -7,6 +7,7 @@ pub mod cpu_stat;
 pub mod cpuinfo;
 pub mod ext4_superblock;
 pub mod loadavg;
+pub mod mapping_status;
 pub mod maps;
 pub mod md;
 pub mod meminfo;

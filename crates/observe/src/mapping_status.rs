@@ -1,0 +1,24 @@
+//! Asks the device mapper of which parts a mapping consists.
+
+use rustix::ioctl::{self, Opcode, Updater, opcode};
+
+use crate::parse::mapping_status::{HEAD_BYTES, MappedPart, ask, parse};
+use crate::root::Root;
+
+/// `DM_TABLE_STATUS`. Without the flag for tables it tells states alone, and no keys of encryption.
+const TABLE_STATUS: Opcode = opcode::read_write::<[u8; HEAD_BYTES]>(0xfd, 12);
+/// Room for an answer: a mapping of a hundred parts.
+const ANSWER_BYTES: usize = 16 << 10;
+
+/// Returns the parts of the mapping with these numbers. Users who may not ask get none, nor does a machine that is a tree
+/// of files.
+pub(crate) fn mapped_parts(root: &Root, major: u32, minor: u32) -> Vec<MappedPart> {
+    let control = Some(root).filter(|root| root.is_system()).and_then(|root| root.open("dev/mapper/control"));
+    let Some(control) = control else { return Vec::new() };
+    let mut buffer = [0; ANSWER_BYTES];
+    ask(&mut buffer, major, minor);
+    // SAFETY: the kernel reads and writes at most as many bytes as the request says, and `ask` wrote the size of the
+    // buffer there. Any bytes are a valid array of bytes.
+    let asked = unsafe { ioctl::ioctl(control, Updater::<TABLE_STATUS, _>::new(&mut buffer)) };
+    if asked.is_ok() { parse(&buffer) } else { Vec::new() }
+}
