@@ -199,7 +199,7 @@ explained! {
         try_next: "Raise what is full: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
             nconnect of an NFS mount.",
         not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
-        untested: "Slots of NFS. Tested with nr_requests = 4 and with FUSE.",
+        untested: "Nothing known. Tested with nr_requests = 4, with FUSE, and with two slots of NFS.",
     }
     IoThrottle BY_CAP {
         meaning: "A limit that somebody set holds the rate back: a cgroup, or a provider.",
@@ -238,15 +238,14 @@ explained! {
             allow it.",
         not_meaning: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
             same.",
-        untested: "NFS, SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
-            Mbit/s.",
+        untested: "SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
+            Mbit/s, and with NFS over one of 40 Mbit/s.",
     }
     NetworkUntried BY_LINE {
         meaning: "The network holds it back, by its bytes per second or by the time to the server and back. Which of the \
             two, nobody tried.",
         evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no limit of \
-            the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing. Also large blocks that are read and \
-            written again, which fill {line_full_in_turn} of the line in turn.",
+            the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing.",
         try_next: "Let skye try: run without --no-probe, and with --probe-writes for tests that write.",
         not_meaning: "Not that both hold it back together.",
         untested: "NFS and SMB. Tested on sshfs.",
@@ -373,7 +372,8 @@ explained! {
     CpuContention BY_TIME {
         meaning: "Other processes used the CPUs that the test was waiting for.",
         evidence: "The largest share of the budget is waiting for a CPU, less what more threads than CPUs wait for each \
-            other; where there are more, it is likely at best. Others that used more than {other_busy} of a CPU are counted, and the busiest named.",
+            other; where there are more, it is likely at best. Others that used more than {other_busy} of a CPU are counted, and the busiest named. \
+            Threads of the kernel may work for the test: where no program used as much, it is likely at best.",
         try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
         not_meaning: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",
@@ -444,7 +444,8 @@ explained! {
         meaning: "Two limits share the time, and neither alone explains the rate. The row names both with their \
             shares.",
         evidence: "Experiments show a target between full and one with room, or one that counts neither bytes nor operations alone; or threads \
-            were on a CPU for most of their time and asleep for at least {nearly_blocked} of it. Likely at best.",
+            were on a CPU for most of their time and asleep for at least {nearly_blocked} of it. Or large blocks that are read from a \
+            server and written back fill {line_full_in_turn} of the line in turn. Likely at best.",
         try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
             the other.",
         not_meaning: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \

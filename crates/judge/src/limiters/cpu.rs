@@ -76,6 +76,10 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
         return super::cache::rule(reading).or_else(|| Some(all_cpus(reading)));
     }
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
+    // The kernel's own threads may work for the test.
+    let helpers = reading.system().into_iter().flat_map(|system| &system.helpers);
+    let programs: f64 = helpers.filter(|helper| !helper.is_kernel).map(|helper| helper.cpu_share).sum();
+    let is_sure = !has_more_threads && programs > OTHER_BUSY;
     let evidence = seen![
         reading.time_spent(),
         reading.ran(),
@@ -84,7 +88,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     ];
     Some(
         Verdict::new(Limiter::CpuContention, budget.run_queue, evidence)
-            .at_most(if has_more_threads { Confidence::Likely } else { Confidence::Confirmed })
+            .at_most(if is_sure { Confidence::Confirmed } else { Confidence::Likely })
             .advise([Advice::StopOthers {}]),
     )
 }

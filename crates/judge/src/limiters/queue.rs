@@ -31,9 +31,15 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let queued = reading.waits(WaitClass::Queue);
     let top = reading.input.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
-    // A ring's own thread waits for completions, so it shows no wait for a tag. The counts show the same instead: the
-    // device has as many requests as places, and more are waited for.
-    let is_full = reading.is_ring && places.is_some_and(|(_, places)| is_full_of(reading, f64::from(places)));
+    let slots = reading.system().and_then(|system| system.server_slots);
+    // A ring's own thread waits for completions, so it shows no wait for a tag or a slot. The counts show the same
+    // instead: the device or server has as many requests as places, and more are waited for.
+    let room = if reading.is_remote {
+        slots.map(|slots| slots as f64)
+    } else {
+        places.map(|(_, places)| places.into())
+    };
+    let is_full = reading.is_ring && room.is_some_and(|room| is_full_of(reading, room));
     if !waits_for_target(reading) || (queued <= AT_QUEUE && !is_full) {
         return None;
     }
@@ -41,14 +47,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         !reading.is_remote
             && reading.at_target.is_some_and(|at_target| at_target < FILLED * f64::from(places))
     });
-    let queue = match (places, reading.system().and_then(|system| system.server_slots)) {
+    let queue = match (places, slots) {
         (Some((name, places)), _) if !reading.is_remote => {
             Some(Observation::QueuePlaces { device: name.into(), places: Count(u64::from(places)) })
         }
         (_, Some(slots)) => Some(Observation::ServerPlaces { places: Count(slots) }),
         _ => None,
     };
-    let is_held_above = reading.occupancy().is_some_and(|occupancy| occupancy < 0.9);
+    let is_held_above = is_full || reading.occupancy().is_some_and(|occupancy| occupancy < 0.9);
     let evidence = seen![
         reading.time_spent(),
         reading.slept_in(&[WaitClass::Queue]),

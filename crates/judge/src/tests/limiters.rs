@@ -322,6 +322,14 @@ cases! {
     a_stream_that_no_shaper_holds: NetworkUntried Likely, shaped(2.0);
     a_stream_as_fast_as_its_interface: NetworkBandwidth Likely,
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
+    slots_of_a_server_that_are_full: QueueFull Confirmed,
+        clean("read:rnd4k:q16").blocked().remote(1.9).system(|system| {
+            (system.server_in_flight, system.server_slots) = (Some(1.9), Some(2));
+        }).answers(0.02, 0.01, 0.0);
+    slots_of_a_server_that_are_free: ServerSaturated Confirmed,
+        clean("read:rnd4k:q16").blocked().remote(14.0).system(|system| {
+            (system.server_in_flight, system.server_slots) = (Some(14.0), Some(64));
+        }).answers(0.02, 0.01, 0.0);
     a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
     a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
     a_stream_beside_a_faster_one: RemoteLatency Likely, stream_over(|network, rate| {
@@ -338,7 +346,7 @@ cases! {
     random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
     large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
     large_ones_that_nearly_do: NetworkUntried Likely, over_link("write:rnd64k:t3", Some(1.3));
-    blocks_that_fill_the_line_in_turn: NetworkUntried Likely, in_turn("rewrite:seq1m:buffered");
+    blocks_that_fill_the_line_in_turn: Mixed Likely, in_turn("rewrite:seq1m:buffered");
     blocks_too_small_to_fill_the_line_in_turn: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
     names_that_the_client_holds: MetadataCache Likely,
         on_server("stat:t2", 1).blocked().sleeps(&[("request_wait_answer", 0.9)]);
