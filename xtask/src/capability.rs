@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 21] = [
+pub static CAPABILITIES: [Capability; 22] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("zram", "make compressed memory devices", probe_zram),
@@ -86,6 +86,7 @@ pub static CAPABILITIES: [Capability; 21] = [
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
     Capability::new("chromium", "open pages in a browser", probe_chromium),
+    Capability::new("guest", "boot a guest with another kernel", probe_guest),
 ];
 
 /// Returns the capability of that name.
@@ -373,6 +374,11 @@ fn probe_chromium() -> Result<(), String> {
         true => Ok(()),
         false => Err("chromium opened a page and did not show it".into()),
     }
+}
+
+fn probe_guest() -> Result<(), String> {
+    probe_root()?;
+    crate::lab::probe()
 }
 
 fn scratch() -> Result<tempfile::TempDir, String> {

@@ -36,7 +36,7 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
         "| preset | purpose | test, at least | at most | precision | whole run, at most | writes, at most | tests |",
         presets()?,
     )];
-    let limiters = (page("limiters.md"), limiters::generate());
+    let limiters = (page("limiters.md"), limiters::generate()?);
     let remarks = [("| code | mark | when | meaning |", codes())];
     let methodology = [("| invalid | suspect | either | remark |", trust())];
     Ok(vec![

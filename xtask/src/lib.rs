@@ -14,6 +14,7 @@
 pub mod bench;
 pub mod capability;
 pub mod docs;
+pub mod lab;
 mod limiters;
 pub mod packages;
 pub mod pairs;

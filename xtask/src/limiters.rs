@@ -1,14 +1,24 @@
 //! The page about limiters, generated from the texts of `skye explain`.
 
+use anyhow::Result;
 use wording::limiter_help::{KINDS, LIMITER_HELP, confidence, experiments, occupancy};
+
+use crate::lab;
 
 /// Heading of the cases that show a limiter.
 const SHOWN: &str = "Shown by";
 /// Width of a line, in characters.
 const WIDTH: usize = 116;
 
+/// Introduction of the cases in guests.
+const IN_GUESTS: &str = "`cargo xtask lab --long` builds each of these in guests with kernels of Debian, \
+    and compares what skye says with what it must say. The guest is slow, so rates stay below 2,000 operations a second.";
+
 /// Generates the page from the current explanations.
-pub fn generate() -> String {
+///
+/// # Errors
+/// The cases of guests are not sound.
+pub fn generate() -> Result<String> {
     let thresholds = judge::thresholds();
     let mut text = String::from("# What limits a number\n\n");
     text.push_str(&wrapped(
@@ -44,7 +54,11 @@ pub fn generate() -> String {
             text.push_str(&wrapped(&format!("**{SHOWN}:** {cases}")));
         }
     }
-    text
+    text.push_str("\n## Known answers on other kernels\n\n");
+    text.push_str(&wrapped(IN_GUESTS));
+    text.push_str("\n| case | built | kernels | skye must say |\n|---|---|---|---|\n");
+    text.push_str(&lab::table()?);
+    Ok(text)
 }
 
 fn wrapped(text: &str) -> String {

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, docs, rigs, schema, test, tidy};
+use xtask::{bench, docs, lab, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -28,6 +28,14 @@ Usage: cargo xtask COMMAND
                                the selftest, so often, held against its goals; with all CPUs busy otherwise;
                                measured without privileges
   rigs --turns N               skye ab on two devices of which one is 5 % slower, so often
+  lab [--long] [--runs N] [--only NAME]… [--kernel VERSION]… [--keep DIR]
+                               known answers in a guest of another kernel, and power cuts;
+                               --long: all cases, on all kernels, and more cuts;
+                               --keep: documents and output of all cases
+  lab cuts N [--kernel VERSION]…
+                               guests that are killed while skye writes to their disk, so often
+  lab run FILE [--kernel VERSION]…
+                               the cases of a file, written like those in xtask/lab
 
 Exit codes: 0 done, 1 failed, 2 usage.";
 
@@ -42,6 +50,7 @@ fn main() -> ExitCode {
         "docs" if rest.is_empty() => docs::command(),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
+        "lab" => lab::command(&rest),
         // Cargo starts each test program through this.
         "test-program" => test::run_program(&rest),
         "help" | "-h" | "--help" => {

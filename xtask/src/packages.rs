@@ -36,10 +36,12 @@ pub const PACKAGES: &[Package] = &[
         service: Some("ssh"),
         ..Package::new("openssh-server", "sshd", "the server of a network file system, in a namespace")
     },
+    Package::new("qemu-system-x86", "qemu-system-x86_64", "guests with other kernels"),
     Package::new("sshfs", "sshfs", "mounting a network file system"),
     Package::new("strace", "strace", "counting system calls"),
     Package::new("util-linux", "chrt", "servers whose answers are not late"),
     Package::new("valgrind", "valgrind", "counting instructions of the measuring loops"),
+    Package::new("xz-utils", "xz", "unpacking modules of kernels"),
     Package::new("xfsprogs", "mkfs.xfs", "making xfs on loop devices"),
 ];
 

@@ -1,0 +1,116 @@
+# Functions of the scripts in the files of cases. A case runs in a directory of its own; `$SKYE` is the program.
+
+# measure TARGET OPTION…: `skye run` that writes its document.
+measure() {
+    "$SKYE" run "$@" --json document.json --allow low-space,busy
+}
+
+# mounted DEVICE [TYPE]: a new file system on a device, mounted at /mnt/t.
+mounted() {
+    type=${2:-ext4}
+    case $type in
+    ext4) mkfs.ext4 -qF -E lazy_itable_init=0,lazy_journal_init=0 "$1" ;;
+    *) wipefs -qa "$1" && "mkfs.$type" "$1" ;;
+    esac
+    mkdir -p /mnt/t
+    mount -t "$type" "$1" /mnt/t
+}
+
+# unmounted: takes it away again, and what it held with it.
+unmounted() {
+    umount /mnt/t
+    wipefs -qa /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1
+}
+
+# null NUMBER LATENCY_MS DEPTH: /dev/nullbNUMBER, 256 MiB of memory. It serves up to DEPTH requests at a time.
+null() {
+    modprobe null_blk nr_devices=0
+    mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+    mkdir "/sys/kernel/config/nullb/nullb$1"
+    (
+        cd "/sys/kernel/config/nullb/nullb$1"
+        echo 1 > memory_backed
+        echo 2 > irqmode
+        echo $(($2 * 1000000)) > completion_nsec
+        echo 1 > submit_queues
+        echo "$3" > hw_queue_depth
+        echo 256 > size
+        echo 1 > power
+    )
+}
+
+# unnull NUMBER: takes it away again.
+unnull() {
+    echo 0 > "/sys/kernel/config/nullb/nullb$1/power"
+    rmdir "/sys/kernel/config/nullb/nullb$1"
+}
+
+# group CONTROLLER: a cgroup /sys/fs/cgroup/lab with that controller.
+group() {
+    echo "+$1" > /sys/fs/cgroup/cgroup.subtree_control
+    mkdir /sys/fs/cgroup/lab
+}
+
+# enter: puts this shell into that cgroup.
+enter() {
+    echo $$ > /sys/fs/cgroup/lab/cgroup.procs
+}
+
+# ungroup: takes it away again.
+ungroup() {
+    rmdir /sys/fs/cgroup/lab
+}
+
+# number DEVICE: major and minor number of a device.
+number() {
+    cat "/sys/class/block/$(basename "$(realpath "$1")")/dev"
+}
+
+# mapped NAME TABLE: /dev/mapper/NAME, as `dmsetup create` makes it. There is no udev here.
+mapped() {
+    modprobe dm-mod
+    dmsetup create "$1" --noudevrules --noudevsync --table "$2"
+    dmsetup mknodes "$1"
+}
+
+# volume COMMAND OPTION…: a command of LVM. It makes device nodes itself, as there is no udev here.
+volume() {
+    "$@" --config 'activation{udev_sync=0 udev_rules=0} global{notify_dbus=0}'
+}
+
+# sectors DEVICE: its size in units of 512 bytes.
+sectors() {
+    blockdev --getsz "$1"
+}
+
+# server OPTIONS [THREADS]: exports /srv by NFS 4 to this guest itself; by NFS 3 as well with V3 set.
+server() {
+    versions="-N 3"
+    if [ -n "$V3" ]; then
+        versions=
+        # No package was installed, so nobody made the user of the port mapper.
+        grep -q ^_rpc: /etc/passwd || echo _rpc:x:199:65534::/run/rpcbind:/bin/false >> /etc/passwd
+        mkdir -p /run/rpcbind
+        rpcbind
+    fi
+    modprobe nfsd
+    mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+    mkdir -p /run/rpc_pipefs /var/lib/nfs/v4recovery /var/lib/nfs/sm /srv
+    touch /etc/exports /var/lib/nfs/etab /var/lib/nfs/rmtab
+    exportfs -o "rw,no_root_squash,insecure,fsid=0,$1" '*:/srv'
+    rpc.mountd $versions
+    rpc.nfsd $versions "${2:-8}"
+    # Without this, the server waits 90 s for clients of before.
+    echo Y > /proc/fs/nfsd/v4_end_grace
+    mkdir -p /mnt/n
+}
+
+# unserved: takes the server away again.
+unserved() {
+    umount -f /mnt/n
+    exportfs -ua
+    rpc.nfsd 0
+    pkill rpc.mountd
+    pkill rpcbind
+    umount /srv
+}

@@ -1,0 +1,329 @@
+//! `cargo xtask lab`: guests with kernels and devices that this machine does not have, and known answers in them.
+//!
+//! A guest sees this machine's files and the program that was just built, and writes only into a directory of its own.
+//! One guest runs many cases, one after the other. It ends with its owner, and leaves nothing.
+
+mod case;
+mod cuts;
+mod guest;
+mod replay;
+mod supplies;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use model::disturbance::Disturbance;
+use tempfile::TempDir;
+
+use crate::Usage;
+use case::Answer;
+use guest::Guest;
+use supplies::{KERNELS, Kernel, Supplies};
+
+pub use case::Case;
+pub use guest::probe;
+
+const USAGE: &str = "say `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N [--kernel VERSION]` \
+    or `lab run FILE [--kernel VERSION] [--keep DIR]`";
+/// Power cuts of a campaign, and of a long one.
+const CUTS: u32 = 4;
+const CUTS_LONG: u32 = 60;
+/// Flushes of a log after which a disk is checked, and of a long one.
+const POINTS: usize = 4;
+const POINTS_LONG: usize = 40;
+
+/// All files of cases: title and text.
+const FILES: &[(&str, &str)] = &[
+    ("Limits of cgroup v2", include_str!("../lab/cgroup.toml")),
+    ("Devices", include_str!("../lab/devices.toml")),
+    ("NFS", include_str!("../lab/nfs.toml")),
+];
+/// Longest time of a guest, per case.
+const CASE: Duration = Duration::from_secs(180);
+/// Longest time that a guest takes to start.
+const BOOT: Duration = Duration::from_secs(120);
+
+/// Start of the names of directories that go with their owner; the number of its process follows.
+const SCRATCH: &str = "scratch.";
+
+/// Directory of kernels, programs and guests.
+fn directory() -> PathBuf {
+    crate::target_directory().join("lab")
+}
+
+/// Answer of a case in a guest.
+#[derive(Debug)]
+pub struct Told {
+    /// Name of the case.
+    pub case: String,
+    /// Words of skye.
+    pub said: String,
+    /// Differences from the known answer; none if it is right.
+    pub wrong: Vec<String>,
+}
+
+/// Cases that are told with each test of skye.
+///
+/// # Errors
+/// The files of cases are not sound.
+pub fn short() -> Result<Vec<Case>> {
+    Ok(all()?.into_iter().filter(|case| case.is_short).collect())
+}
+
+/// Boots a guest of the usual kernel, runs the cases there, and returns what was said, and how much others disturbed.
+///
+/// # Errors
+/// No guest can run here, or it did not come to its end.
+pub fn ask(cases: &[Case], program: &Path) -> Result<(Vec<Told>, Disturbance)> {
+    run(&KERNELS[0], cases, program, None)
+}
+
+fn all() -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (title, text) in FILES {
+        cases.extend(Case::read(text).with_context(|| format!("cases of {title}"))?);
+    }
+    Ok(cases)
+}
+
+/// Returns the rows of a table of all cases: name, what is built, kernels, what skye must say.
+///
+/// # Errors
+/// The files of cases are not sound.
+pub fn table() -> Result<String> {
+    let row = |case: Case| {
+        let must = case.must_say().join(", ");
+        let versions = KERNELS.iter().map(|kernel| kernel.version).filter(|version| case.runs_on(version));
+        let kernels = versions.collect::<Vec<_>>().join(", ");
+        format!("| `{}` | {} | {kernels} | {must} |\n", case.name, case.built)
+    };
+    Ok(all()?.into_iter().map(row).collect())
+}
+
+fn run(
+    kernel: &Kernel,
+    cases: &[Case],
+    program: &Path,
+    keep: Option<&Path>,
+) -> Result<(Vec<Told>, Disturbance)> {
+    let cases: Vec<_> = cases.iter().filter(|case| case.runs_on(kernel.version)).collect();
+    let supplies = Supplies::of(kernel)?;
+    let before = Load::now()?;
+    let disks = scratch()?;
+    let guest = Guest::boot(&supplies, disks.path(), &case::script(), |shared| {
+        put(program, shared)?;
+        fs::write(shared.join("functions"), case::FUNCTIONS)?;
+        cases.iter().enumerate().try_for_each(|(number, case)| case.write(&place(shared, number)))
+    })?;
+    let ended = guest.wait(BOOT + CASE * u32::try_from(cases.len())?)?;
+    let disturbance = Load::now()?.since(&before);
+    for (number, case) in cases.iter().enumerate().filter(|_| keep.is_some()) {
+        let kept = keep.unwrap_or(Path::new(".")).join(format!("{}-{}", case.name, kernel.version));
+        let place = place(&ended.path().join("lab"), number);
+        supplies::run(
+            Command::new("cp").args(["--recursive", "--no-target-directory"]).arg(place).arg(kept),
+        )?;
+    }
+    let told = cases.iter().enumerate().map(|(number, case)| {
+        let Answer { said, wrong } = case.judge(&place(&ended.path().join("lab"), number));
+        Told { case: case.name.clone(), said, wrong }
+    });
+    Ok((told.collect(), disturbance))
+}
+
+/// Time that this machine's CPUs have spent, in the kernel's ticks.
+#[derive(Debug)]
+struct Load {
+    /// With programs, in the kernel, and with nothing to do.
+    all: f64,
+    /// With programs and in the kernel.
+    busy: f64,
+    /// Taken by the hypervisor.
+    stolen: f64,
+    /// By all children of this process that have ended.
+    own: f64,
+}
+
+impl Load {
+    fn now() -> Result<Self> {
+        let numbers = |text: &str| text.split(' ').filter_map(|word| word.parse().ok()).collect::<Vec<f64>>();
+        let stat = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
+        let cpus = numbers(stat.lines().next().unwrap_or_default());
+        let own = fs::read_to_string("/proc/self/stat").context("read /proc/self/stat")?;
+        // Behind the name come a letter and numbers: times of children are the 13th and 14th (proc_pid_stat(5)).
+        let own = numbers(own.rsplit(')').next().unwrap_or_default());
+        ensure!(cpus.len() >= 8 && own.len() >= 14, "unknown form of /proc/stat or /proc/self/stat");
+        // user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)).
+        Ok(Self {
+            all: cpus[..8].iter().sum(),
+            busy: cpus[..3].iter().sum(),
+            stolen: cpus[7],
+            own: own[12] + own[13],
+        })
+    }
+
+    fn since(&self, before: &Self) -> Disturbance {
+        let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
+        let all = (self.all - before.all).max(1.0);
+        let others = (self.busy - before.busy) - (self.own - before.own);
+        Disturbance {
+            others_cpus: cpus * others.max(0.0) / all,
+            steal: (self.stolen - before.stolen) / all,
+            ..Disturbance::default()
+        }
+    }
+}
+
+/// Returns a new directory that goes with its owner. Removes those of owners that were killed.
+fn scratch() -> Result<TempDir> {
+    let home = directory();
+    fs::create_dir_all(&home).with_context(|| format!("make {}", home.display()))?;
+    for entry in fs::read_dir(&home).with_context(|| format!("read {}", home.display()))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix(SCRATCH).and_then(|rest| rest.split('.').next());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+            // Another process may remove it at the same time.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let prefix = format!("{SCRATCH}{}.", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(&home).context("make a directory")
+}
+
+/// Puts the program where a guest finds it.
+fn put(program: &Path, shared: &Path) -> Result<()> {
+    let copied = fs::copy(program, shared.join("skye"));
+    copied.map(drop).with_context(|| format!("copy {}", program.display()))
+}
+
+fn place(shared: &Path, number: usize) -> PathBuf {
+    shared.join(format!("{number:03}"))
+}
+
+/// Requested cases.
+#[derive(Debug)]
+struct Wish<'a> {
+    file: Option<&'a str>,
+    cuts: Option<u32>,
+    is_long: bool,
+    runs: u32,
+    only: Vec<&'a str>,
+    keep: Option<&'a Path>,
+    kernels: Vec<Kernel>,
+}
+
+impl<'a> Wish<'a> {
+    fn parse(words: &'a [String]) -> Result<Self> {
+        let mut wish = Self {
+            file: None,
+            cuts: None,
+            is_long: false,
+            runs: 1,
+            only: Vec::new(),
+            keep: None,
+            kernels: Vec::new(),
+        };
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| Usage(USAGE.into()));
+            match word {
+                "run" => wish.file = Some(value()?),
+                "cuts" => wish.cuts = Some(value()?.parse().map_err(|_| Usage(USAGE.into()))?),
+                "--long" => wish.is_long = true,
+                "--runs" => wish.runs = value()?.parse().map_err(|_| Usage(USAGE.into()))?,
+                "--only" => wish.only.push(value()?),
+                "--keep" => wish.keep = Some(Path::new(value()?)),
+                "--kernel" => {
+                    let version = value()?;
+                    let found = KERNELS.iter().find(|kernel| kernel.version == version);
+                    wish.kernels.push(*found.ok_or_else(|| Usage(format!("no kernel {version}; {USAGE}")))?);
+                }
+                _ => return Err(Usage(USAGE.into()).into()),
+            }
+        }
+        if wish.kernels.is_empty() {
+            wish.kernels = if wish.is_long { KERNELS.to_vec() } else { vec![KERNELS[0]] };
+        }
+        Ok(wish)
+    }
+
+    fn cases(&self) -> Result<Vec<Case>> {
+        let all = match self.file {
+            Some(path) => Case::read(&fs::read_to_string(path).with_context(|| format!("read {path}"))?)?,
+            None => all()?,
+        };
+        let is_wanted = |case: &Case| match self.only.is_empty() {
+            true => case.is_short || self.is_long || self.file.is_some(),
+            false => self.only.contains(&case.name.as_str()),
+        };
+        let cases: Vec<_> = all.into_iter().filter(is_wanted).collect();
+        ensure!(!cases.is_empty(), "no such case");
+        Ok(cases)
+    }
+}
+
+/// Runs the command. Returns true if every answer was right.
+///
+/// # Errors
+/// The command line is not understood, or no guest can run here.
+pub fn command(arguments: &[String]) -> Result<bool> {
+    let wish = Wish::parse(arguments)?;
+    let program = crate::release("skye")?;
+    let mut is_good = true;
+    if wish.cuts.is_none() {
+        is_good &= known_answers(&wish, &program)?;
+    }
+    let is_whole = wish.file.is_none() && wish.only.is_empty();
+    let usual = if wish.is_long { CUTS_LONG } else { CUTS };
+    if let Some(count) = wish.cuts.or(is_whole.then_some(usual)) {
+        let points = if wish.is_long { POINTS_LONG } else { POINTS };
+        for kernel in &wish.kernels {
+            let campaigns = [
+                ("killed", cuts::run(kernel, &program, count)?),
+                ("logged", cuts::replay(kernel, &program, points)?),
+            ];
+            for (way, found) in campaigns {
+                let (cuts, blocks, saved) = (found.cuts, found.blocks, found.saved);
+                println!(
+                    "{:<5} {way}: {cuts} cuts, {blocks} acknowledged blocks, {saved} saved runs",
+                    kernel.version
+                );
+                found.wrong.iter().for_each(|one| println!("      {one}"));
+                is_good &= found.wrong.is_empty() && cuts > 0 && (blocks > 0 || way == "logged");
+            }
+        }
+    }
+    Ok(is_good)
+}
+
+/// Runs cases, and prints what was said. Returns true if all of it was right.
+fn known_answers(wish: &Wish<'_>, program: &Path) -> Result<bool> {
+    let cases = wish.cases()?;
+    let keep =
+        wish.keep.map(std::path::absolute).transpose().context("find the directory to keep results in")?;
+    if let Some(keep) = &keep {
+        fs::create_dir_all(keep).with_context(|| format!("make {}", keep.display()))?;
+    }
+    let (mut right, mut asked) = (0, 0);
+    for kernel in &wish.kernels {
+        for _ in 0..wish.runs {
+            let (told, disturbance) = run(kernel, &cases, program, keep.as_deref())?;
+            if !disturbance.is_quiet() {
+                println!("{disturbance}");
+            }
+            for Told { case, said, wrong } in told {
+                asked += 1;
+                right += u32::from(wrong.is_empty());
+                let answer = if wrong.is_empty() { "right" } else { "WRONG" };
+                println!("{:<5} {case:<24} {answer} {said}", kernel.version);
+                wrong.iter().for_each(|one| println!("      {one}"));
+            }
+        }
+    }
+    println!("{right} of {asked} right");
+    Ok(right == asked)
+}
