@@ -14,7 +14,7 @@
 //!   processor's counter, the kernel's monotonic clock, or that of a simulated device ([`clock`]).
 //! - A verb that writes never has one block in flight twice: nobody could say which write lies there in the end.
 //! - Workers have disjoint ranges, and a pass visits each block once. Where two passes overlap, a block in flight waits
-//!   (`Worker::next_block`).
+//!   (`Worker::next_block`). A skewed order ([`skew`]) repeats blocks at any time, so there every block does.
 //! - Buffers in flight are never freed or reused. A slot queues nothing before its call has ended. A pool hands out no
 //!   slice in flight. A ring that is dropped with calls in flight leaves its memory to them.
 //! - A file is opened, made or removed only as the measured operation itself or its undoing ([`files`]).
@@ -32,6 +32,7 @@ pub mod pacing;
 pub mod pattern;
 pub mod recorder;
 pub mod sim;
+pub mod skew;
 pub mod stdio;
 pub mod sync;
 pub mod uring;

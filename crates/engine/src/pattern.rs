@@ -1,6 +1,8 @@
-//! The order of blocks: every block exactly once per pass, in sequence or in an order that looks random.
+//! The order of blocks: every block exactly once per pass, in sequence or in an order that looks random. A skewed order
+//! has no passes: each block is drawn, and some more often than others.
 
 use crate::data::mix;
+use crate::skew::{Draws, Skew};
 
 /// A bijection of `0..len` in constant memory: multiply and xor-shift rounds on the next power of two. The rounds
 /// repeat until the value falls into the range (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). At
@@ -44,6 +46,7 @@ impl Permutation {
 #[derive(Debug, Clone)]
 pub struct Pattern {
     first_block: u64,
+    /// Blocks of a pass. In a skewed order, the block drawn last ends a pass.
     blocks: u64,
     is_random: bool,
     seed: u64,
@@ -52,6 +55,8 @@ pub struct Pattern {
     pass: u64,
     position: u64,
     permutation: Permutation,
+    /// Draws of a skewed order.
+    draws: Option<Draws>,
 }
 
 impl Pattern {
@@ -59,7 +64,26 @@ impl Pattern {
     pub fn new(first_block: u64, blocks: u64, is_random: bool, seed: u64, limit: u64) -> Self {
         let blocks = blocks.max(1);
         let permutation = Permutation::new(blocks, pass_seed(seed, 0));
-        Self { first_block, blocks, is_random, seed, left: limit, pass: 0, position: 0, permutation }
+        Self {
+            first_block,
+            blocks,
+            is_random,
+            seed,
+            left: limit,
+            pass: 0,
+            position: 0,
+            permutation,
+            draws: None,
+        }
+    }
+
+    /// `blocks` blocks from `first_block`, each visit drawn independently, `limit` visits in all. Ranks lie on blocks in
+    /// an order that looks random, so that hot blocks are no neighbours.
+    pub fn skewed(first_block: u64, blocks: u64, skew: Skew, seed: u64, limit: u64) -> Self {
+        let ranked = Self::new(first_block, blocks, false, seed, limit);
+        // A pass that is over: a draw takes the place of each next one, so that other orders have no step for it.
+        let draws = Some(Draws::new(skew, ranked.blocks, mix(seed ^ DRAWS)));
+        Self { blocks: 0, draws, ..ranked }
     }
 
     /// Returns the next block, or `None` at the limit.
@@ -77,24 +101,39 @@ impl Pattern {
         Some(self.first_block + if self.is_random { self.permutation.at(position) } else { position })
     }
 
-    /// True if the next block begins a new pass: it may be one of the last blocks handed out.
+    /// True if the next block begins a new pass: it may be one of the last blocks handed out. In a skewed order, each
+    /// may be.
     #[inline]
     pub fn is_at_end_of_pass(&self) -> bool {
         self.position == self.blocks
     }
 
-    /// True if every block was handed out at least once.
-    pub fn is_covered(&self) -> bool {
-        self.pass > 0 || self.position == self.blocks
+    /// True if any block may be handed out again at any time.
+    pub fn is_skewed(&self) -> bool {
+        self.draws.is_some()
     }
 
+    /// True if every block was handed out at least once. Nobody keeps count of that in a skewed order.
+    pub fn is_covered(&self) -> bool {
+        !self.is_skewed() && (self.pass > 0 || self.position == self.blocks)
+    }
+
+    /// Begins the next pass; in a skewed order, one of a single block.
     #[cold]
     fn next_pass(&mut self) {
+        if let Some(draws) = &mut self.draws {
+            self.position = self.permutation.at(draws.draw());
+            self.blocks = self.position + 1;
+            return;
+        }
         self.position = 0;
         self.pass += 1;
         self.permutation = Permutation::new(self.blocks, pass_seed(self.seed, self.pass));
     }
 }
+
+/// Tells the seed of draws from those of passes.
+const DRAWS: u64 = 0x6472_6177;
 
 fn pass_seed(seed: u64, pass: u64) -> u64 {
     mix(seed ^ mix(pass))
@@ -150,5 +189,38 @@ mod tests {
         let mut pattern = Pattern::new(0, 10, false, 5, 20);
         let blocks: Vec<_> = std::iter::from_fn(|| pattern.next_block()).collect();
         assert_eq!(blocks, (0..10).chain(0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn hot_blocks_are_scattered_and_others_are_visited_too() {
+        let skew = Skew::Hot { ops_share: 0.9, blocks_share: 0.05 };
+        let mut pattern = Pattern::skewed(500, 1000, skew, 11, 100_000);
+        assert!(pattern.is_skewed() && !pattern.is_covered());
+        let mut visits = vec![0u64; 1000];
+        while let Some(block) = pattern.next_block() {
+            visits[block as usize - 500] += 1;
+            assert!(pattern.is_at_end_of_pass() && !pattern.is_covered());
+        }
+        assert_eq!(visits.iter().sum::<u64>(), 100_000);
+        // A hot block has 1,800 visits on average, another one about ten.
+        let hot: Vec<usize> = (0..1000).filter(|block| visits[*block] > 500).collect();
+        assert_eq!(hot.len(), 50);
+        let of_hot: u64 = hot.iter().map(|block| visits[*block]).sum();
+        assert!((88_000..92_000).contains(&of_hot), "{of_hot}");
+        let neighbours = hot.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        assert!(neighbours < 10, "{neighbours}");
+        assert!(hot[0] < 100 && hot[49] > 900, "{hot:?}");
+    }
+
+    #[test]
+    fn each_seed_has_other_hot_blocks() {
+        let hottest = |seed| {
+            let mut pattern = Pattern::skewed(0, 1 << 20, Skew::Zipf { theta: 2.0 }, seed, 100);
+            let mut blocks: Vec<_> = std::iter::from_fn(|| pattern.next_block()).collect();
+            blocks.sort_unstable();
+            *blocks.chunk_by(|a, b| a == b).max_by_key(|same| same.len()).unwrap().first().unwrap()
+        };
+        assert_eq!(hottest(1), hottest(1));
+        assert_ne!(hottest(1), hottest(2));
     }
 }

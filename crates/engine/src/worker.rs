@@ -372,10 +372,11 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     }
 
     /// Marks all slots in flight, all but the free ones and `in_hand`, as part of the pass that ends here. Returns
-    /// false if a slot still belongs to the pass before: two passes may overlap, three may not.
+    /// false if a slot still belongs to the pass before: two passes may overlap, three may not. In a skewed order, a pass
+    /// is a single block, and any number of them overlap.
     #[cold]
     fn begin_pass(&mut self, in_hand: u32) -> bool {
-        if self.of_last_pass > 0 {
+        if self.of_last_pass > 0 && !self.pattern.is_skewed() {
             return false;
         }
         self.slots.iter_mut().for_each(|slot| slot.is_of_last_pass = true);

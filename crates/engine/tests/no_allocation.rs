@@ -31,6 +31,7 @@ use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::{Pattern, Permutation};
 use engine::recorder::{Delta, DeltaReader, INTERVAL_NS, Recorder, Shape};
 use engine::sim::{SimClock, SimEngine, World, drive};
+use engine::skew::Skew;
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
@@ -140,6 +141,16 @@ fn ring<const NOP: bool>() -> UringEngine<NOP> {
 }
 
 fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, verifies: bool) -> u64 {
+    run_pattern(engine, pacing, verb, verifies, Pattern::new(0, BLOCKS, true, 1, u64::MAX))
+}
+
+fn run_pattern<E: DataEngine, P: Pacing, V: Verb>(
+    engine: E,
+    pacing: P,
+    verb: V,
+    verifies: bool,
+    pattern: Pattern,
+) -> u64 {
     let (recorder, reader) = Recorder::new(Worker::<E, Monotonic, P, V>::SHAPE);
     let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
     let (flag, drained) = (&stop, &drained);
@@ -149,7 +160,7 @@ fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, verifie
             clock: Monotonic,
             pacing,
             verb,
-            pattern: Pattern::new(0, BLOCKS, true, 1, u64::MAX),
+            pattern,
             layout: LAYOUT,
             stamping: stamping(verifies.then(|| Verifier::new(CONTENT, 0..=0))),
             limits: Limits { deadline_ns: u64::MAX, stop: &stop },
@@ -191,6 +202,22 @@ fn add_pacings<V: Verb + Clone + Send + 'static>(loops: &mut Loops, name: &str, 
     add_engines(loops, &format!("{name}, closed"), ClosedLoop, verb.clone());
     add_engines(loops, &format!("{name}, fixed"), open(false), verb.clone());
     add_engines(loops, &format!("{name}, Poisson"), open(true), verb);
+}
+
+fn add_skews(loops: &mut Loops) {
+    fn skewed<V: Verb>(verb: V, skew: Skew) -> u64 {
+        let pattern = Pattern::skewed(0, BLOCKS, skew, 1, u64::MAX);
+        run_pattern(NullEngine::new(DEPTH, 4096), ClosedLoop, verb, false, pattern)
+    }
+    let skews = [Skew::Zipf { theta: 0.99 }, Skew::Hot { ops_share: 0.9, blocks_share: 0.1 }];
+    for skew in skews {
+        let mut add = |name: &str, run: fn(Skew) -> u64| {
+            loops.push((format!("skewed {skew:?}, {name}"), Box::new(move || run(skew))));
+        };
+        add("read", |skew| skewed(Read, skew));
+        add("write", |skew| skewed(Write, skew));
+        add("rw", |skew| skewed(Mix::<false>::new(50, 3), skew));
+    }
 }
 
 fn bytes<B: ByteCalls>(calls: impl FnOnce(Vec<OwnedFd>) -> B, writes: bool) -> u64 {
@@ -523,6 +550,7 @@ fn the_measuring_loops_allocate_nothing() {
     add_pacings(&mut loops, "rw", Mix::<false>::new(50, 3));
     add_pacings(&mut loops, "rw durably", Mix::<true>::new(50, 3));
     add_pacings(&mut loops, "rw with update", Update::<false>::new(50, 3));
+    add_skews(&mut loops);
     add_bytes(&mut loops);
     add_zones(&mut loops);
     add_files(&mut loops);

@@ -240,6 +240,10 @@ findings! {
         /// Blocks that were replaced in memory before they were written.
         ReplacedInMemory { reached_share: Share, passes: Mean }
     }
+    "absorbed_by_page_cache" Remark {
+        /// Blocks of a skewed test that were replaced in memory before they were written.
+        HotReplacedInMemory { reached_share: Share }
+    }
     "absorbed_by_page_cache" Invalid {
         /// Writes that were synced and did not reach the device.
         DidNotReachDevice { reached_share: Share, file_system: Name }
@@ -247,6 +251,8 @@ findings! {
     "served_from_page_cache" Remark {
         /// The cache was warm, as asked for.
         CacheWarm { cached_share: Share }
+        /// The cache held blocks that a skewed test reads often.
+        CacheAnsweredHot { cached_share: Share }
     }
     "served_from_page_cache" Suspect {
         /// The cache was warm only in part, although a warm one was asked for.
@@ -275,6 +281,10 @@ findings! {
         LowerCacheUnused { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs }
         /// A cache below this system, which this test did not use, as the 99th percentile of reads shows.
         LowerCacheUnusedByP99 { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs }
+        /// A cache below this system, which a skewed test uses, as the mean of reads shows.
+        LowerCacheHot { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs }
+        /// A cache below this system, which a skewed test uses, as the 99th percentile of reads shows.
+        LowerCacheHotByP99 { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs }
     }
     "server_cache" Suspect {
         /// The server's memory can hold much of the set.

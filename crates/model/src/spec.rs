@@ -134,6 +134,7 @@ fn parse_data<'a>(
     check_reread(&data)?;
     check_fresh(&mut data)?;
     check_zones(&mut data, in_flight)?;
+    check_skew(&data)?;
     settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
@@ -200,6 +201,32 @@ fn check_zones(data: &mut DataWork, in_flight: u64) -> Result<(), String> {
         return Err(format!("zones end after one pass, and {key}={count} is another end; leave {key} away"));
     }
     data.passes = Some(1);
+    Ok(())
+}
+
+/// Refuses words that do not go with a skewed order, which draws each block anew.
+fn check_skew(data: &DataWork) -> Result<(), String> {
+    let word = match (data.zipf, data.hot) {
+        (None, None) => return Ok(()),
+        (Some(_), Some(_)) => {
+            return Err("zipf and hot are two orders of blocks; leave one of them away".into());
+        }
+        (Some(_), None) => "zipf",
+        (None, Some(_)) => "hot",
+    };
+    if data.access == Access::Sequential {
+        let block = size::exact(data.block_bytes);
+        return Err(format!(
+            "{word} draws blocks at random; write rnd{block} for seq{block}, or leave {word} away"
+        ));
+    }
+    if let Some(passes) = data.passes {
+        return Err(format!(
+            "{word} visits some blocks more often than others, so it has no passes; leave passes={} away, or write \
+             ops=N or bytes=SIZE",
+            size::exact(passes)
+        ));
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod data;
 mod files;
 pub(crate) mod keys;
+mod skew;
 mod zones;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::fmt;
 pub use data::{DATA_KEYS, DataWork};
 pub use files::{CHUNK_BYTES_MAX, FILE_KEYS, FilesWork};
 pub use keys::Key;
+pub use skew::{HotPart, Theta};
 pub use zones::{ZONES_MAX, Zones};
 
 /// One test: its work, the number of threads, and the queue depth of each.

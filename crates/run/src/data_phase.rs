@@ -18,12 +18,13 @@ use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
 use engine::delay::Delay;
 use engine::failure::Cause;
 use engine::pattern::Pattern;
+use engine::skew::Skew;
 use engine::worker::{Layout, Stamping};
 use model::Trouble;
 use model::machine::ring_bytes;
 use model::plan::PlannedPhase;
 use model::run::{Extents, Residency};
-use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, SyncMode, Workload};
+use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, SyncMode, Workload};
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled};
@@ -219,8 +220,7 @@ fn run(
             }
         } else {
             let seed = mix(asked.offset_seed ^ mix(u64::from(number)));
-            let is_random = data.access == Access::Random;
-            let pattern = Pattern::new(share.first_unit, share.units, is_random, seed, share.ops);
+            let pattern = pattern(data, &share, seed);
             let part = member::Part {
                 files,
                 content,
@@ -715,6 +715,22 @@ fn open_spans(
         }
         Ok(spans)
     })
+}
+
+/// Returns the order in which a thread visits its blocks.
+pub fn pattern(data: &DataWork, share: &Share, seed: u64) -> Pattern {
+    let skew = match (data.zipf, data.hot) {
+        (Some(theta), _) => Skew::Zipf { theta: theta.value() },
+        (None, Some(HotPart { ops_percent, blocks_percent })) => Skew::Hot {
+            ops_share: f64::from(ops_percent) / 100.0,
+            blocks_share: f64::from(blocks_percent) / 100.0,
+        },
+        (None, None) => {
+            let is_random = data.access == Access::Random;
+            return Pattern::new(share.first_unit, share.units, is_random, seed, share.ops);
+        }
+    };
+    Pattern::skewed(share.first_unit, share.units, skew, seed, share.ops)
 }
 
 /// Part of the data set that a thread works on.

@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use engine::data::mix;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
-use engine::pattern::Pattern;
 use engine::recorder::{DeltaReader, Recorder};
 use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::verb::Verb;
 use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
 use model::run::Frame;
-use model::workload::{Access, Arrival};
+use model::workload::Arrival;
 use model::{SimDevice, Trouble};
 
 use crate::collect::Collected;
-use crate::data_phase::{DataOutcome, shares};
+use crate::data_phase::{DataOutcome, pattern, shares};
 use crate::drive::{Moment, Tick};
 use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
@@ -159,13 +158,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             clock: clock.clone(),
             pacing: pacing(thread as u32),
             verb: verb.seeded(mix(seed)),
-            pattern: Pattern::new(
-                share.first_unit,
-                share.units,
-                data.access == Access::Random,
-                seed,
-                share.ops,
-            ),
+            pattern: pattern(data, &share, seed),
             layout,
             stamping: Stamping::unverified(task.seed),
             limits: Limits { deadline_ns: task.asked.time_ns, stop: &task.asked.interrupt },

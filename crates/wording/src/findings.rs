@@ -159,16 +159,18 @@ findings! {
         means "Either the cache survives a power failure, or the device ignores flushes.":
         FlushTooFast "flushes are suspiciously fast", "half of the flushes took at most {typical_ns}: either the cache of {device} survives a power failure, or flushes are ignored";
 
-    "absorbed_by_page_cache" "`!`; `?` after several passes"
+    "absorbed_by_page_cache" "`!`; `?` after several passes; `·` with `zipf` or `hot`"
         when "writes through the page cache with a sync at the end; less than 90 % of the bytes reached the device"
-        means "`!`: the rest did not reach the device. `?`: later passes replaced blocks in memory before these reached the device.":
+        means "`!`: the rest did not reach the device. `?`: later passes replaced blocks in memory before these reached the device. `·`: the same with blocks that come often, as you asked.":
         ReplacedInMemory "blocks were replaced in memory", "only {reached_share} of the bytes written reached the device: the test wrote each block {passes} times, and memory kept the last";
+        HotReplacedInMemory "hot blocks were replaced in memory", "only {reached_share} of the bytes written reached the device: memory replaced blocks that came often, and kept the last of each";
         DidNotReachDevice "writes did not reach the device", "only {reached_share} of the bytes written and synced reached the device";
 
-    "served_from_page_cache" "`!` with `--cache cold` (default) or `drop-all`; `?` with `as-is`; with `warm`, `·` above 95 % from memory, else `?`"
+    "served_from_page_cache" "`!` with `--cache cold` (default) or `drop-all`; `?` with `as-is`; with `warm`, `·` above 95 % from memory, else `?`; `·` with `zipf` or `hot`"
         when "buffered tests that read more than 5 % from memory; with `--cache warm`, every buffered test that reads"
-        means "This is not the device's speed. `·`: it is the speed of memory, as you asked.":
+        means "This is not the device's speed. `·`: it is the speed of memory, or of memory and device together, as you asked.":
         CacheWarm "from memory, as asked for", "{cached_share} of the bytes came from memory, as asked for: this is the speed of the page cache";
+        CacheAnsweredHot "hot blocks from memory", "{cached_share} of the bytes came from memory, which kept blocks that came often: this is the speed of memory and device together";
         CacheHalfWarm "only partly from memory", "only {cached_share} of the bytes came from memory, although you asked for a warm cache: this is a mixture of two speeds";
         CacheAnswered "partly from memory", "{cached_share} of the bytes came from memory, so this is not the device's speed";
         CacheAnsweredAgain "partly from memory", "{cached_share} of the bytes came from memory, as the test read each block {passes} times: this is not the device's speed";
@@ -179,13 +181,15 @@ findings! {
         means "Something holds pages of the files, so skye could not drop these pages.":
         CacheNotDropped "the cache was not cold", "{cached_share} of the files stayed in the page cache, although they were to be dropped before the test";
 
-    "below_os_cache" "`?` if the test read blocks twice, else `·`"
+    "below_os_cache" "`?` if the test read blocks twice, else `·`; `·` with `zipf` or `hot`"
         when "tests that read; before the first test, a second read of the same blocks was twice as fast"
         means "A host, an array, a controller or the drive keeps blocks that were read.":
         LowerCache "a host or array cache may have answered", "a cache below this system answers repeated reads: a block took {first_ns} the first time and {second_ns} the second, as means of {blocks}. The test read its files {passes} times";
         LowerCacheByP99 "a host or array cache may have answered", "a cache below this system answers repeated reads: the p99 of {blocks} blocks was {first_ns} the first time and {second_ns} the second. The test read its files {passes} times";
         LowerCacheUnused "a host or array cache was not used", "a cache below this system answers repeated reads: a block took {first_ns} the first time and {second_ns} the second, as means of {blocks}. The test read no block twice";
         LowerCacheUnusedByP99 "a host or array cache was not used", "a cache below this system answers repeated reads: the p99 of {blocks} blocks was {first_ns} the first time and {second_ns} the second. The test read no block twice";
+        LowerCacheHot "a host or array cache has hot blocks", "a cache below this system answers repeated reads: a block took {first_ns} the first time and {second_ns} the second, as means of {blocks}. The rate of hot blocks includes that cache";
+        LowerCacheHotByP99 "a host or array cache has hot blocks", "a cache below this system answers repeated reads: the p99 of {blocks} blocks was {first_ns} the first time and {second_ns} the second. The rate of hot blocks includes that cache";
 
     "server_cache" "`?` with `--server-ram`, `·` without"
         when "tests that read from a server or through FUSE. With `--server-ram`, only if more than half of the data set fits into the server's memory"

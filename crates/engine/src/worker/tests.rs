@@ -3,6 +3,7 @@ use crate::clock::Monotonic;
 use crate::null::NullEngine;
 use crate::pacing::{ClosedLoop, OpenLoop};
 use crate::recorder::Delta;
+use crate::skew::Skew;
 use crate::verb;
 use crate::{Draft, Io};
 use rustix::io::Errno;
@@ -118,6 +119,19 @@ fn run_paced<V: Verb, P: Pacing>(
     fails: Option<(u64, i32)>,
     spread: u64,
 ) -> Outcome {
+    let pattern = Pattern::new(0, 100, false, 1, limit);
+    run_pattern(verb, pacing, depth, pattern, deadline_ns, fails, spread)
+}
+
+fn run_pattern<V: Verb, P: Pacing>(
+    verb: V,
+    pacing: P,
+    depth: u32,
+    pattern: Pattern,
+    deadline_ns: u64,
+    fails: Option<(u64, i32)>,
+    spread: u64,
+) -> Outcome {
     let clock = Virtual::default();
     let device = Device {
         clock: clock.clone(),
@@ -137,7 +151,7 @@ fn run_paced<V: Verb, P: Pacing>(
         clock,
         pacing,
         verb,
-        pattern: Pattern::new(0, 100, false, 1, limit),
+        pattern,
         layout: Layout { blocks_per_file: 25, first_bytes: 0 },
         stamping: Stamping {
             seed: 1,
@@ -239,6 +253,28 @@ fn passes_overlap_and_no_block_is_written_twice_at_once() {
     let pacing = OpenLoop::new(20_000.0, true, 0, 1, 1);
     let outcome = run_paced(verb::Write, pacing, 64, 2000, u64::MAX, None, 8);
     assert_eq!(outcome.ops, 2000);
+}
+
+#[test]
+fn blocks_that_come_often_wait_for_their_last_write_and_reads_wait_for_nothing() {
+    // The device asserts that no block is written twice at once.
+    let skewed = |theta| Pattern::skewed(0, 100, Skew::Zipf { theta }, 1, 2000);
+    for depth in [1, 2, 32, 200] {
+        let outcome = run_pattern(verb::Write, ClosedLoop, depth, skewed(1.2), u64::MAX, None, 8);
+        assert_eq!((outcome.ops, outcome.written_bytes), (2000, 2000 * 4096));
+        assert!(!outcome.ended.unwrap().is_covered);
+    }
+    let mix = verb::Mix::<false>::new(50, 3);
+    assert_eq!(run_pattern(mix, ClosedLoop, 32, skewed(0.9), u64::MAX, None, 8).ops, 2000);
+    let poisson = OpenLoop::new(20_000.0, true, 0, 1, 1);
+    assert_eq!(run_pattern(verb::Rewrite, poisson, 64, skewed(0.9), u64::MAX, None, 8).ops, 2000);
+    // Each call takes a millisecond. Reads of the same block go on at once; writes of it, one by one.
+    let [reads, writes] = [
+        run_pattern(verb::Read, ClosedLoop, 20, skewed(9.0), u64::MAX, None, 1),
+        run_pattern(verb::Write, ClosedLoop, 20, skewed(9.0), u64::MAX, None, 1),
+    ];
+    assert_eq!(reads.end_ns(), 100_000_000);
+    assert!(writes.end_ns() > 1_900_000_000, "{}", writes.end_ns());
 }
 
 #[test]

@@ -297,6 +297,8 @@ examples! {
             w.record.counts.passes = 3.0;
             w.device().bytes_written /= 3;
         };
+    hot_blocks_that_were_replaced: absorbed_by_page_cache REMARK,
+        "write:rnd4k:buffered:zipf=0.99", |w| w.device().bytes_written /= 2;
     a_journal_beside_the_writes: absorbed_by_page_cache QUIET, "write:rnd4k:buffered",
         |w| w.device().bytes_written = w.device().bytes_written / 100 * 91;
     copies_may_be_stored_once: absorbed_by_page_cache QUIET, "write:rnd4k:buffered:dedupe=50",
@@ -308,6 +310,8 @@ examples! {
     a_second_pass_finds_the_first: served_from_page_cache
         INVALID, "read:buffered:passes=3",
         |w| (w.record.seen.page_cache_share, w.record.counts.passes) = (Some(0.67), 3.0);
+    hot_blocks_stay_in_memory: served_from_page_cache REMARK,
+        "read:rnd4k:buffered:hot=90/10", |w| w.record.seen.page_cache_share = Some(0.8);
     left_as_it_was: served_from_page_cache SUSPECT,
         "read:buffered",
         |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::AsIs, Some(0.1));
@@ -351,6 +355,13 @@ examples! {
         |w| w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
     a_host_that_keeps_the_slowest: below_os_cache REMARK, "read:rnd4k",
         |w| w.probes.reread = Some(reread([150_000, 900_000], [100_000, 200_000]));
+    hot_blocks_in_a_host: below_os_cache REMARK, "read:rnd4k:zipf=0.99",
+        |w| {
+            w.record.counts.passes = 2.0;
+            w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
+        };
+    hot_blocks_in_a_host_that_keeps_the_slowest: below_os_cache REMARK, "read:rnd4k:hot=90/10",
+        |w| w.probes.reread = Some(reread([150_000, 900_000], [100_000, 200_000]));
     the_second_time_is_no_faster: below_os_cache QUIET, "read:rnd4k",
         |w| w.probes.reread = Some(reread([52_000, 900_000], [47_000, 200_000]));
     a_disturbed_first_time_of_a_fast_device: below_os_cache QUIET, "read:rnd4k",
@@ -379,6 +390,13 @@ examples! {
         };
 
     later_passes_are_faster: several_passes SUSPECT, "read:rnd4k",
+        |w| {
+            w.record.counts.passes = 2.0;
+            w.record.workload.size_bytes = 200_000 * 4096;
+            let intervals = w.record.figures.intervals.iter_mut().enumerate();
+            intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
+        };
+    a_skewed_test_has_no_passes: several_passes QUIET, "read:rnd4k:zipf=0.99",
         |w| {
             w.record.counts.passes = 2.0;
             w.record.workload.size_bytes = 200_000 * 4096;

@@ -52,6 +52,8 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         CacheMode::Warm => {
             TrapFinding::new(Finding::CacheHalfWarm { cached_share }, [Advice::SizeWithinMemory {}])
         }
+        // Blocks that come often are meant to stay in memory.
+        _ if data.is_skewed() => Finding::CacheAnsweredHot { cached_share }.into(),
         CacheMode::AsIs => {
             TrapFinding::new(Finding::CacheAnswered { cached_share }, [Advice::ColdCache {}]).or_direct(data)
         }
@@ -69,10 +71,11 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Pages that could not be dropped before a cold read.
 fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
-    let _ = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
+    let data = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
     let share = input.record.seen.residency.as_ref()?.before.filter(|share| *share > COLD)?;
-    // Other traps already report these cases.
-    if served_from_page_cache(input).is_some() || input.target().backing == Backing::Memory {
+    // Other traps already report these cases. Hot blocks in memory are no reason for pages that stayed there.
+    let is_reported = !data.is_skewed() && served_from_page_cache(input).is_some();
+    if is_reported || input.target().backing == Backing::Memory {
         return None;
     }
     Some(TrapFinding::new(Finding::CacheNotDropped { cached_share: Share(share) }, [Advice::FindMapper {}]))
@@ -80,7 +83,7 @@ fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A cache in a host, an array, a controller or the drive itself.
 fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
+    let data = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
     let reread = input.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
         first_ns as f64 > REREAD_FASTER * second_ns as f64 && first_ns - second_ns > REREAD_GAIN_NS
@@ -95,6 +98,15 @@ fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // It is unknown how much of the data just written such a cache holds.
     let is_used = input.record.counts.passes > AGAIN;
     let finding = match (by_mean, by_p99, is_used) {
+        // A skewed test reads some blocks again and again, however long it lasts.
+        (true, ..) if data.is_skewed() => {
+            let [first_ns, second_ns] = mean;
+            return Some(Finding::LowerCacheHot { blocks, first_ns, second_ns }.into());
+        }
+        (false, true, _) if data.is_skewed() => {
+            let [first_ns, second_ns] = p99;
+            return Some(Finding::LowerCacheHotByP99 { blocks, first_ns, second_ns }.into());
+        }
         (true, _, true) => {
             let [first_ns, second_ns] = mean;
             Finding::LowerCache { blocks, first_ns, second_ns, passes }
@@ -150,7 +162,8 @@ fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
 /// The same data read more than once, the first time more slowly: something below kept it.
 fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
-    if input.record.counts.passes < AGAIN || input.rate_is_given() {
+    // A skewed test has no passes.
+    if input.record.counts.passes < AGAIN || input.rate_is_given() || data.is_skewed() {
         return None;
     }
     let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;

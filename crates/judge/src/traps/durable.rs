@@ -92,6 +92,9 @@ fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let reached_share = Share(reached_share);
+    if data.is_skewed() {
+        return Some(Finding::HotReplacedInMemory { reached_share }.into());
+    }
     let caught = match input.record.counts.passes > 1.0 {
         // The user asked for several passes, but not all of their bytes reached the device.
         true => {

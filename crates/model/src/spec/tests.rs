@@ -82,6 +82,39 @@ fn zones_are_read_once_in_sequence() {
 }
 
 #[test]
+fn skewed_orders_are_random_and_have_no_passes() {
+    for spec in [
+        "read:rnd4k:zipf=0.99",
+        "rw:rnd8k:q32t4:zipf=1:read=70",
+        "write:rnd16k:q4:hot=90/10",
+        "fsync:rnd4k:zipf=10",
+        "read:rnd4k:zipf=0.001:ops=100",
+    ] {
+        assert_eq!(print(&ok(spec)), spec);
+    }
+    assert_eq!(print(&ok("read:rnd4k:zipf=1.20")), "read:rnd4k:zipf=1.2");
+    assert_eq!(ok("read:rnd4k:q8:zipf=0.9").label(), "4K rnd q8 zipf=0.9");
+    assert_eq!(ok("rw:hot=80/20").label(), "4K rnd q1 hot=80/20");
+    for (spec, expected) in [
+        ("read:zipf=1", "zipf draws blocks at random; write rnd1m for seq1m, or leave zipf away"),
+        ("read:rnd4k:zipf=1:hot=90/10", "zipf and hot are two orders of blocks"),
+        ("read:rnd4k:hot=90/10:passes=2", "so it has no passes; leave passes=2 away, or write ops=N"),
+        ("read:rnd4k:zipf=0", "`zipf=0`: 0.001 to 10 can be asked for"),
+        ("read:rnd4k:zipf=10.001", "0.001 to 10 can be asked for"),
+        ("read:rnd4k:zipf=99999999", "0.001 to 10 can be asked for"),
+        ("read:rnd4k:zipf=0.9999", "a number with up to three decimals, for example zipf=0.99"),
+        ("read:rnd4k:zipf=-1", "a number with up to three decimals"),
+        ("read:rnd4k:zipf", "`zipf`: write zipf=THETA"),
+        ("read:rnd4k:hot=90", "write hot=A/B with percentages from 1 to 100, for example hot=90/10"),
+        ("read:rnd4k:hot=0/10", "percentages from 1 to 100"),
+        ("read:rnd4k:hot=10/90", "makes no block hot; the first number must be the larger one"),
+        ("byte-read:zipf=1", "`zipf=1` has no meaning for byte-read"),
+    ] {
+        assert!(problem(spec).contains(expected), "{spec}: {}", problem(spec));
+    }
+}
+
+#[test]
 fn bytes_have_no_blocks() {
     let defaults = Defaults { direct: Some(true), engine: Some(EngineWord::Uring), ..Defaults::default() };
     for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {
@@ -344,6 +377,8 @@ fn any_value(form: &'static str) -> BoxedStrategy<String> {
                 format!("{rate}{share}{}", if poisson { ",poisson" } else { "" })
             })
             .boxed(),
+        "THETA" => (1u32..=10_000).prop_map(|theta| format!("{}", f64::from(theta) / 1000.0)).boxed(),
+        "A/B" => (1u8..=100, 1u8..=100).prop_map(|(a, b)| format!("{a}/{b}")).boxed(),
         words => {
             proptest::sample::select(words.split('|').collect::<Vec<_>>()).prop_map(str::to_owned).boxed()
         }

@@ -1,6 +1,7 @@
 //! Tests on data inside large files, and their keys.
 
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
+use super::skew::{HotPart, OpsToBlocks, Theta, Thousandths};
 use super::zones::{CountOrSize, FromTo};
 use super::{Access, Arrival, DataVerb, Engine, EngineWord, OpenRate, SyncMode, Zones};
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
@@ -35,6 +36,18 @@ keys! {
         label Label::Key; "past the page cache with `O_DIRECT`; if absent, tests in blocks other than `rewrite` do so";
     key "buffered" "" [set_buffered, value_of_buffered] for any_verb, "";
         label Label::Key; "through the page cache";
+
+    /// Exponent of Zipf's law, by which blocks are drawn; `None` if each is visited once in a pass.
+    field zipf: Option<Theta> = None;
+    key "zipf" "THETA" [zipf: Maybe(Thousandths)] for in_blocks, "";
+        label Label::Key;
+        "draws each block anew, by Zipf's law: block number k of a thread, in a random order, comes in proportion to 1/k^THETA, 0.001 to 10. With `rnd`; a write waits while the same block is in flight";
+
+    /// Part of the blocks that takes a larger part of the operations; `None` if there is none.
+    field hot: Option<HotPart> = None;
+    key "hot" "A/B" [hot: Maybe(OpsToBlocks)] for in_blocks, "";
+        label Label::Key;
+        "draws each block anew: A % of the operations of a thread go to B % of its blocks, scattered at random, such as `hot=90/10`. With `rnd`; a write waits while the same block is in flight";
 
     /// Percent of reads in `rw`.
     field read_percent: u8 = 50;
@@ -192,6 +205,11 @@ impl DataWork {
     /// ahead and writes behind.
     pub fn is_stream(&self) -> bool {
         !self.direct && self.access == Access::Sequential
+    }
+
+    /// Returns true if it draws each block anew, some more often than others. Such a test has no passes.
+    pub fn is_skewed(&self) -> bool {
+        self.zipf.is_some() || self.hot.is_some()
     }
 
     /// Returns true if it changes the data on the device.

@@ -67,6 +67,38 @@ fn data_compress_as_far_as_they_were_asked_to() {
     }
 }
 
+#[test]
+fn hot_blocks_hold_what_was_written_last() {
+    let home = scratch(64 << 20);
+    let tests = "--test write:rnd4k:q32:zipf=1.2:ops=20000 --test read:rnd4k:q8:zipf=0.9:ops=5000 \
+                 --test rw:rnd4k:q16:hot=90/10:read=50:ops=20000 --test rewrite:rnd4k:zipf=2:direct:ops=500 \
+                 --test write:rnd4k:q8:buffered:hot=80/5:ops=5000 --test read:seq1m:passes=1";
+    let run = measured(on(home.path()).words("--size 16m --verify --time 20 --no-probe").words(tests));
+    let phases = run["phases"].as_array().unwrap();
+    let ops: Vec<_> = phases.iter().map(|phase| phase["ops"].as_u64().unwrap()).collect();
+    assert_eq!(ops, [20_000, 5000, 20_000, 500, 5000, 16]);
+    for phase in phases {
+        assert_eq!(phase["status"], "done", "{}", phase["reason"]);
+        let reads = phase["app_bytes_read"].as_u64().unwrap() > 0;
+        assert_eq!(phase["verified_blocks"].as_u64().unwrap() > 0, reads, "{}", phase["spec"]);
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn hot_blocks_are_few_and_stay_in_memory() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = ext4(128);
+    // 2 % of 16,384 blocks are 328. The same number of visits to all blocks finds few of them in memory.
+    let tests = "--test read:rnd4k:buffered:hot=100/2:ops=16000 --test read:rnd4k:buffered:ops=16000";
+    let run = measured(on(ext4.path()).words("--size 64m --no-probe --time 20").words(tests));
+    let share = |index: usize| run["phases"][index]["page_cache_share"].as_f64().unwrap();
+    assert!(share(0) > 0.95 && share(1) < 0.5, "{} and {}", share(0), share(1));
+    let codes = words(&run["phases"][0]["notes"], "code");
+    assert!(codes.contains(&"served_from_page_cache"), "{codes:?}");
+    assert_ne!(run["phases"][0]["trust"], "invalid");
+}
+
 /// Returns the blocks of 4 KiB in an image that a run with this seed has written, each with its count.
 fn blocks_of(image: &Path, seed: u64) -> HashMap<Vec<u8>, u64> {
     let image = File::open(image).unwrap();
