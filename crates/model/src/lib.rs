@@ -19,6 +19,7 @@ pub mod experiment;
 pub mod figure;
 pub mod finding;
 pub mod health;
+pub mod holding;
 pub mod limiter;
 pub mod machine;
 pub mod marker;

@@ -6,20 +6,18 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use model::holding;
 use model::target::{Geometry, Space, TargetKind};
 use model::{Target, Trouble};
 use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
 use rustix::io::Errno;
 
-use crate::device::Place;
+use crate::holding::{own_mounts, parts};
 use crate::identity::{Identity, direct_io};
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
-use crate::stack::{beneath_device, source_device};
+use crate::stack::beneath_device;
 use crate::target::{device_alignment, resolve};
-
-/// Most devices that are looked at for users of another: partitions, and what lies on them.
-const USERS_MAX: usize = 64;
 
 /// Returns the kind of place that only can be read; `None` for any other.
 pub fn kind_of(kind: FileType) -> Option<TargetKind> {
@@ -119,39 +117,7 @@ fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), Trouble> {
 
 /// Returns the note on the other users of a device, of its partitions, and of what lies on them.
 fn users(root: &Root, mounts: &[Mount], name: &str) -> Option<String> {
-    let swaps = root.read("proc/swaps").unwrap_or_default();
-    let mut names = vec![name.to_owned()];
-    let mut users = Vec::new();
-    let mut index = 0;
-    while let Some(name) = names.get(index).cloned() {
-        index += 1;
-        let Some(place) = Place::by_name(root, &name) else { continue };
-        let numbers = place.line(root, "dev").unwrap_or_default();
-        let is_on = |mount: &&Mount| format!("{}:{}", mount.major, mount.minor) == numbers;
-        let is_source = |mount: &&Mount| source_device(root, &mount.source).as_ref() == Some(&name);
-        if let Some(mount) = mounts.iter().find(is_on).or_else(|| mounts.iter().find(is_source)) {
-            users.push(format!("{name} is mounted at {}", mount.mount_point));
-        }
-        let mut swapped = swaps.lines().filter_map(|line| line.split_whitespace().next());
-        if swapped.any(|source| source_device(root, source).as_ref() == Some(&name)) {
-            users.push(format!("{name} is swap space"));
-        }
-        let is_partition = |child: &String| root.exists(&format!("{}/{child}/partition", place.directory));
-        let partitions = root.list(&place.directory).into_iter().filter(is_partition);
-        let holders = root.list(&format!("{}/holders", place.directory));
-        for above in partitions.chain(holders) {
-            if names.len() < USERS_MAX && !names.contains(&above) {
-                names.push(above);
-            }
-        }
-    }
-    // Without a mount, those that lie on it still hold it.
-    if users.is_empty() {
-        users.extend(names.iter().skip(1).filter_map(|above| {
-            let place = Place::by_name(root, above).filter(|place| !place.is_partition)?;
-            Some(format!("{} lies on it", place.name))
-        }));
-    }
+    let users = holding::uses(&parts(root, &own_mounts(mounts), name));
     (!users.is_empty()).then(|| format!("in use: {}; what others move counts here, too", users.join(", ")))
 }
 

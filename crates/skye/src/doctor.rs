@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use engine::clock::{Timer, read_cost_ns};
 use model::health::{Check, Fitness, Health};
+use model::holding::Holding;
 use model::run::Environment;
 use model::{Machine, plan};
 use observe::Root;
@@ -13,7 +14,7 @@ use report::text;
 use crate::Done;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::{inputs, place, preset, simulation, terminal};
+use crate::{inputs, place, preset, signatures, simulation, terminal};
 
 /// Time for which the machine is watched: long enough to see what a neighbour does every second.
 const WATCHED: Duration = Duration::from_millis(2500);
@@ -31,7 +32,11 @@ pub fn doctor(directory: &Path) -> Done {
     let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
     let target = place::real(&root, directory).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
-    terminal::print_line(&format!("{}\n", text::examined(&environment, &style)))?;
+    terminal::print_line(&text::examined(&environment, &style))?;
+    if let Some(holding) = held(&root, directory, &environment)? {
+        terminal::print_line(&text::holding(&holding, &style))?;
+    }
+    terminal::print_line("")?;
 
     let view = LiveView::new(false, style);
     view.preparing("watching the machine for some seconds");
@@ -46,6 +51,13 @@ pub fn doctor(directory: &Path) -> Done {
     terminal::print_line(&text::doctor(&checks, &style))?;
     let is_unfit = checks.iter().any(|check| check.fitness == Fitness::Unfit);
     Ok(if is_unfit { exit::INVALID } else { exit::DONE })
+}
+
+/// Returns the identity, the contents and the users of a block device; `None` for other targets.
+fn held(root: &Root, word: &Path, environment: &Environment) -> Result<Option<Holding>, Failure> {
+    let (root, target) = (root.clone(), environment.target.clone());
+    inputs::patiently(word, move |_| Ok(observe::holding(&root, &target).map(signatures::look)))
+        .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", word.display())))
 }
 
 /// Judges the machine for the run that would be made if nothing else were asked for.

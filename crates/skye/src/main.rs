@@ -42,6 +42,7 @@ mod run_command;
 mod run_names;
 mod selftest;
 mod signals;
+mod signatures;
 mod simulation;
 mod store;
 mod store_commands;

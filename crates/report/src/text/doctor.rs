@@ -1,7 +1,9 @@
 //! `skye doctor`: the examined machine, a line for each check, and the conclusion.
 
 use model::health::{Check, Fitness};
+use model::holding::{Contents, Holding, Part};
 use model::run::Environment;
+use model::size;
 
 use super::preamble::surroundings;
 use super::style::{RED, Style, YELLOW, paint};
@@ -19,6 +21,53 @@ pub fn examined(environment: &Environment, style: &Style) -> String {
     let lines: Vec<_> =
         surroundings(environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
     style.finish(lines.join("\n"))
+}
+
+/// Lists the identity of a block device, its contents and its users.
+pub fn holding(holding: &Holding, style: &Style) -> String {
+    let uses = holding.uses();
+    let link = holding
+        .link
+        .as_ref()
+        .map(|link| format!("{}, {}/s", link.name, size::decimal(link.bytes_per_second)));
+    let state = (!holding.state.is_empty()).then(|| holding.state.join(", "));
+    let lines = [
+        ("serial", Some(identity(holding))),
+        ("link", link.map(|link| printable(&link))),
+        ("state", state.map(|state| printable(&state))),
+        ("holds", Some(contents(&holding.parts))),
+        ("used by", Some(if uses.is_empty() { "nobody".into() } else { printable(&uses.join(", ")) })),
+    ];
+    let known = lines.into_iter().filter_map(|(name, text)| Some(field(name, &text?, style)));
+    style.finish(known.collect::<Vec<_>>().join("\n"))
+}
+
+fn identity(holding: &Holding) -> String {
+    let [serial, wwn] = [&holding.serial, &holding.wwn].map(|word| word.as_ref().map(|word| printable(word)));
+    match (serial, wwn) {
+        (Some(serial), Some(wwn)) => format!("{serial}, WWN {wwn}"),
+        (Some(serial), None) => serial,
+        (None, Some(wwn)) => format!("none, WWN {wwn}"),
+        (None, None) => format!("none, and no WWN; its size is {} bytes", holding.size_bytes),
+    }
+}
+
+/// Names the signature on each part, and partitions without one. What could not be read is said once.
+fn contents(parts: &[Part]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for part in parts {
+        let name = format!("{} ({})", printable(&part.name), size::decimal(part.size_bytes));
+        let text = match &part.contents {
+            Contents::Signature(signature) => format!("{name}: {}", printable(signature)),
+            Contents::Nothing if part.is_partition => format!("{name}: nothing that blkid knows"),
+            Contents::Unreadable(reason) => format!("unknown: {}", printable(reason)),
+            Contents::Nothing | Contents::Unseen => continue,
+        };
+        if !said.contains(&text) {
+            said.push(text);
+        }
+    }
+    if said.is_empty() { "nothing that blkid knows".into() } else { said.join(", ") }
 }
 
 /// Renders a line for each check, and the conclusion.
@@ -94,6 +143,7 @@ fn conclusion(checks: &[Check], style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::target::Link;
 
     fn check(fitness: Fitness, name: &'static str, found: &str, advice: Option<&str>) -> Check {
         Check { name, fitness, found: found.into(), advice: advice.map(str::to_owned) }
@@ -141,6 +191,60 @@ mod tests {
             ),
         );
         checks
+    }
+
+    fn part(name: &str, contents: Contents, uses: &[&str]) -> Part {
+        Part {
+            name: name.into(),
+            size_bytes: 500_000_000_000,
+            is_partition: name != "sda",
+            uses: uses.iter().map(|use_| (*use_).into()).collect(),
+            contents,
+        }
+    }
+
+    #[test]
+    fn a_device_with_its_contents_and_users() {
+        let table = Contents::Signature("gpt partition table".into());
+        let data = Contents::Signature("ext4 \"da\x1b[31mta\"".into());
+        let parts = vec![
+            part("sda", table, &[]),
+            part("sda1", data, &["is mounted at /srv"]),
+            part("sda2", Contents::Nothing, &[]),
+        ];
+        let serial = Some("S4EWNF0M".to_owned());
+        let full = Holding {
+            serial,
+            wwn: Some("naa.5002538e".into()),
+            link: Some(Link { name: "PCIe 3.0 x4".into(), bytes_per_second: 3_938_000_000 }),
+            state: vec!["live".into(), "2 commands have failed".into()],
+            size_bytes: 1,
+            parts,
+        };
+        let shown = |of: &Holding| sample::plain(&holding(of, &sample::WIDE));
+        let text = shown(&full).split_whitespace().collect::<Vec<_>>().join(" ");
+        for expected in [
+            "serial S4EWNF0M, WWN naa.5002538e link PCIe 3.0 x4, 3.94 GB/s state live, 2 commands have failed",
+            "holds sda (500 GB): gpt partition table, sda1 (500 GB): ext4",
+            "sda2 (500 GB): nothing that blkid knows",
+            "used by sda1 is mounted at /srv",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        assert!(!text.contains('\x1b'), "{text:?}");
+        let empty = Holding {
+            size_bytes: 4096,
+            parts: vec![part("sda", Contents::Nothing, &[])],
+            ..Holding::default()
+        };
+        assert_eq!(
+            shown(&empty),
+            "  serial   none, and no WWN; its size is 4096 bytes\n  holds    nothing that blkid knows\n  used by  nobody"
+        );
+        let hidden = Contents::Unreadable("Permission denied".into());
+        let unread =
+            Holding { parts: vec![part("sda", hidden.clone(), &[]), part("sda1", hidden, &[])], ..empty };
+        assert!(shown(&unread).contains("holds    unknown: Permission denied\n"), "{}", shown(&unread));
     }
 
     fn shown(checks: &[Check], style: &Style) -> String {

@@ -19,7 +19,7 @@ mod table;
 mod why;
 mod wrap;
 
-pub use doctor::{doctor, examined};
+pub use doctor::{doctor, examined, holding};
 pub use dry_run::dry_run;
 pub use explained::{index, page};
 pub use limiter::named;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::mounts::{LoopFs, Tmpfs};
 use crate::support::program::{Ran, open_to_all, skye};
@@ -53,6 +54,40 @@ fn a_real_file_system_is_fit_and_left_as_it_was() {
     // Everything is a result, and a pipe gets no colour.
     assert_eq!(ran.stderr, "", "{ran}");
     assert!(!ran.stdout.contains('\x1b') && !ran.stdout.lines().any(|line| line.ends_with(' ')), "{ran}");
+}
+
+#[test]
+fn a_device_has_its_identity_its_contents_and_its_users() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 64, &["-L", "mine"], "");
+    let device = Path::new(ext4.device());
+    let size_bytes =
+        fs::read_to_string(Path::new("/sys/class/block").join(device.file_name().unwrap()).join("size"));
+    let size_bytes = size_bytes.unwrap().trim().parse::<u64>().unwrap() * 512;
+    let name = device.file_name().unwrap().to_str().unwrap();
+    doctor(device).tells(&[
+        &format!("serial none, and no WWN; its size is {size_bytes} bytes"),
+        "ext4 \"mine\"",
+        &format!("used by {name} is mounted at {}", ext4.path().display()),
+    ]);
+    // A directory has none of these.
+    let ran = doctor(ext4.path());
+    assert!(!ran.stdout.contains("used by"), "{ran}");
+}
+
+#[test]
+fn a_mount_in_another_namespace_is_a_use() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 64, &[], "");
+    // skye has a namespace without the mount, and this test still has it.
+    let script = format!("umount {} && exec \"$0\" doctor {}", ext4.path().display(), ext4.device());
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", &script, env!("CARGO_BIN_EXE_skye")])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = format!("is mounted at {} in the mount namespace of process ", ext4.path().display());
+    assert!(shown.contains(&expected), "{shown}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! A block device as its owner knows it: its identity, its contents, and its users.
+
+use crate::target::Link;
+
+/// A block device with everything above it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// Serial number of the disk.
+    pub serial: Option<String>,
+    /// World wide name of the disk.
+    pub wwn: Option<String>,
+    /// Link that leads to the disk.
+    pub link: Option<Link>,
+    /// State of the disk as its driver tells it: "live", "7 commands have failed".
+    pub state: Vec<String>,
+    /// Size of the device.
+    pub size_bytes: u64,
+    /// The device, then its partitions and the devices that lie on them.
+    pub parts: Vec<Part>,
+}
+
+/// A device, a partition of it, or a device that lies on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Name in `/sys/class/block`.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// True if it is a partition.
+    pub is_partition: bool,
+    /// Uses of the part itself: "is mounted at /srv", "is swap space".
+    pub uses: Vec<String>,
+    /// Signature that was found on it.
+    pub contents: Contents,
+}
+
+/// Signature on a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Contents {
+    /// Nobody looked for one.
+    #[default]
+    Unseen,
+    /// There is none that is known.
+    Nothing,
+    /// A signature: `ext4 "data"`, "gpt partition table".
+    Signature(String),
+    /// Reason why nobody can tell.
+    Unreadable(String),
+}
+
+impl Holding {
+    /// Returns all uses as clauses: "sda1 is mounted at /srv", "dm-0 lies on it".
+    pub fn uses(&self) -> Vec<String> {
+        uses(&self.parts)
+    }
+}
+
+/// Returns all uses of a device, which is the first of its parts, as clauses. Devices that lie on it count where nothing
+/// else is known: they hold it.
+pub fn uses(parts: &[Part]) -> Vec<String> {
+    let of = |part: &Part| part.uses.iter().map(|use_| format!("{} {use_}", part.name)).collect::<Vec<_>>();
+    let uses: Vec<_> = parts.iter().flat_map(of).collect();
+    if !uses.is_empty() {
+        return uses;
+    }
+    let above = parts.iter().skip(1).filter(|part| !part.is_partition);
+    above.map(|part| format!("{} lies on it", part.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, is_partition: bool, uses: &[&str]) -> Part {
+        Part {
+            name: name.into(),
+            size_bytes: 0,
+            is_partition,
+            uses: uses.iter().map(|use_| (*use_).into()).collect(),
+            contents: Contents::Unseen,
+        }
+    }
+
+    #[test]
+    fn what_lies_above_is_a_use_if_there_is_no_other() {
+        let mut holding = Holding { parts: vec![part("sda", false, &[])], ..Holding::default() };
+        assert!(holding.uses().is_empty());
+        holding.parts.extend([part("sda1", true, &[]), part("dm-0", false, &[])]);
+        assert_eq!(holding.uses(), ["dm-0 lies on it"]);
+        holding.parts[1].uses.push("is swap space".into());
+        assert_eq!(holding.uses(), ["sda1 is swap space"]);
+    }
+}

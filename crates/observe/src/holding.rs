@@ -1,0 +1,275 @@
+//! Identity of a block device, and its users: mounts, also those of other namespaces, swap space, and devices above.
+
+use model::Target;
+use model::holding::{Contents, Holding, Part};
+use model::target::TargetKind;
+
+use crate::device::Place;
+use crate::parse::mountinfo::{self, Mount};
+use crate::root::Root;
+use crate::stack::source_device;
+
+/// Most devices that are looked at: partitions, and devices that lie on them.
+const PARTS_MAX: usize = 256;
+/// Bytes before the serial number in page 0x80 of a SCSI disk's vital product data (SPC-4, 7.8.15).
+const VPD_HEADER_CHARS: usize = 4;
+/// Bytes of a sector, the unit of sizes in sysfs.
+const SECTOR_BYTES: u64 = 512;
+
+/// Returns the identity of a block device, and everything that lies on it or uses it. Returns `None` for other targets,
+/// and for a device that sysfs does not show.
+pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
+    let name = &target.top_device().filter(|_| target.kind == TargetKind::Device)?.name;
+    let place = Place::by_name(root, name)?;
+    let parts = parts(root, &all_mounts(root), name);
+    Some(Holding {
+        serial: serial(root, &place.disk),
+        wwn: ["wwid", "device/wwid"]
+            .iter()
+            .find_map(|file| words(root.line(&format!("{}/{file}", place.disk)))),
+        link: target
+            .device_stack
+            .iter()
+            .find(|device| device.name == place.disk_name())
+            .and_then(|disk| disk.link.clone()),
+        state: state(root, &place.disk),
+        size_bytes: target.space.total_bytes,
+        parts,
+    })
+}
+
+/// Returns the serial number of a disk: as NVMe and MMC have it, as virtio has it, as SCSI and ATA have it.
+fn serial(root: &Root, disk: &str) -> Option<String> {
+    let line = |file: &str| words(root.line(&format!("{disk}/{file}")));
+    line("device/serial").or_else(|| line("serial")).or_else(|| {
+        let page = root.read(&format!("{disk}/device/vpd_pg80"))?;
+        words(Some(page.chars().skip(VPD_HEADER_CHARS).filter(|c| !c.is_control()).collect()))
+    })
+}
+
+/// Returns the state of a disk as the drivers of NVMe and SCSI tell it, and the commands that failed since its driver
+/// found it.
+fn state(root: &Root, disk: &str) -> Vec<String> {
+    let failed = root.line(&format!("{disk}/device/ioerr_cnt")).and_then(|text| {
+        let failed = u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()?;
+        match failed {
+            0 => None,
+            1 => Some("1 command has failed".into()),
+            _ => Some(format!("{failed} commands have failed")),
+        }
+    });
+    words(root.line(&format!("{disk}/device/state"))).into_iter().chain(failed).collect()
+}
+
+/// Returns a text with single blanks between its words; absent if it has none.
+fn words(text: Option<String>) -> Option<String> {
+    let text = text?.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// A mount, and the process in whose namespace it is; none for the namespace of this process.
+pub(crate) struct Seen {
+    mount: Mount,
+    process: Option<i32>,
+}
+
+/// Returns the mounts of the namespace of this process.
+pub(crate) fn own_mounts(mounts: &[Mount]) -> Vec<Seen> {
+    mounts.iter().map(|mount| Seen { mount: mount.clone(), process: None }).collect()
+}
+
+/// Returns the mounts of all namespaces that this user may see, those of this process first.
+fn all_mounts(root: &Root) -> Vec<Seen> {
+    let own = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
+    let mut seen = own_mounts(&own);
+    let mut namespaces: Vec<_> = root.real("proc/self/ns/mnt").into_iter().collect();
+    for process in root.list("proc").iter().filter_map(|name| name.parse::<i32>().ok()) {
+        // Without the link, nobody knows the namespace, and the mounts are read once more.
+        let namespace = root.real(&format!("proc/{process}/ns/mnt"));
+        if namespace.as_ref().is_some_and(|namespace| namespaces.contains(namespace)) {
+            continue;
+        }
+        namespaces.extend(namespace);
+        let mounts = mountinfo::parse(&root.read(&format!("proc/{process}/mountinfo")).unwrap_or_default());
+        let others = mounts.into_iter().filter(|mount| !own.contains(mount));
+        seen.extend(others.map(|mount| Seen { mount, process: Some(process) }));
+    }
+    seen
+}
+
+/// Returns a device, its partitions, the devices that lie on them, and the uses of each.
+pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
+    let swaps = root.read("proc/swaps").unwrap_or_default();
+    let loops = loops(root);
+    let mut names = vec![name.to_owned()];
+    let mut parts = Vec::new();
+    let mut index = 0;
+    while let Some(name) = names.get(index).cloned() {
+        index += 1;
+        let Some(place) = Place::by_name(root, &name) else { continue };
+        let is_partition = |child: &String| root.exists(&format!("{}/{child}/partition", place.directory));
+        let partitions = root.list(&place.directory).into_iter().filter(is_partition);
+        let holders = root.list(&format!("{}/holders", place.directory));
+        let loops = loops.iter().filter(|(_, backing)| *backing == name).map(|(above, _)| above.clone());
+        for above in partitions.chain(holders).chain(loops) {
+            if names.len() < PARTS_MAX && !names.contains(&above) {
+                names.push(above);
+            }
+        }
+        let sectors: u64 = place.line(root, "size").and_then(|text| text.parse().ok()).unwrap_or(0);
+        parts.push(Part {
+            size_bytes: sectors.saturating_mul(SECTOR_BYTES),
+            is_partition: place.is_partition,
+            uses: uses(root, mounts, &swaps, &place, &name),
+            contents: Contents::Unseen,
+            name,
+        });
+    }
+    parts
+}
+
+/// Returns loop devices whose file is a block device, each with the name of that device.
+fn loops(root: &Root) -> Vec<(String, String)> {
+    let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
+    let backed = names.filter_map(|name| {
+        let file = root.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
+        Some((source_device(root, &file)?, name))
+    });
+    backed.map(|(backing, name)| (name, backing)).collect()
+}
+
+/// Returns the uses of one device itself.
+fn uses(root: &Root, mounts: &[Seen], swaps: &str, place: &Place, name: &str) -> Vec<String> {
+    let mut uses = Vec::new();
+    let numbers = place.line(root, "dev").unwrap_or_default();
+    let is_on = |seen: &&Seen| format!("{}:{}", seen.mount.major, seen.mount.minor) == numbers;
+    let is_source = |seen: &&Seen| source_device(root, &seen.mount.source).as_deref() == Some(name);
+    if let Some(Seen { mount, process }) = mounts.iter().find(is_on).or_else(|| mounts.iter().find(is_source))
+    {
+        let elsewhere =
+            process.map_or(String::new(), |process| format!(" in the mount namespace of process {process}"));
+        uses.push(format!("is mounted at {}{elsewhere}", mount.mount_point));
+    } else if root
+        .list("sys/fs/btrfs")
+        .iter()
+        .any(|file_system| root.exists(&format!("sys/fs/btrfs/{file_system}/devices/{name}")))
+    {
+        // Of a btrfs on several devices, the list of mounts names only one.
+        uses.push("is part of a mounted btrfs".into());
+    }
+    let mut swapped = swaps.lines().filter_map(|line| line.split_whitespace().next());
+    if swapped.any(|source| source_device(root, source).as_deref() == Some(name)) {
+        uses.push("is swap space".into());
+    }
+    uses
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use super::*;
+
+    /// A machine with a SCSI disk of two partitions: a mapping and a loop lie on the first, the second is swap space.
+    fn machine() -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &[u8]| {
+            let path = home.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let disk = "sys/devices/pci0/block/sda";
+        let virtual_ = "sys/devices/virtual/block";
+        for (directory, number) in [
+            (disk.to_owned(), "8:0"),
+            (format!("{disk}/sda1"), "8:1"),
+            (format!("{disk}/sda2"), "8:2"),
+            (format!("{virtual_}/dm-0"), "253:0"),
+            (format!("{virtual_}/loop3"), "7:3"),
+        ] {
+            write(&format!("{directory}/dev"), format!("{number}\n").as_bytes());
+            write(&format!("{directory}/size"), b"2048\n");
+            let name = Path::new(&directory).file_name().unwrap().to_str().unwrap().to_owned();
+            let class = home.path().join("sys/class/block");
+            fs::create_dir_all(&class).unwrap();
+            symlink(format!("/{directory}"), class.join(&name)).unwrap();
+            write(&format!("dev/{name}"), b"");
+        }
+        write(&format!("{disk}/sda1/partition"), b"1\n");
+        write(&format!("{disk}/sda2/partition"), b"2\n");
+        write(&format!("{disk}/sda1/holders/dm-0/x"), b"");
+        write(&format!("{virtual_}/loop3/loop/backing_file"), b"/dev/sda1\n");
+        write(&format!("{disk}/device/vpd_pg80"), b"\0\x80\0\x0cS4EW  NF0M12");
+        write(&format!("{disk}/device/wwid"), b"naa.5002538e40a1b2c3\n");
+        write("proc/swaps", b"Filename Type Size Used Priority\n/dev/sda2 partition 1024 0 -2\n");
+        write("proc/self/mountinfo", b"20 1 9:9 / / rw - ext4 /dev/other rw\n");
+        write("proc/77/mountinfo", b"31 1 253:0 / /jail rw - xfs /dev/mapper/data rw\n");
+        home
+    }
+
+    fn described(parts: &[Part]) -> Vec<String> {
+        parts.iter().map(|part| format!("{}: {}", part.name, part.uses.join(", "))).collect()
+    }
+
+    #[test]
+    fn everything_above_a_disk_is_found() {
+        let home = machine();
+        let root = Root::at(home.path());
+        let found = parts(&root, &all_mounts(&root), "sda");
+        assert_eq!(
+            described(&found),
+            [
+                "sda: ",
+                "sda1: ",
+                "sda2: is swap space",
+                "dm-0: is mounted at /jail in the mount namespace of process 77",
+                "loop3: ",
+            ]
+        );
+        assert!(found.iter().all(|part| part.size_bytes == 1 << 20));
+        assert_eq!(found.iter().filter(|part| part.is_partition).count(), 2);
+        // A partition is used by whatever lies on it, and not by its neighbour.
+        let part = parts(&root, &all_mounts(&root), "sda1");
+        assert_eq!(part.iter().map(|part| &part.name).collect::<Vec<_>>(), ["sda1", "dm-0", "loop3"]);
+    }
+
+    #[test]
+    fn a_member_of_a_btrfs_is_used_although_no_mount_names_it() {
+        let home = machine();
+        let member = home.path().join("sys/fs/btrfs/0a-1b/devices");
+        fs::create_dir_all(&member).unwrap();
+        fs::write(member.join("sda"), "").unwrap();
+        let root = Root::at(home.path());
+        assert_eq!(described(&parts(&root, &[], "sda"))[0], "sda: is part of a mounted btrfs");
+    }
+
+    #[test]
+    fn serial_numbers_are_those_of_the_disk() {
+        let home = machine();
+        let root = Root::at(home.path());
+        let disk = "sys/devices/pci0/block/sda";
+        assert_eq!(serial(&root, disk).as_deref(), Some("S4EW NF0M12"));
+        fs::write(home.path().join(disk).join("serial"), "vd-7\n").unwrap();
+        assert_eq!(serial(&root, disk).as_deref(), Some("vd-7"));
+        fs::write(home.path().join(disk).join("device/serial"), "  NV 12  \n").unwrap();
+        assert_eq!(serial(&root, disk).as_deref(), Some("NV 12"));
+        assert_eq!(serial(&root, "sys/devices/virtual/block/loop3"), None);
+    }
+
+    #[test]
+    fn a_driver_tells_the_state_of_its_disk() {
+        let home = machine();
+        let (root, disk) = (Root::at(home.path()), "sys/devices/pci0/block/sda");
+        let write = |name: &str, text: &str| {
+            fs::write(home.path().join(disk).join("device").join(name), text).unwrap()
+        };
+        assert!(state(&root, disk).is_empty());
+        write("state", "running\n");
+        write("ioerr_cnt", "0x0\n");
+        assert_eq!(state(&root, disk), ["running"]);
+        write("ioerr_cnt", "0x1f\n");
+        assert_eq!(state(&root, disk), ["running", "31 commands have failed"]);
+    }
+}
