@@ -15,7 +15,7 @@ const FULL: f64 = 0.85;
 /// More than this multiple of a limit cannot have crossed it: a part of the bytes followed after the measured time.
 const MORE_THAN_ALL: f64 = 1.15;
 /// A rate below this share does not fill it.
-const NOT_FULL: f64 = 0.7;
+const NOT_FULL: f64 = 0.8;
 /// Both directions together from this share on fill it in turn.
 const FULL_IN_TURN: f64 = 0.9;
 /// Least time of a test whose rate a line can be held against: shorter ones may fit into the burst of a limit.

@@ -345,7 +345,7 @@ cases! {
     random_writes_that_fill_the_line: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
     random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
     large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
-    large_ones_that_nearly_do: NetworkUntried Likely, over_link("write:rnd64k:t3", Some(1.3));
+    large_ones_that_nearly_do: NetworkUntried Likely, over_link("write:rnd64k:t3", Some(1.2));
     blocks_that_fill_the_line_in_turn: Mixed Likely, in_turn("rewrite:seq1m:buffered");
     blocks_too_small_to_fill_the_line_in_turn: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
     names_that_the_client_holds: MetadataCache Likely,
