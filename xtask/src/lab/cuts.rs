@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use engine::data::{STAMP_BYTES, Stamp};
+use engine::data::Stamp;
 
 use super::guest::{DISK_BYTES, Guest};
 use super::replay::Log;
@@ -201,7 +201,7 @@ impl Calls {
     }
 }
 
-/// Reads the arguments of a `pwrite64` of one block: `5</path>, "\x01\x02…"..., 4096, 8192`.
+/// Reads the arguments of a `pwrite64` of one block: `5<\x2f\x64…>, "\x01\x02…"..., 4096, 8192`.
 fn parse_write(arguments: &str) -> Option<(Place, Stamp)> {
     let (_, rest) = arguments.split_once('<')?;
     let (path, rest) = rest.split_once('>')?;
@@ -211,14 +211,13 @@ fn parse_write(arguments: &str) -> Option<(Place, Stamp)> {
     let size: u64 = numbers.next()?.parse().ok()?;
     let offset: u64 = numbers.find(|word| !word.is_empty())?.parse().ok()?;
     let stamp = Stamp::from_bytes(&bytes(text)?)?;
-    (size == BLOCK_BYTES).then(|| ((path.to_owned(), offset), stamp))
+    let path = String::from_utf8(bytes(path)?).ok()?;
+    (size == BLOCK_BYTES).then_some(((path, offset), stamp))
 }
 
 /// Reads bytes that strace has written as `\x01\x02`.
 fn bytes(text: &str) -> Option<Vec<u8>> {
-    let bytes: Option<Vec<_>> =
-        text.split("\\x").skip(1).map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-    bytes.filter(|bytes| bytes.len() == STAMP_BYTES)
+    text.split("\\x").skip(1).map(|byte| u8::from_str_radix(byte, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -230,8 +229,9 @@ mod tests {
     }
 
     fn write(generation: u32, end: &str) -> String {
-        let hex: String = stamp(generation).to_bytes().iter().map(|byte| format!("\\x{byte:02x}")).collect();
-        format!("11 pwrite64(5</mnt/t/skye.a/d0>, \"{hex}\"..., 4096, 8192{end}\n")
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+        let (path, stamp) = (hex(b"/mnt/t/skye.a/d0"), hex(&stamp(generation).to_bytes()));
+        format!("11 pwrite64(5<{path}>, \"{stamp}\"..., 4096, 8192{end}\n")
     }
 
     #[test]
