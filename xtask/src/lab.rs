@@ -41,8 +41,8 @@ const FILES: &[(&str, &str)] = &[
     ("Devices", include_str!("../lab/devices.toml")),
     ("NFS", include_str!("../lab/nfs.toml")),
 ];
-/// Longest time of a guest, per case.
-const CASE: Duration = Duration::from_secs(180);
+/// Longest time of a guest around the run of a case.
+const AROUND: Duration = Duration::from_secs(60);
 /// Longest time that a guest takes to start.
 const BOOT: Duration = Duration::from_secs(120);
 
@@ -118,7 +118,8 @@ fn run(
         fs::write(shared.join("functions"), case::FUNCTIONS)?;
         cases.iter().enumerate().try_for_each(|(number, case)| case.write(&place(shared, number)))
     })?;
-    let ended = guest.wait(BOOT + CASE * u32::try_from(cases.len())?)?;
+    let runs = cases.iter().map(|case| Duration::from_secs(case.seconds.into()) + AROUND);
+    let ended = guest.wait(BOOT + runs.sum::<Duration>())?;
     let disturbance = Load::now()?.since(&before);
     for (number, case) in cases.iter().enumerate().filter(|_| keep.is_some()) {
         let kept = keep.unwrap_or(Path::new(".")).join(format!("{}-{}", case.name, kernel.version));

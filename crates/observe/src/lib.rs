@@ -11,6 +11,7 @@
 //! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a look of [`Waits`] or [`Surroundings`] allocate
 //!   nothing (`tests/no_allocation.rs`).
 
+mod bcache;
 mod busy;
 mod calls;
 mod cgroup;

@@ -2,6 +2,7 @@
 
 use model::target::{Backing, Device, DeviceKind};
 
+use crate::bcache;
 use crate::device::{Place, device};
 use crate::mapping;
 use crate::mount;
@@ -224,8 +225,10 @@ impl Walk<'_> {
             }
             DeviceKind::Disk => {
                 let slaves = slaves();
-                // Caches such as bcache present themselves as disks.
-                details.extend((!slaves.is_empty()).then(|| "on other devices".to_owned()));
+                let cached = bcache::details(self.root, place);
+                // Other drivers, too, make disks out of disks.
+                details.extend(cached.or((!slaves.is_empty()).then(|| "on other devices".to_owned())));
+                notes.extend(bcache::note(self.root, place));
                 slaves
             }
         }

@@ -30,7 +30,8 @@ const TURN_NS: Range<u64> = 600_000_000..900_000_000;
 const TURNS_OF_CHANGE: [bool; experiment::RUNS] = [false, true, true, false];
 /// Time of each such run; the upper end is for loads with few operations.
 const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
-/// Operations that suffice for a rate: one more or less is a fortieth.
+/// Operations of each slot that suffice for a rate. Slots of a device with one latency end together: one end more or
+/// less is a fortieth.
 const CHANGED_OPS: f64 = 40.0;
 /// Beginning of a run that is no part of its rate: limits begin with a burst, and not all threads are awake.
 const START_NS: u64 = 200_000_000;
@@ -59,7 +60,8 @@ impl Session {
             }
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
-                let time_ns = (CHANGED_OPS * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
+                let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
+                let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
                 let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
                 let mut rates = [const { None }; TURNS_OF_CHANGE.len()];
                 for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {

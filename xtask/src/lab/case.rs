@@ -11,8 +11,9 @@ use serde_json::Value;
 
 /// Functions that scripts of cases may use; in the guest, they are in `/lab/functions`.
 pub const FUNCTIONS: &str = include_str!("../../lab/functions.sh");
-/// Limits in seconds of what is around a run.
+/// Limit in seconds of what is around a run.
 const SETUP_SECONDS: u32 = 90;
+/// Usual limit in seconds of a run.
 const SECONDS: u32 = 120;
 
 /// A file of cases.
@@ -44,6 +45,9 @@ pub struct Case {
     /// Script that takes it down again.
     #[serde(default)]
     pub after: String,
+    /// Limit of `run` in seconds.
+    #[serde(default = "usual_seconds")]
+    pub seconds: u32,
     /// True if skye can remove nothing, because the target no longer works.
     #[serde(default)]
     pub left: bool,
@@ -65,6 +69,10 @@ pub struct Case {
     /// Texts that are in neither.
     #[serde(default)]
     pub never: Vec<String>,
+}
+
+fn usual_seconds() -> u32 {
+    SECONDS
 }
 
 /// Answer of a case.
@@ -129,6 +137,7 @@ impl Case {
         for (name, script) in [("setup", &self.setup), ("run", &self.run), ("after", &self.after)] {
             fs::write(directory.join(name), format!(". /lab/functions\n{script}"))?;
         }
+        fs::write(directory.join("seconds"), self.seconds.to_string())?;
         Ok(())
     }
 
@@ -206,7 +215,7 @@ for case in /lab/[0-9]*; do
   cd "$case"
   echo "lab: $case" > /dev/console
   if timeout {SETUP_SECONDS} sh -e ./setup > setup.out 2>&1 < /dev/null; then
-    timeout {SECONDS} sh ./run > out 2> err < /dev/null
+    timeout "$(cat seconds)" sh ./run > out 2> err < /dev/null
     echo $? > status
     find /mnt -maxdepth 3 -name 'skye.*' > left 2> /dev/null
   fi

@@ -31,6 +31,7 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm
+rm -f /.dockerenv
 for place in /dev/shm /tmp /run /mnt; do mount -t tmpfs tmpfs $place; done
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t debugfs debugfs /sys/kernel/debug
@@ -135,6 +136,8 @@ impl Guest {
             "2",
             "-m",
             "2048",
+            "-machine",
+            "q35",
             "-nodefaults",
             "-no-user-config",
             "-display",
@@ -155,7 +158,10 @@ impl Guest {
             File::options().append(true).create(true).open(&image)?.set_len(DISK_BYTES)?;
             let file = format!("file={},format=raw,if=none,id=disk{number},cache=unsafe", image.display());
             qemu.arg("-drive").arg(file);
-            qemu.arg("-device").arg(format!("nvme,drive=disk{number},serial=LAB{number}"));
+            // A port of its own gives a device a link with a speed.
+            let port = format!("pcie-root-port,id=port{number},chassis={number},x-speed=8,x-width=4");
+            let nvme = format!("nvme,drive=disk{number},serial=LAB{number},bus=port{number}");
+            qemu.args(["-device", &port, "-device", &nvme]);
         }
         let messages = File::create(home.path().join("messages"))?;
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Packages whose programs a guest uses. Where this machine has one already, the guest uses that.
 const PROGRAMS: &[&str] = &[
+    "bcache-tools",
     "btrfs-progs",
     "busybox-static",
     "cryptsetup-bin",
@@ -20,6 +21,7 @@ const PROGRAMS: &[&str] = &[
     "f2fs-tools",
     "iproute2",
     "kmod",
+    "ksmbd-tools",
     "lvm2",
     "mdadm",
     "nfs-common",
@@ -29,6 +31,8 @@ const PROGRAMS: &[&str] = &[
     "thin-provisioning-tools",
     "xfsprogs",
 ];
+/// File of a directory that lists the packages whose contents it has.
+const LIST: &str = "packages";
 /// Modules with which a guest reaches the files of this machine.
 const BOOT_MODULES: &[&str] = &["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 
@@ -59,12 +63,15 @@ pub struct Kernel {
     pub version: &'static str,
     /// Package that depends on the newest build of this version.
     package: &'static str,
+    /// Release of Debian that has the package, if this machine's own has not.
+    release: Option<&'static str>,
 }
 
 /// All kernels; the first is the usual one.
 pub const KERNELS: &[Kernel] = &[
-    Kernel { version: "6.1", package: "linux-image-amd64" },
-    Kernel { version: "6.12", package: "linux-image-6.12-amd64" },
+    Kernel { version: "6.1", package: "linux-image-amd64", release: None },
+    Kernel { version: "6.12", package: "linux-image-6.12-amd64", release: None },
+    Kernel { version: "5.10", package: "linux-image-amd64", release: Some("bullseye") },
 ];
 
 /// Everything that a guest of one kernel boots from.
@@ -86,12 +93,15 @@ impl Supplies {
     pub fn of(kernel: &Kernel) -> Result<Self> {
         let home = super::directory();
         let programs = home.join("programs");
-        provide(&programs, |packages| {
+        provide(&programs, PROGRAMS, |packages| {
             let fetched = ["install", "--yes", "--download-only", "--no-install-recommends"];
-            apt_get(packages, &[&fetched[..], PROGRAMS].concat())
+            Apt::default().get(packages, &[&fetched[..], PROGRAMS].concat())
         })?;
         let tree = home.join(format!("kernel-{}", kernel.version));
-        provide(&tree, |packages| apt_get(packages, &["download", &newest(kernel.package)?]))?;
+        provide(&tree, &[kernel.package], |packages| {
+            let apt = kernel.release.map_or(Ok(Apt::default()), |release| Apt::of(release, packages))?;
+            apt.get(packages, &["download", &apt.newest(kernel.package)?])
+        })?;
         let boot = tree.join("boot");
         let image = only(&boot, "vmlinuz-")?;
         let name = image.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -109,9 +119,13 @@ impl Supplies {
 }
 
 /// Makes a directory with the contents of packages, unless it is there. `fetch` downloads them into a directory.
-fn provide(tree: &Path, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    if tree.exists() {
+fn provide(tree: &Path, names: &[&str], fetch: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let list = names.join("\n");
+    if fs::read_to_string(tree.join(LIST)).is_ok_and(|known| known == list) {
         return Ok(());
+    }
+    if tree.exists() {
+        fs::remove_dir_all(tree).with_context(|| format!("remove {}", tree.display()))?;
     }
     // What is not whole never gets its name.
     let partial = super::scratch()?;
@@ -130,6 +144,7 @@ fn provide(tree: &Path, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
             unpack(&path, &root)?;
         }
     }
+    fs::write(root.join(LIST), list)?;
     fs::rename(&root, tree).with_context(|| format!("rename {} to {}", root.display(), tree.display()))
 }
 
@@ -145,19 +160,65 @@ fn unpack(package: &Path, root: &Path) -> Result<()> {
     unpacked.map(drop)
 }
 
-/// Runs apt-get so that it writes packages only into that directory.
-fn apt_get(packages: &Path, words: &[&str]) -> Result<()> {
-    let archives = format!("Dir::Cache::archives={}", packages.display());
-    let mut command = Command::new("apt-get");
-    command.args(["--quiet", "-o", &archives, "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root"]);
-    run(command.args(words).current_dir(packages)).map(drop)
+/// Commands of apt, with this machine's sources or others.
+#[derive(Debug, Default)]
+struct Apt {
+    /// Options that name the other sources; none for this machine's own.
+    sources: Vec<String>,
 }
 
-/// Name of the package that a package without contents stands for.
-fn newest(package: &str) -> Result<String> {
-    let told = run(Command::new("apt-cache").args(["depends", package]))?;
-    let name = told.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
-    name.map(str::to_owned).with_context(|| format!("apt-cache knows no {package}: run `apt-get update`"))
+impl Apt {
+    /// Returns commands for another release of Debian, from the server of this machine's own. Writes only into that
+    /// directory.
+    fn of(release: &str, directory: &Path) -> Result<Self> {
+        let targets = ["indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Component: main"];
+        let told = run(Command::new("apt-get").args(targets))?;
+        let server = told.lines().next().context("apt has no source of Debian: run `apt-get update`")?;
+        let (list, index) = (directory.join("sources.list"), directory.join("index"));
+        fs::create_dir_all(index.join("partial"))?;
+        // The index of an old release is no longer renewed, but still signed.
+        fs::write(&list, format!("deb [check-valid-until=no] {server} {release} main\n"))?;
+        let options = [
+            format!("Dir::Etc::sourcelist={}", list.display()),
+            "Dir::Etc::sourceparts=-".into(),
+            format!("Dir::State::lists={}", index.display()),
+            // Without this, apt would keep an index of it among this machine's own.
+            format!("Dir::Cache::pkgcache={}", directory.join("pkgcache").display()),
+            format!("Dir::Cache::srcpkgcache={}", directory.join("srcpkgcache").display()),
+        ];
+        let apt = Self { sources: options.into() };
+        apt.get(directory, &["update"])?;
+        Ok(apt)
+    }
+
+    /// Runs apt-get so that it writes packages only into that directory.
+    fn get(&self, packages: &Path, words: &[&str]) -> Result<()> {
+        let archives = format!("Dir::Cache::archives={}", packages.display());
+        let mut command = self.command("apt-get");
+        command.args([
+            "--quiet",
+            "-o",
+            &archives,
+            "-o",
+            "Debug::NoLocking=1",
+            "-o",
+            "APT::Sandbox::User=root",
+        ]);
+        run(command.args(words).current_dir(packages)).map(drop)
+    }
+
+    /// Name of the package that a package without contents stands for.
+    fn newest(&self, package: &str) -> Result<String> {
+        let told = run(self.command("apt-cache").args(["depends", package]))?;
+        let name = told.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
+        name.map(str::to_owned).with_context(|| format!("apt-cache knows no {package}: run `apt-get update`"))
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(self.sources.iter().flat_map(|option| ["-o", option]));
+        command
+    }
 }
 
 fn only(directory: &Path, prefix: &str) -> Result<PathBuf> {
