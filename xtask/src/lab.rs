@@ -9,6 +9,7 @@ mod guest;
 mod replay;
 mod supplies;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -110,7 +111,9 @@ fn run(
     keep: Option<&Path>,
 ) -> Result<(Vec<Told>, Disturbance)> {
     let cases: Vec<_> = cases.iter().filter(|case| case.runs_on(kernel.version)).collect();
-    let supplies = Supplies::of(kernel)?;
+    let mut supplies = Supplies::of(kernel)?;
+    let packages: BTreeSet<&str> = cases.iter().flat_map(|case| &case.packages).map(String::as_str).collect();
+    supplies.add(&packages.into_iter().collect::<Vec<_>>())?;
     let before = Load::now()?;
     let disks = scratch()?;
     let guest = Guest::boot(&supplies, disks.path(), &case::script(), |shared| {

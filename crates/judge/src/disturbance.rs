@@ -51,6 +51,13 @@ pub(crate) fn used_cpus(input: &JudgeInput<'_>) -> Option<f64> {
     Some(((cpu.user + cpu.kernel) * online - own).max(0.0))
 }
 
+/// CPUs that the code of other programs used, without their system calls; `None` where the kernel hides it.
+pub(crate) fn programs_cpus(input: &JudgeInput<'_>) -> Option<f64> {
+    let (cpu, budget) = (input.record.seen.cpu.as_ref()?, input.record.seen.budget.as_ref()?);
+    let online = f64::from(input.environment.cpus_online.max(1));
+    Some((cpu.user * online - budget.user * f64::from(input.phase.workload.threads)).max(0.0))
+}
+
 /// Share of the bytes on the device that were not the test's; `None` where it is unknown.
 pub(crate) fn foreign_io(input: &JudgeInput<'_>) -> Option<f64> {
     let device = input.device()?;

@@ -34,7 +34,7 @@ use model::advice::Advice;
 use model::experiment::Experiment;
 use model::figure::{Figure, Mean, Share, Threshold, WaitClass};
 use model::observation::Observation;
-use model::run::{Confidence, Ranked, Verdict};
+use model::run::{Confidence, Ranked, Status, Verdict};
 use model::target::{Backing, DeviceKind};
 use model::{Limiter, Plan};
 
@@ -129,7 +129,9 @@ pub fn thresholds() -> Vec<Threshold> {
 /// Returns the verdict on an input, without trust; `None` where the kernel hides the threads' time.
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     let reading = Reading::of(*input)?;
-    let found = RULES.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
+    // Operations that fail end early, or late, or never reach the device.
+    let rules = if input.record.status == Status::Failed { &[] } else { RULES };
+    let found = rules.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
     let found = Verdict { ranking: ranking(&reading, &found), ..found };
     let doubts = doubts(&reading, found.limiter);
     let mut verdict = found.unless(doubts);

@@ -208,13 +208,13 @@ explained! {
             meets within {at_cap_exactly} is one wherever threads wait. Where all CPUs are busy, a cap is likely also with threads \
             in the device, if experiments show that it is full. Without a cap, in tests that were really direct: experiments show \
             that it is full, and threads sleep nowhere else for more than {elsewhere} of the samples. Inferred without an \
-            experiment, it is likely at best.",
+            experiment, it is likely at best, and only where the device has at most {all_but_idle} of the operations.",
         try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
             size or class of a volume.",
         not_meaning: "Nothing about the device beneath the cap. Latencies of a throttled row are those of the \
             throttle.",
-        untested: "Caps of cgroup v2 (io.max, io.latency, io.cost), and providers' caps, which cannot be read. Tested with cgroup \
-            v1 caps on operations and bytes.",
+        untested: "Caps of io.latency and io.cost, and providers' caps, which cannot be read. Tested with caps of cgroup v1 \
+            and v2 (io.max) on operations and bytes.",
     }
     RateLimitAsked BY_CAP {
         meaning: "The test asked for a rate and got it. Its latencies are the result, not its rate.",
@@ -373,7 +373,7 @@ explained! {
         meaning: "Other processes used the CPUs that the test was waiting for.",
         evidence: "The largest share of the budget is waiting for a CPU, less what more threads than CPUs wait for each \
             other; where there are more, it is likely at best. Others that used more than {other_busy} of a CPU are counted, and the busiest named. \
-            Threads of the kernel may work for the test: where no program used as much, it is likely at best.",
+            Interrupts and the kernel's own threads may work for the test, so programs must have used as much.",
         try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
         not_meaning: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",

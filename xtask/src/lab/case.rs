@@ -37,6 +37,9 @@ pub struct Case {
     /// Versions of the kernels that can build it; all if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
+    /// Packages with programs that only this case needs.
+    #[serde(default)]
+    pub packages: Vec<String>,
     /// Script of a shell that builds it. Each of its commands must succeed.
     #[serde(default)]
     pub setup: String,

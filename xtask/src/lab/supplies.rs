@@ -21,7 +21,6 @@ const PROGRAMS: &[&str] = &[
     "f2fs-tools",
     "iproute2",
     "kmod",
-    "ksmbd-tools",
     "lvm2",
     "mdadm",
     "nfs-common",
@@ -93,10 +92,7 @@ impl Supplies {
     pub fn of(kernel: &Kernel) -> Result<Self> {
         let home = super::directory();
         let programs = home.join("programs");
-        provide(&programs, PROGRAMS, |packages| {
-            let fetched = ["install", "--yes", "--download-only", "--no-install-recommends"];
-            Apt::default().get(packages, &[&fetched[..], PROGRAMS].concat())
-        })?;
+        provide(&programs, PROGRAMS, |packages| Apt::default().fetch(packages, PROGRAMS))?;
         let tree = home.join(format!("kernel-{}", kernel.version));
         provide(&tree, &[kernel.package], |packages| {
             let apt = kernel.release.map_or(Ok(Apt::default()), |release| Apt::of(release, packages))?;
@@ -115,6 +111,19 @@ impl Supplies {
             fs::write(&packed, INIT)?;
         }
         Ok(Self { kernel: image, initramfs, layers: vec![tree, programs] })
+    }
+
+    /// Adds the programs of packages that only some cases need.
+    ///
+    /// # Errors
+    /// A package cannot be fetched or unpacked.
+    pub fn add(&mut self, names: &[&str]) -> Result<()> {
+        for name in names {
+            let tree = super::directory().join(format!("programs-{name}"));
+            provide(&tree, &[name], |packages| Apt::default().fetch(packages, &[name]))?;
+            self.layers.push(tree);
+        }
+        Ok(())
     }
 }
 
@@ -205,6 +214,12 @@ impl Apt {
             "APT::Sandbox::User=root",
         ]);
         run(command.args(words).current_dir(packages)).map(drop)
+    }
+
+    /// Fetches packages, and those that they need and this machine has not.
+    fn fetch(&self, packages: &Path, names: &[&str]) -> Result<()> {
+        let fetched = ["install", "--yes", "--download-only", "--no-install-recommends"];
+        self.get(packages, &[&fetched[..], names].concat())
     }
 
     /// Name of the package that a package without contents stands for.

@@ -8,7 +8,7 @@ use model::run::{Confidence, Verdict};
 use model::workload::{Arrival, DataVerb};
 
 use super::{device_busy, near_memory, seen};
-use crate::disturbance::{self, used_cpus};
+use crate::disturbance::{self, programs_cpus, used_cpus};
 use crate::reading::Reading;
 
 /// Threads that use this share of all CPUs leave none for another thread.
@@ -76,9 +76,13 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
         return super::cache::rule(reading).or_else(|| Some(all_cpus(reading)));
     }
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
-    // The kernel's own threads may work for the test.
+    // The kernel's own threads, and interrupts, may work for the test. Programs that came and went are not among the
+    // helpers, but have used CPU time of their own.
     let helpers = reading.system().into_iter().flat_map(|system| &system.helpers);
     let programs: f64 = helpers.filter(|helper| !helper.is_kernel).map(|helper| helper.cpu_share).sum();
+    if programs <= OTHER_BUSY && programs_cpus(&reading.input).is_some_and(|used| used <= OTHER_BUSY) {
+        return None;
+    }
     let is_sure = !has_more_threads && programs > OTHER_BUSY;
     let evidence = seen![
         reading.time_spent(),

@@ -18,6 +18,8 @@ const AT_CAP: f64 = 0.08;
 const AT_CAP_KNOWN: f64 = 0.02;
 /// If threads sleep outside the device in more than this share of samples, something else there holds them back.
 const ELSEWHERE: f64 = 0.3;
+/// A device that has at most this share of the operations in flight is all but idle.
+const IDLE: f64 = 0.1;
 /// A rate this close to a limit is held by it, wherever requests wait. No device gives such a rate by chance.
 const AT_CAP_EXACTLY: f64 = 0.005;
 
@@ -26,6 +28,7 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("at_cap", Figure::Share(AT_CAP)),
     ("at_cap_known", Figure::Share(AT_CAP_KNOWN)),
     ("elsewhere", Figure::Share(ELSEWHERE)),
+    ("all_but_idle", Figure::Share(IDLE)),
     ("at_cap_exactly", Figure::Share(AT_CAP_EXACTLY)),
 ];
 
@@ -128,7 +131,11 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![reading.time_spent(), reading.at_target(), reading.answers_if_full()];
     let share = reading.budget.blocked * (1.0 - occupancy);
     let found = Verdict::new(Limiter::IoThrottle, share, evidence).advise([advice]);
-    // Without an experiment, a lock or a slow path above the device looks the same.
-    let is_sure = matches!(load, Tested::Shown { is_sure: true, .. });
-    Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
+    // Without an experiment, a lock or a slow path above the device looks the same, unless the device has next to nothing
+    // to do.
+    Some(match load {
+        Tested::Shown { is_sure: true, .. } => found,
+        Tested::Untried | Tested::Unclear if occupancy > IDLE => found.at_most(Confidence::Undetermined),
+        _ => found.at_most(Confidence::Likely),
+    })
 }

@@ -6,7 +6,7 @@ use model::finding::Finding;
 use model::observation::Source;
 use model::run::{
     CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Note, Pressures, Reclaim, Sensed,
-    Sensitivity, SystemUse, WaitChannel, WaitsOf, sources,
+    Sensitivity, Status, SystemUse, WaitChannel, WaitsOf, sources,
 };
 use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
@@ -533,6 +533,8 @@ fn limits_that_somebody_set() {
     hidden.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::DeviceOps, Confirmed);
     // Writes of a new file wait for one another.
     clean("write:seq64k:q8").blocked().queues(0.2).is(Limiter::IoThrottle, Likely);
+    // Without an experiment, a device with some work may be waited for.
+    clean("write:seq64k:q8").blocked().queues(2.3).is(Limiter::NotClear, Undetermined);
     assert_ne!(judged(&clean("write:seq64k:q8:fresh").blocked().queues(0.2)), Limiter::IoThrottle);
     // Threads that sleep elsewhere are held back by something else.
     let elsewhere = hidden.sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
@@ -541,6 +543,23 @@ fn limits_that_somebody_set() {
     capped(Some(500_000.0), None).is(Limiter::IoThrottle, Likely);
     let of_writes = capped(Some(100_000.0), None).system(|system| system.caps[0].is_read = false);
     of_writes.is(Limiter::IoThrottle, Likely);
+}
+
+#[test]
+fn the_kernel_is_no_other_program() {
+    let waits = clean("read:rnd4k").spends(0.05, 0.2, 0.6, 0.15);
+    waits.clone().is(Limiter::CpuContention, Likely);
+    let by_kernel = with(waits, |world| {
+        world.record.seen.cpu = Some(CpuShares { user: 0.01, kernel: 0.6, steal: 0.0 });
+    });
+    by_kernel.is(Limiter::NotClear, Undetermined);
+}
+
+#[test]
+fn a_test_that_failed_has_no_limit() {
+    let mut failed = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0);
+    failed.record.status = Status::Failed;
+    failed.is(Limiter::NotClear, Undetermined);
 }
 
 #[test]
