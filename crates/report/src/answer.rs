@@ -72,7 +72,8 @@ fn limits(measured: &[&PhaseRecord]) -> String {
             format!("The device {} the limit in {}", device.is(), data.counted(device.count))
         }
         Some(most) if data.all == 1 => {
-            format!("The device is not the limit in the one data test: {} {}", most.subject, most.is())
+            let (name, is) = (capitalised(most.subject), most.is());
+            format!("{name}, not the device, {is} the limit in the one data test")
         }
         Some(Most { subject, count, .. }) => {
             format!("The device is the limit in {}; most often {subject} is ({count})", data.counted(0))
@@ -81,7 +82,11 @@ fn limits(measured: &[&PhaseRecord]) -> String {
     if let Some(most) = files.most() {
         // Said once, it goes for all of the sentence.
         let probably = if most.is_sure || answer.contains("probably") { "" } else { "probably " };
-        answer.push_str(&format!(", and {probably}{} in {}", most.subject, files.counted(most.count)));
+        let is_same =
+            device.count == 0 && data.all == 1 && data.most().is_some_and(|of| of.subject == most.subject);
+        let subject = if is_same { "" } else { most.subject };
+        let words = [", and", probably.trim(), subject, "in"].into_iter().filter(|word| !word.is_empty());
+        answer.push_str(&format!("{} {}", words.collect::<Vec<_>>().join(" "), files.counted(most.count)));
     }
     format!("{answer}.")
 }
@@ -170,4 +175,31 @@ fn subject(limiter: Limiter) -> &'static str {
 fn capitalised(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::run::Verdict;
+
+    use super::*;
+    use crate::sample;
+
+    fn limited(spec: &str, limiter: Limiter, confidence: Confidence) -> PhaseRecord {
+        let mut phase = sample::phase(spec);
+        let verdict = Verdict { limiter: Some(limiter), confidence: Some(confidence), ..Verdict::default() };
+        phase.judged.verdict = Some(verdict);
+        phase
+    }
+
+    #[test]
+    fn one_test_that_something_else_limits_has_a_sentence() {
+        let data = limited("read:rnd4k", Limiter::RemoteLatency, Confidence::Likely);
+        let of = |rows: &[&PhaseRecord]| limits(rows);
+        let begin = "Remote latency, not the device, is probably the limit in the one data test";
+        assert_eq!(of(&[&data]), format!("{begin}."));
+        let same = limited("create", Limiter::RemoteLatency, Confidence::Likely);
+        assert_eq!(of(&[&data, &same]), format!("{begin}, and in the one file test."));
+        let other = limited("create", Limiter::KernelCpu, Confidence::Confirmed);
+        assert_eq!(of(&[&data, &other]), format!("{begin}, and CPU time in the one file test."));
+    }
 }
