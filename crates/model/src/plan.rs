@@ -22,10 +22,10 @@ use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workload};
-pub use asked::for_reading;
+pub use asked::for_given;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
-use checks::{check_buffers, check_cold, check_direct, check_links, check_only_read, check_polling};
+use checks::{check_buffers, check_cold, check_direct, check_erased, check_given, check_links, check_polling};
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_parts, check_room_for_files, plan_dataset};
@@ -218,9 +218,10 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     };
     let swept = expand(&tests, sweep)?;
     check_shares(&swept)?;
-    check_only_read(swept.iter().map(|swept| &swept.workload), request, target)?;
+    check_erased(request, target)?;
+    check_given(swept.iter().map(|swept| &swept.workload), request, target)?;
     let refused = |cause: String| Trouble::new(format!("test in {}", target.path), cause);
-    if target.read_only && !target.kind.is_only_read() {
+    if target.read_only && !target.kind.is_given() {
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
             .remedy("choose a directory on a file system that can be written"));
     }
@@ -446,7 +447,7 @@ fn notes(target: &Target) -> Vec<String> {
         Backing::Simulated => notes.push(SIMULATED.into()),
         Backing::Memory | Backing::Devices => {}
     }
-    if target.kind.is_only_read() {
+    if target.is_only_read() {
         notes.push("only read: nothing is written, and what is read is not compared with anything".into());
     }
     notes

@@ -93,6 +93,10 @@ options! {
     /// Most bytes that the run may write.
     write_limit: Option<Size> [run ab] "write-limit" Text("SIZE");
         like "--write-limit 200GB", "--write-limit 500GB", "--write-limit 1t";
+    /// Erase the block device that is the target: its serial number or WWN, in full, as `skye doctor` prints it.
+    erase: Option<String> [run] "erase" Text("ID");
+    /// Signature that may be lost with it, such as ext4, gpt or LVM2_member; may be repeated.
+    erase_signature: Vec<String> [run] "erase-signature" Text("NAME");
     /// Allow what is normally refused or warned about.
     allow: Vec<Allow> [run ab] "allow" Word("WHAT", Allow::WORDS);
         like "--allow low-space", "--allow low-space,busy", "--allow busy,low-space";

@@ -38,6 +38,31 @@ pub struct Target {
     pub device_stack: Vec<Device>,
     /// Notes for the reader: thin volumes, snapshots, options that void durability.
     pub notes: Vec<String>,
+    /// Identity of the device where the user has named it to be written; absent for every other target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased: Option<Erased>,
+}
+
+/// Block device that tests write to, so that everything on it is lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Erased {
+    /// Serial number of the disk; null where it has none.
+    pub serial: Option<String>,
+    /// World wide name of the disk; null where it has none.
+    pub wwn: Option<String>,
+    /// Size of the device.
+    pub size_bytes: u64,
+    /// Signatures that were on it and that the user named, each after its device: "sda1: ext4".
+    pub signatures: Vec<String>,
+}
+
+impl Erased {
+    /// Returns words that the user must type to have the device erased; any one of them will do.
+    pub fn ids(&self) -> Vec<String> {
+        let names: Vec<_> = [&self.serial, &self.wwn].into_iter().flatten().cloned().collect();
+        if names.is_empty() { vec![self.size_bytes.to_string()] } else { names }
+    }
 }
 
 /// Kind of a place that is measured.
@@ -48,7 +73,7 @@ pub enum TargetKind {
     /// A directory, in which skye makes files of its own.
     #[default]
     Directory,
-    /// A block device, which is only read.
+    /// A block device, which is only read unless the user names it to be erased.
     Device,
     /// A file, which is only read.
     File,
@@ -57,8 +82,8 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// Returns true if nothing is ever written there or beside it.
-    pub fn is_only_read(self) -> bool {
+    /// Returns true if it was there before and is measured itself, so that skye makes no files.
+    pub fn is_given(self) -> bool {
         matches!(self, Self::Device | Self::File)
     }
 
@@ -218,6 +243,11 @@ impl Device {
 }
 
 impl Target {
+    /// Returns true if nothing is written there or beside it.
+    pub fn is_only_read(&self) -> bool {
+        self.kind.is_given() && self.erased.is_none()
+    }
+
     /// Returns true if a disk of this machine is at the bottom. Loops and compressed memory alone do not count, because
     /// this system makes them itself. In a virtual machine, the disk is one that a hypervisor made.
     pub fn lies_on_disk(&self) -> bool {

@@ -106,7 +106,8 @@ pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
     }
 }
 
-fn numbers(root: &Root, place: &Place) -> (u32, u32) {
+/// Returns the major and the minor number of a device.
+pub(crate) fn numbers(root: &Root, place: &Place) -> (u32, u32) {
     let text = place.line(root, "dev").unwrap_or_default();
     let numbers =
         text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));

@@ -10,7 +10,7 @@ use crate::root::Root;
 use crate::stack::source_device;
 
 /// Most devices that are looked at: partitions, and devices that lie on them.
-const PARTS_MAX: usize = 256;
+pub(crate) const PARTS_MAX: usize = 256;
 /// Bytes before the serial number in page 0x80 of a SCSI disk's vital product data (SPC-4, 7.8.15).
 const VPD_HEADER_CHARS: usize = 4;
 /// Bytes of a sector, the unit of sizes in sysfs.
@@ -21,12 +21,10 @@ const SECTOR_BYTES: u64 = 512;
 pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
     let name = &target.top_device().filter(|_| target.kind == TargetKind::Device)?.name;
     let place = Place::by_name(root, name)?;
-    let parts = parts(root, &all_mounts(root), name);
+    let parts = parts(root, &all_mounts(root).seen, name);
     Some(Holding {
         serial: serial(root, &place.disk),
-        wwn: ["wwid", "device/wwid"]
-            .iter()
-            .find_map(|file| words(root.line(&format!("{}/{file}", place.disk)))),
+        wwn: wwn(root, &place.disk),
         link: target
             .device_stack
             .iter()
@@ -39,12 +37,17 @@ pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
 }
 
 /// Returns the serial number of a disk: as NVMe and MMC have it, as virtio has it, as SCSI and ATA have it.
-fn serial(root: &Root, disk: &str) -> Option<String> {
+pub(crate) fn serial(root: &Root, disk: &str) -> Option<String> {
     let line = |file: &str| words(root.line(&format!("{disk}/{file}")));
     line("device/serial").or_else(|| line("serial")).or_else(|| {
         let page = root.read(&format!("{disk}/device/vpd_pg80"))?;
         words(Some(page.chars().skip(VPD_HEADER_CHARS).filter(|c| !c.is_control()).collect()))
     })
+}
+
+/// Returns the world wide name of a disk: as NVMe has it, as SCSI and ATA have it.
+pub(crate) fn wwn(root: &Root, disk: &str) -> Option<String> {
+    ["wwid", "device/wwid"].iter().find_map(|file| words(root.line(&format!("{disk}/{file}"))))
 }
 
 /// Returns the state of a disk as the drivers of NVMe and SCSI tell it, and the commands that failed since its driver
@@ -78,29 +81,53 @@ pub(crate) fn own_mounts(mounts: &[Mount]) -> Vec<Seen> {
     mounts.iter().map(|mount| Seen { mount: mount.clone(), process: None }).collect()
 }
 
-/// Returns the mounts of all namespaces that this user may see, those of this process first.
-fn all_mounts(root: &Root) -> Vec<Seen> {
+/// Mounts of all namespaces.
+pub(crate) struct AllMounts {
+    /// Mounts that this user may see, those of this process first.
+    pub seen: Vec<Seen>,
+    /// Living processes whose mounts this user may not see.
+    pub unseen: Vec<i32>,
+}
+
+/// Looks at the mounts of all processes.
+pub(crate) fn all_mounts(root: &Root) -> AllMounts {
     let own = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
-    let mut seen = own_mounts(&own);
-    let mut namespaces: Vec<_> = root.real("proc/self/ns/mnt").into_iter().collect();
+    let mut all = AllMounts { seen: own_mounts(&own), unseen: Vec::new() };
+    // A process sees the mounts of its namespace below its root directory alone.
+    let view = |process: &str| {
+        let of = |name: &str| root.real(&format!("proc/{process}/{name}"));
+        of("ns/mnt").zip(of("root"))
+    };
+    let mut views: Vec<_> = view("self").into_iter().collect();
     for process in root.list("proc").iter().filter_map(|name| name.parse::<i32>().ok()) {
-        // Without the link, nobody knows the namespace, and the mounts are read once more.
-        let namespace = root.real(&format!("proc/{process}/ns/mnt"));
-        if namespace.as_ref().is_some_and(|namespace| namespaces.contains(namespace)) {
+        // Without the links, nobody knows the view, and the mounts are read once more.
+        let view = view(&process.to_string());
+        if view.as_ref().is_some_and(|view| views.contains(view)) {
             continue;
         }
-        namespaces.extend(namespace);
-        let mounts = mountinfo::parse(&root.read(&format!("proc/{process}/mountinfo")).unwrap_or_default());
-        let others = mounts.into_iter().filter(|mount| !own.contains(mount));
-        seen.extend(others.map(|mount| Seen { mount, process: Some(process) }));
+        let Some(text) = root.read(&format!("proc/{process}/mountinfo")) else {
+            all.unseen.extend(lives(root, process).then_some(process));
+            continue;
+        };
+        views.extend(view);
+        let others = mountinfo::parse(&text).into_iter().filter(|mount| !own.contains(mount));
+        all.seen.extend(others.map(|mount| Seen { mount, process: Some(process) }));
     }
-    seen
+    all
+}
+
+/// Returns true if a process lives. One that has ended or waits for its parent holds no mounts.
+fn lives(root: &Root, process: i32) -> bool {
+    let state = |text: String| text.rsplit_once(") ")?.1.chars().next();
+    let found = root.read(&format!("proc/{process}/stat"));
+    // Its name may have brackets, so the last one ends it.
+    found.is_some_and(|text| !matches!(state(text), Some('Z' | 'X' | 'x')))
 }
 
 /// Returns a device, its partitions, the devices that lie on them, and the uses of each.
 pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
     let swaps = root.read("proc/swaps").unwrap_or_default();
-    let loops = loops(root);
+    let backed = backed(root);
     let mut names = vec![name.to_owned()];
     let mut parts = Vec::new();
     let mut index = 0;
@@ -109,9 +136,7 @@ pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
         let Some(place) = Place::by_name(root, &name) else { continue };
         let is_partition = |child: &String| root.exists(&format!("{}/{child}/partition", place.directory));
         let partitions = root.list(&place.directory).into_iter().filter(is_partition);
-        let holders = root.list(&format!("{}/holders", place.directory));
-        let loops = loops.iter().filter(|(_, backing)| *backing == name).map(|(above, _)| above.clone());
-        for above in partitions.chain(holders).chain(loops) {
+        for above in partitions.chain(above(root, &backed, &place)) {
             if names.len() < PARTS_MAX && !names.contains(&above) {
                 names.push(above);
             }
@@ -128,14 +153,29 @@ pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
     parts
 }
 
-/// Returns loop devices whose file is a block device, each with the name of that device.
-fn loops(root: &Root) -> Vec<(String, String)> {
-    let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
+/// Devices each with the device that lies directly below it, where no entry in `holders` tells so.
+type Backed = Vec<(String, String)>;
+
+/// Returns loop devices on block devices, and compressed memory that is written back to one.
+pub(crate) fn backed(root: &Root) -> Backed {
+    let file = |name: &String| match name {
+        _ if name.starts_with("loop") => Some("loop/backing_file"),
+        _ if name.starts_with("zram") => Some("backing_dev"),
+        _ => None,
+    };
+    let names = root.list("sys/class/block").into_iter();
     let backed = names.filter_map(|name| {
-        let file = root.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
-        Some((source_device(root, &file)?, name))
+        let path = root.line(&format!("sys/class/block/{name}/{}", file(&name)?))?;
+        Some((name, source_device(root, &path)?))
     });
-    backed.map(|(backing, name)| (name, backing)).collect()
+    backed.collect()
+}
+
+/// Returns the devices that lie directly on a device, without its partitions.
+pub(crate) fn above(root: &Root, backed: &Backed, place: &Place) -> Vec<String> {
+    let mut names = root.list(&format!("{}/holders", place.directory));
+    names.extend(backed.iter().filter(|(_, below)| *below == place.name).map(|(above, _)| above.clone()));
+    names
 }
 
 /// Returns the uses of one device itself.
@@ -217,7 +257,7 @@ mod tests {
     fn everything_above_a_disk_is_found() {
         let home = machine();
         let root = Root::at(home.path());
-        let found = parts(&root, &all_mounts(&root), "sda");
+        let found = parts(&root, &all_mounts(&root).seen, "sda");
         assert_eq!(
             described(&found),
             [
@@ -231,7 +271,7 @@ mod tests {
         assert!(found.iter().all(|part| part.size_bytes == 1 << 20));
         assert_eq!(found.iter().filter(|part| part.is_partition).count(), 2);
         // A partition is used by whatever lies on it, and not by its neighbour.
-        let part = parts(&root, &all_mounts(&root), "sda1");
+        let part = parts(&root, &all_mounts(&root).seen, "sda1");
         assert_eq!(part.iter().map(|part| &part.name).collect::<Vec<_>>(), ["sda1", "dm-0", "loop3"]);
     }
 

@@ -12,11 +12,13 @@
 //!   nothing (`tests/no_allocation.rs`).
 
 mod bcache;
+mod block_device;
 mod busy;
 mod calls;
 mod cgroup;
 mod conditions;
 mod device;
+mod erasable;
 mod extents;
 mod geometry;
 mod health;
@@ -49,7 +51,9 @@ mod virtualisation;
 mod waits;
 mod xfs_geometry;
 
+pub use block_device::BlockDevice;
 pub use conditions::conditions;
+pub use erasable::{Obstacles, obstacles};
 pub use extents::{FileExtents, extents};
 pub use health::health;
 pub use holding::holding;

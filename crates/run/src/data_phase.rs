@@ -27,7 +27,7 @@ use model::run::{Extents, Residency};
 use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, SyncMode, Workload};
 use rustix::fs::{Advice, OFlags};
 
-use crate::dataset::{DataSet, FileGroup, Filled};
+use crate::dataset::{DataSet, FileGroup, Filled, Origin};
 use crate::drive::Moment;
 use crate::drive::{self, Drive, Expected};
 use crate::home::Home;
@@ -312,7 +312,7 @@ impl Extent {
             Some(_) => part_bytes.div_ceil(data.block_bytes),
             None => part_bytes / data.block_bytes,
         };
-        let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn && !group.is_given;
+        let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn && group.origin != Origin::Read;
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
@@ -614,7 +614,7 @@ fn prepare_cache(
 ) -> Result<Prepared, Trouble> {
     let attempt = "prepare the page cache";
     let files = Arc::clone(files);
-    let (file_bytes, is_given) = (group.file_bytes, group.is_given);
+    let (file_bytes, is_given) = (group.file_bytes, group.origin == Origin::Read);
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
     let raised = Arc::clone(drive.interrupt);

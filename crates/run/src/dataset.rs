@@ -1,10 +1,10 @@
-//! Files that data tests work on. All are fully written before anything is measured, except those that a test
-//! makes.
+//! Files that data tests work on, or a device that stands for one. All are fully written before anything is measured,
+//! except those that a test makes.
 //!
 //! Calibration sizes the set by the speed of the target. It writes at least one block for each operation in flight, and
 //! apart from that for at most five seconds.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use model::Trouble;
 use model::marker::NameRule;
 use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
+use observe::BlockDevice;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -65,13 +66,24 @@ pub enum Filled {
     Partly,
 }
 
+/// Origin of a group's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The run makes them in its work directory, and removes them.
+    Made,
+    /// A file or device that was given, which is only read. Nobody knows its content.
+    Read,
+    /// A device that was given, whose content is lost.
+    Erased,
+}
+
 /// Files of equal size and the same kind of content, numbered from `first_number` on.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
-    /// Beginning of the names of the files; the whole name of a file that is only read.
+    /// Beginning of the names of the files; the whole name of a file or device that was given.
     prefix: String,
-    /// True for a file or device that was given, which is only read. Nobody knows its content.
-    pub is_given: bool,
+    /// Origin of the files.
+    pub origin: Origin,
     /// Number of files.
     pub files: u32,
     /// Bytes of each file, once it is written.
@@ -98,7 +110,7 @@ impl FileGroup {
     fn new(prefix: String, files: u32, file_bytes: u64, content: Content) -> Self {
         Self {
             prefix,
-            is_given: false,
+            origin: Origin::Made,
             files,
             file_bytes,
             filled: Filled::Whole,
@@ -113,7 +125,10 @@ impl FileGroup {
 
     /// Returns the name of a file of the group.
     pub fn name(&self, index: u64) -> String {
-        if self.is_given { self.prefix.clone() } else { format!("{}{index:0DIGITS$x}", self.prefix) }
+        match self.origin {
+            Origin::Made => format!("{}{index:0DIGITS$x}", self.prefix),
+            Origin::Read | Origin::Erased => self.prefix.clone(),
+        }
     }
 
     /// Returns the total bytes of the files.
@@ -121,7 +136,8 @@ impl FileGroup {
         self.file_bytes * u64::from(self.files)
     }
 
-    /// Opens one of the files; `path` is the directory's, for messages.
+    /// Opens one of the files; `path` is the directory's, for messages. An erased device is its own directory: it is opened
+    /// anew through the descriptor that holds it.
     ///
     /// # Errors
     /// Returns the path and the cause, with a remedy if direct I/O is refused.
@@ -133,10 +149,13 @@ impl FileGroup {
         flags: OFlags,
     ) -> Result<OwnedFd, Trouble> {
         let name = self.name(index);
-        // A file that is not ours is never opened for writing, whatever a plan says.
-        let flags = if self.is_given { flags.difference(OFlags::RWMODE | OFlags::TRUNC) } else { flags };
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).map_err(|errno| {
+        let opened = match self.origin {
+            Origin::Made => open_at(directory, &name, flags),
+            // A file that is not ours is never opened for writing, whatever a plan says.
+            Origin::Read => open_at(directory, &name, flags.difference(OFlags::RWMODE | OFlags::TRUNC)),
+            Origin::Erased => open_again(directory, flags),
+        };
+        opened.map_err(|errno| {
             let direct = flags.contains(OFlags::DIRECT);
             let how = if direct { " for direct I/O" } else { "" };
             let attempt = format!("open {}{how}", path.join(name).display());
@@ -145,6 +164,9 @@ impl FileGroup {
                 Errno::INVAL if direct => trouble
                     .remedy("this file system refuses O_DIRECT: add :buffered to the test, or --buffered"),
                 Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
+                Errno::NXIO if self.origin == Origin::Erased => {
+                    trouble.remedy("the device went away or changed its size; look at the kernel's log")
+                }
                 _ => trouble,
             }
         })
@@ -164,6 +186,23 @@ impl FileGroup {
     }
 }
 
+fn open_at(directory: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(directory, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens a device anew that is held already. The link in `/proc` leads to the very node that was opened, wherever its
+/// path leads by now.
+fn open_again(device: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let link = format!("/proc/self/fd/{}", device.as_raw_fd());
+    let flags = flags.difference(OFlags::TRUNC | OFlags::CREATE) | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(link, flags, Mode::empty())?;
+    let identity = |device: BorrowedFd<'_>| {
+        BlockDevice::of(device).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NXIO))
+    };
+    // The node is only a pair of numbers, and another disk may have got them.
+    if identity(device)? == identity(opened.as_fd())? { Ok(opened) } else { Err(Errno::NXIO) }
+}
+
 /// The data set of a repetition.
 #[derive(Debug)]
 pub struct DataSet {
@@ -181,8 +220,8 @@ pub struct LayoutProgress {
 }
 
 impl DataSet {
-    /// Lays out the files of a plan. If the user gave no size, the rate of the first part decides it. A file or device
-    /// that is only read is taken as it is.
+    /// Lays out the files of a plan, or the beginning of an erased device. If the user gave no size, the rate of the first
+    /// part decides it. A file or device that is only read is taken as it is.
     ///
     /// # Errors
     /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
@@ -195,14 +234,17 @@ impl DataSet {
         progress: &LayoutProgress,
         mut movement: impl FnMut() -> u64,
     ) -> Result<Self, Trouble> {
-        if let Some(name) = directory.given() {
-            return Ok(Self::given(plan, name));
-        }
+        let device = match directory.given() {
+            Some((name, Origin::Read)) => return Ok(Self::given(plan, name)),
+            Some((name, _)) => Some(name.to_owned()),
+            None => None,
+        };
         let attempt = format!("lay out the data set in {}", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
         let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
         let task = Layout {
             plan: plan.clone(),
+            device,
             seed,
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
@@ -230,12 +272,14 @@ impl DataSet {
             dedupe_percent: 0,
         };
         let group = FileGroup::new(name.to_owned(), 1, plan.size_bytes_max, content);
-        Self { groups: vec![FileGroup { is_given: true, ..group }], size_bytes: plan.size_bytes_max }
+        Self { groups: vec![FileGroup { origin: Origin::Read, ..group }], size_bytes: plan.size_bytes_max }
     }
 }
 
 struct Layout {
     plan: Dataset,
+    /// Name of the device that is erased; none where files are made.
+    device: Option<String>,
     seed: u64,
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
@@ -253,7 +297,6 @@ impl Layout {
         let mut size_bytes = plan.size_bytes_max;
         let mut groups = Vec::with_capacity(plan.groups.len());
         for (index, group) in plan.groups.iter().enumerate() {
-            let prefix = prefix(index, group);
             let first_number = NUMBERS_PER_GROUP * index as u32;
             let content = Content {
                 seed: self.seed,
@@ -261,30 +304,33 @@ impl Layout {
                 compress_percent: group.compress_percent,
                 dedupe_percent: group.dedupe_percent,
             };
-            let mut file_bytes = plan.group_file_bytes(group, size_bytes);
+            let file_bytes = plan.group_file_bytes(group, size_bytes);
+            let (prefix, origin) = match &self.device {
+                Some(name) => (name.clone(), Origin::Erased),
+                None => (prefix(index, group), Origin::Made),
+            };
+            let new = FileGroup::new(prefix, group.files, file_bytes, content);
+            let mut laid_out = FileGroup { origin, first_number, ..new };
             for file in 0..group.files {
                 if self.is_given_up.load(Ordering::Relaxed) {
                     return Err(Trouble::new(&self.attempt, "it took too long"));
                 }
-                let name = format!("{prefix}{file:0DIGITS$x}");
+                let opened = self.open(directory, &laid_out, file)?;
                 if group.fresh {
-                    self.create(directory, &name)?;
+                    laid_out.filled = Filled::Not;
                     continue;
                 }
-                let mut current = Writer::create(directory, &name, first_number + file, content, self)?;
+                let name = laid_out.name(file.into());
+                let mut current = Writer::new(opened, name, first_number + file, content, self);
                 // The very first file shows the speed of the target.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
                     size_bytes = self.calibrate(&mut current, group, size_bytes)?;
                 }
                 current.write_until(plan.group_file_bytes(group, size_bytes))?;
                 current.make_durable()?;
-                file_bytes = current.written_bytes;
+                laid_out.file_bytes = current.written_bytes;
             }
-            groups.push(FileGroup {
-                filled: if group.fresh { Filled::Not } else { Filled::Whole },
-                first_number,
-                ..FileGroup::new(prefix, group.files, file_bytes, content)
-            });
+            groups.push(laid_out);
         }
         Ok(DataSet { groups, size_bytes })
     }
@@ -313,9 +359,14 @@ impl Layout {
         Ok(size_bytes)
     }
 
-    fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Trouble> {
+    /// Makes a file of a group, or opens the device.
+    fn open(&self, directory: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, Trouble> {
+        if group.origin == Origin::Erased {
+            return group.open_file(directory, &self.path, file.into(), OFlags::WRONLY);
+        }
+        let name = &group.name(file.into());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
+        rustix::fs::openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| self.fail("make", name, None, errno))
     }
 
@@ -345,25 +396,9 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn create(
-        directory: BorrowedFd<'_>,
-        name: &str,
-        number: u32,
-        content: Content,
-        layout: &'a Layout,
-    ) -> Result<Self, Trouble> {
-        let file = layout.create(directory, name)?;
+    fn new(file: OwnedFd, name: String, number: u32, content: Content, layout: &'a Layout) -> Self {
         let pool = Pool::new(content, CHUNK_BYTES as usize, 1);
-        Ok(Self {
-            layout,
-            name: name.into(),
-            number,
-            file,
-            content,
-            pool,
-            written_bytes: 0,
-            durable_bytes: 0,
-        })
+        Self { layout, name, number, file, content, pool, written_bytes: 0, durable_bytes: 0 }
     }
 
     fn write_until(&mut self, end_bytes: u64) -> Result<(), Trouble> {

@@ -1,7 +1,9 @@
-//! Directory with the files of a run: its own, or another's with one file or device that is only read.
+//! Directory with the files of a run: its own, or another's with one file or device that is only read. Or a device that
+//! is erased.
 //!
 //! In another's directory there is no way to make, change or remove anything. Its file is opened for reading alone
-//! (`FileGroup::open_file`), and the methods that remove do nothing.
+//! (`FileGroup::open_file`), and the methods that remove do nothing. An erased device was opened once, with `O_EXCL`, and
+//! stays open for the whole run. All that works on it opens it again through that descriptor, and follows no path.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use model::marker::NameRule;
 use model::{Target, Trouble};
 use rustix::fs::{Mode, OFlags};
 
+use crate::dataset::Origin;
 use crate::directory::{Removing, Unmade, WorkDirectory};
 
 /// Directory with the files of a run.
@@ -27,12 +30,28 @@ pub enum Home {
         /// Name of the file or device.
         name: String,
     },
+    /// A device that is erased.
+    Device {
+        /// The device, which nobody else may hold.
+        device: OwnedFd,
+        /// Path of the directory with its node, for messages.
+        path: PathBuf,
+        /// Name of its node, for messages.
+        name: String,
+    },
 }
 
 impl Home {
+    /// Returns the home of a run on an erased device, which is open with `O_EXCL`.
+    pub fn on_device(target: &Target, device: OwnedFd) -> Self {
+        let path = Path::new(&target.path);
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Self::Device { device, path: path.parent().unwrap_or(Path::new("/")).to_owned(), name }
+    }
+
     /// Returns the attempt to open the home of a target, for messages.
     pub fn attempt(target: &Target) -> String {
-        if target.kind.is_only_read() {
+        if target.is_only_read() {
             format!("open {}", target.path)
         } else {
             format!("make a work directory in {}", target.path)
@@ -46,7 +65,7 @@ impl Home {
     /// As [`WorkDirectory::create`]; or the directory of the file cannot be opened.
     pub fn open(target: &Target, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Unmade> {
         let path = Path::new(&target.path);
-        if !target.kind.is_only_read() {
+        if !target.is_only_read() {
             return WorkDirectory::create(path, rules, progress).map(Self::Ours);
         }
         let trouble = |cause: &dyn std::fmt::Display| Trouble::new(Self::attempt(target), cause);
@@ -65,23 +84,25 @@ impl Home {
     pub fn path(&self) -> &Path {
         match self {
             Self::Ours(directory) => directory.path(),
-            Self::Theirs { path, .. } => path,
+            Self::Theirs { path, .. } | Self::Device { path, .. } => path,
         }
     }
 
-    /// Returns the descriptor that files are opened relative to.
+    /// Returns the descriptor that files are opened relative to, or the erased device.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Ours(directory) => directory.descriptor(),
             Self::Theirs { directory, .. } => directory.as_fd(),
+            Self::Device { device, .. } => device.as_fd(),
         }
     }
 
-    /// Returns the name of the file or device that is only read; `None` in a work directory.
-    pub fn given(&self) -> Option<&str> {
+    /// Returns the name of the file or device that was given, and what may be done to it; `None` in a work directory.
+    pub fn given(&self) -> Option<(&str, Origin)> {
         match self {
             Self::Ours(_) => None,
-            Self::Theirs { name, .. } => Some(name),
+            Self::Theirs { name, .. } => Some((name, Origin::Read)),
+            Self::Device { name, .. } => Some((name, Origin::Erased)),
         }
     }
 
@@ -92,15 +113,15 @@ impl Home {
     pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
         match self {
             Self::Ours(directory) => directory.empty_of(prefix),
-            Self::Theirs { .. } => Ok(()),
+            Self::Theirs { .. } | Self::Device { .. } => Ok(()),
         }
     }
 
-    /// Begins to remove a work directory with its files; `None` in another's directory.
+    /// Begins to remove a work directory with its files; `None` where nothing was made.
     pub fn remove(self, movement: impl FnMut() -> u64 + Send + 'static) -> Option<Removing> {
         match self {
             Self::Ours(directory) => Some(directory.remove(movement)),
-            Self::Theirs { .. } => None,
+            Self::Theirs { .. } | Self::Device { .. } => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,7 +64,7 @@ pub struct Session {
 
 /// Place of a run.
 enum Place {
-    /// A directory of ours on the target, or that of a file or device which is only read.
+    /// A directory of ours on the target, that of a file or device which is only read, or an erased device.
     Directory(Box<OnDisk>),
     /// No directory, only a simulated device.
     Simulated(Box<SimDevice>),
@@ -132,9 +133,32 @@ impl Session {
         let work = move || Home::open(&place, rules, &theirs);
         let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
             .map_err(|trouble| Unmade {
-                trouble: if target.kind.is_only_read() { trouble } else { trouble.remedy(remedy) },
+                trouble: if target.is_only_read() { trouble } else { trouble.remedy(remedy) },
                 leaves: made.load(Ordering::Relaxed) > 0,
             })??;
+        Ok(Self::at(root, plan, target, seed, interrupt, directory))
+    }
+
+    /// Makes a run on a device that is erased. It is open with `O_EXCL`, and stays so until the run is closed.
+    pub fn on_device(
+        root: &Root,
+        plan: &Plan,
+        target: &Target,
+        device: OwnedFd,
+        seed: u64,
+        interrupt: Arc<AtomicBool>,
+    ) -> Self {
+        Self::at(root, plan, target, seed, interrupt, Home::on_device(target, device))
+    }
+
+    fn at(
+        root: &Root,
+        plan: &Plan,
+        target: &Target,
+        seed: u64,
+        interrupt: Arc<AtomicBool>,
+        directory: Home,
+    ) -> Self {
         let meter = Meter::new(root, target);
         let on_disk = OnDisk {
             root: root.clone(),
@@ -146,7 +170,7 @@ impl Session {
         };
         let near = observe::near_cpus(root, target).map(Into::into);
         let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
-        Ok(Self { near, timer: Timer::best(), ..session })
+        Self { near, timer: Timer::best(), ..session }
     }
 
     /// Makes a run on a simulated device, which `target` describes.

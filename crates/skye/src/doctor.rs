@@ -63,8 +63,8 @@ fn held(root: &Root, word: &Path, environment: &Environment) -> Result<Option<Ho
 /// Judges the machine for the run that would be made if nothing else were asked for.
 fn judged(health: Health) -> Result<Vec<Check>, Failure> {
     let standard = preset::load(preset::DEFAULT)?;
-    let is_only_read = health.target.kind.is_only_read();
-    let standard = if is_only_read { plan::for_reading(standard) } else { standard };
+    let is_given = health.target.kind.is_given();
+    let standard = if is_given { plan::for_given(standard, &health.target) } else { standard };
     Ok(wording::fitness::checks(&health, &standard))
 }
 

@@ -253,7 +253,8 @@ impl Ended {
     pub fn tell_signal(&self) {
         if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
-                _ if self.run.environment.target.kind.is_only_read() => "it has made no files",
+                _ if self.run.environment.target.erased.is_some() => "what it has written to the device stays",
+                _ if self.run.environment.target.is_only_read() => "it has made no files",
                 _ if self.is_closing => "its files are not removed yet",
                 true => "its files are removed",
                 false => "some of its files are left",
@@ -402,7 +403,7 @@ impl Driver {
     /// Returns true if a device or a file could not be read. Nothing but the same failure would follow.
     fn has_failed_to_read(&self) -> bool {
         let has_failed = |phase: &PhaseRecord| phase.status == Status::Failed;
-        self.environment.target.kind.is_only_read() && self.phases.iter().any(has_failed)
+        self.environment.target.is_only_read() && self.phases.iter().any(has_failed)
     }
 
     /// Removes all files. Returns what could not be removed. Where the target hangs, the removal goes on in the

@@ -23,6 +23,7 @@ mod compare_command;
 mod dialect;
 mod doctor;
 mod driver;
+mod erase;
 mod exit;
 mod explain;
 mod first_steps;

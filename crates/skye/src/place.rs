@@ -1,13 +1,16 @@
-//! Place of a run: a directory, a device or file that is only read, or a simulated device.
+//! Place of a run: a directory, a device or file that is only read, a device that is erased, or a simulated device.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use model::request::Request;
+use model::target::TargetKind;
 use model::{Plan, SimDevice, Target, Trouble};
 use observe::Root;
 use run::{Session, Unmade, patience};
 
+use crate::erase::Erasure;
 use crate::exit::Failure;
 use crate::{cli, inputs, simulation};
 
@@ -19,6 +22,7 @@ pub struct Place {
     /// Target of the run.
     pub target: Target,
     device: Option<SimDevice>,
+    erasure: Option<Erasure>,
 }
 
 impl Place {
@@ -28,15 +32,32 @@ impl Place {
     /// There is no such place, nobody may read there, or the description of a device cannot be understood.
     pub fn find(root: &Root, word: &Path) -> Result<Self, Failure> {
         Ok(match simulation::target(word)? {
-            Some((device, target)) => Self { target, device: Some(device) },
-            None => Self { target: real(root, word).map_err(Failure::refused)?, device: None },
+            Some((device, target)) => Self { target, device: Some(device), erasure: None },
+            None => {
+                Self { target: real(root, word).map_err(Failure::refused)?, device: None, erasure: None }
+            }
         })
     }
 
-    /// Begins a run there. Only an empty directory is written yet, and nothing to a device or file.
+    /// Makes a block device one that is erased, if the request says so. Nothing is written yet.
     ///
     /// # Errors
-    /// The directory cannot be made or opened.
+    /// The device must stay as it is: see [`Erasure::check`].
+    pub fn erase_if_asked(&mut self, root: &Root, word: &Path, request: &Request) -> Result<(), Failure> {
+        let is_device = self.target.kind == TargetKind::Device;
+        let Some(id) = request.erase.as_ref().filter(|_| is_device) else { return Ok(()) };
+        let erasure = Erasure::check(root, word, &self.target, id, &request.erase_signature);
+        let erasure = erasure.map_err(Failure::refused)?;
+        self.target.erased = Some(erasure.erased.clone());
+        self.erasure = Some(erasure);
+        Ok(())
+    }
+
+    /// Begins a run there. Only an empty directory is written yet, and nothing to a device or file. A device that is to be
+    /// erased is locked.
+    ///
+    /// # Errors
+    /// The directory cannot be made or opened, or the device has changed or is in use now.
     pub fn open(
         &self,
         root: &Root,
@@ -44,13 +65,18 @@ impl Place {
         seed: u64,
         raised: Arc<AtomicBool>,
     ) -> Result<Session, Failure> {
+        let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, &self.target));
+        let erased = erased.transpose().map_err(Failure::refused)?;
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
-            None => Session::open(root, plan, &self.target, seed, raised).map_err(
-                |Unmade { trouble, leaves }| {
-                    if leaves { Failure::failed(trouble) } else { Failure::refused(trouble) }
-                },
-            )?,
+            None => match erased {
+                Some(device) => Session::on_device(root, plan, &self.target, device, seed, raised),
+                None => Session::open(root, plan, &self.target, seed, raised).map_err(
+                    |Unmade { trouble, leaves }| {
+                        if leaves { Failure::failed(trouble) } else { Failure::refused(trouble) }
+                    },
+                )?,
+            },
         };
         session.set_stdio_program(cli::stdio_program());
         Ok(session)

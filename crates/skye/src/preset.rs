@@ -19,7 +19,7 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
 }
 
 /// Lays the flags over the preset that they name, or over `default` if they name none. Tests without a named preset
-/// have nothing beneath them. Of a preset, a target that is only read has the tests that read.
+/// have nothing beneath them. Of a preset, a device or a file has the tests that can be made on it.
 ///
 /// # Errors
 /// As [`load`].
@@ -31,8 +31,8 @@ pub fn beneath(mut flags: Request, default: &str, target: &Target) -> Result<Req
         (None, false) => flags.over(load(default)?),
         (None, true) => flags,
     };
-    let is_chosen = !has_tests && target.kind.is_only_read();
-    Ok(if is_chosen { plan::for_reading(request) } else { request })
+    let is_chosen = !has_tests && target.kind.is_given();
+    Ok(if is_chosen { plan::for_given(request, target) } else { request })
 }
 
 /// Reads a preset by its name, or from a file if the name ends in `.toml` or contains a slash.
@@ -60,6 +60,10 @@ pub fn load(name: &str) -> Result<Request, Failure> {
 fn parse(name: &str, text: &str) -> Result<Request, Failure> {
     let refused = |problem: String| Failure::Refused(format!("cannot read the preset {name}: {problem}"));
     let request = Request::from_toml(text).map_err(refused)?;
+    if request.erase.is_some() || !request.erase_signature.is_empty() {
+        let problem = "a device is only erased where its ID is typed: give --erase on the command line";
+        return Err(refused(problem.into()));
+    }
     for test in &request.tests {
         if let Err(error) = spec::parse(test, &Defaults::default()) {
             let line = 1 + text.lines().position(|line| line.contains(test.as_str())).unwrap_or(0);
@@ -102,6 +106,7 @@ mod tests {
             direct_io: None,
             device_stack: vec![],
             notes: vec![],
+            erased: None,
         }
     }
 
@@ -205,6 +210,9 @@ mod tests {
             refused("zzz")
                 .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones")
         );
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        std::fs::write(file.path(), "tests = [\"write\"]\nerase = \"1073741824\"\n").unwrap();
+        assert!(refused(file.path().to_str().unwrap()).ends_with("give --erase on the command line"));
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }
 }

@@ -38,8 +38,10 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
-    let place = Place::find(&root, &arguments.target)?;
-    let request = preset::beneath(arguments.work.request(), preset::DEFAULT, &place.target)?;
+    let mut place = Place::find(&root, &arguments.target)?;
+    let asked = arguments.work.request();
+    place.erase_if_asked(&root, &arguments.target, &asked)?;
+    let request = preset::beneath(asked, preset::DEFAULT, &place.target)?;
     let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let environment = Environment::new(&machine, place.target.clone(), observe::settings(&root), Vec::new());
@@ -61,6 +63,9 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
     if shows_text && !arguments.quiet {
         terminal::message("skye", &text::plan_line(&plan));
+        if let Some(erases) = text::erases(&environment.target) {
+            terminal::message("skye", &erases);
+        }
     }
     session.set_observed(!arguments.unobserved);
     // Output that cannot be written over is written once, at the end.

@@ -1,12 +1,21 @@
-//! Signatures on block devices, as `blkid` of util-linux finds them. It reads the device and writes nothing.
+//! Signatures on block devices, as the programs of util-linux find them with libblkid. They read and write nothing.
+//!
+//! The programs are used because their library is the one that mounts, LVM and installers rely on: no crate knows as many
+//! formats. `blkid` names one signature, also one without a fixed magic number. `wipefs` names all that have one, such as
+//! the rest of an array below a file system. A device that is to be erased is asked for both.
 
 use std::io::{Error, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 
 use model::holding::{Contents, Holding};
 
-/// Names under which the program is looked for: a user's path often leaves out these directories.
-const PROGRAMS: &[&str] = &["blkid", "/usr/sbin/blkid", "/sbin/blkid"];
+/// Directories in which a program is looked for: a user's path often leaves out the last ones.
+const DIRECTORIES: &[&str] = &["", "/usr/sbin/", "/sbin/"];
+/// Path of the standard input, as which a program gets a device that is open already.
+const STDIN: &str = "/proc/self/fd/0";
+/// Part of a GPT that guards it from older programs; it goes with the GPT.
+const PROTECTIVE_MBR: &str = "PMBR";
 /// Exit code if there is no signature, or if the device cannot be opened (blkid(8)).
 const NOTHING: i32 = 2;
 /// Exit code if several signatures contradict each other.
@@ -16,33 +25,78 @@ const AMBIVALENT: i32 = 8;
 pub fn look(mut holding: Holding) -> Holding {
     for part in &mut holding.parts {
         // A slash in the name of a device is an exclamation mark in sysfs.
-        let output = probe(&format!("/dev/{}", part.name.replace('!', "/")));
+        let output = probe(&format!("/dev/{}", part.name.replace('!', "/")), Stdio::null);
         part.contents = match output {
             Ok(output) => contents(
                 output.status.code(),
                 &String::from_utf8_lossy(&output.stdout),
                 &String::from_utf8_lossy(&output.stderr),
             ),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Contents::Unreadable("the program blkid of util-linux is not installed".into())
-            }
-            Err(error) => Contents::Unreadable(format!("blkid: {error}")),
+            Err(error) => Contents::Unreadable(not_run("blkid", &error)),
         };
     }
     holding
 }
 
-fn probe(path: &str) -> Result<Output, Error> {
-    let run = |program: &&str| {
-        Command::new(program)
-            .args(["--probe", "--output", "export", path])
+/// Returns the names of all signatures on an open device, sorted.
+///
+/// # Errors
+/// Nobody can tell, as a program is missing or failed.
+pub fn all(device: &OwnedFd) -> Result<Vec<String>, String> {
+    let copy = || device.try_clone().map_or_else(|_| Stdio::null(), Stdio::from);
+    let listed = run("wipefs", &["--no-act", "--parsable", STDIN], copy);
+    let listed = listed.map_err(|error| not_run("wipefs", &error))?;
+    if !listed.status.success() {
+        let complaint = String::from_utf8_lossy(&listed.stderr).trim().to_owned();
+        return Err(format!("wipefs: {complaint}"));
+    }
+    let found = probe(STDIN, copy).map_err(|error| not_run("blkid", &error))?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
+    names(&String::from_utf8_lossy(&listed.stdout), found.status.code(), &stdout, &stderr)
+}
+
+/// Returns the names that the answers of wipefs and blkid have.
+fn names(listed: &str, code: Option<i32>, stdout: &str, stderr: &str) -> Result<Vec<String>, String> {
+    let lines = listed.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    // Labels come encoded, and the name is last.
+    let mut found: Vec<_> = lines.filter_map(|line| Some(line.rsplit(',').next()?.to_owned())).collect();
+    let probed = contents(code, stdout, stderr);
+    match probed {
+        Contents::Unreadable(why) => return Err(why),
+        Contents::Signature(said) if code == Some(AMBIVALENT) && found.is_empty() => return Err(said),
+        _ => {}
+    }
+    found.extend(["TYPE", "PTTYPE"].iter().filter_map(|key| value(stdout, key)));
+    if found.iter().any(|name| name == "gpt") {
+        found.retain(|name| name != PROTECTIVE_MBR);
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn probe(path: &str, stdin: impl Fn() -> Stdio) -> Result<Output, Error> {
+    run("blkid", &["--probe", "--output", "export", path], stdin)
+}
+
+fn not_run(name: &str, error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("the program {name} of util-linux is not installed"),
+        _ => format!("{name}: {error}"),
+    }
+}
+
+fn run(name: &str, arguments: &[&str], stdin: impl Fn() -> Stdio) -> Result<Output, Error> {
+    let run = |directory: &&str| {
+        Command::new(format!("{directory}{name}"))
+            .args(arguments)
             .env("LC_ALL", "C")
-            .stdin(Stdio::null())
+            .stdin(stdin())
             .output()
     };
     let mut found = Err(ErrorKind::NotFound.into());
-    for program in PROGRAMS {
-        found = run(program);
+    for directory in DIRECTORIES {
+        found = run(directory);
         if !found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             break;
         }
@@ -50,12 +104,14 @@ fn probe(path: &str) -> Result<Output, Error> {
     found
 }
 
+fn value(export: &str, key: &str) -> Option<String> {
+    let mut pairs = export.lines().filter_map(|line| line.split_once('='));
+    pairs.find(|(name, value)| *name == key && !value.is_empty()).map(|(_, value)| value.to_owned())
+}
+
 /// Returns the signature that an answer of blkid names.
 fn contents(code: Option<i32>, stdout: &str, stderr: &str) -> Contents {
-    let value = |key: &str| {
-        let mut pairs = stdout.lines().filter_map(|line| line.split_once('='));
-        pairs.find(|(name, value)| *name == key && !value.is_empty()).map(|(_, value)| value.to_owned())
-    };
+    let value = |key: &str| value(stdout, key);
     let complaint = stderr.trim();
     match code {
         Some(0) => match (value("TYPE"), value("PTTYPE")) {
@@ -92,5 +148,21 @@ mod tests {
         let refused = contents(Some(2), "", "blkid: error: /dev/sda: Permission denied\n");
         assert_eq!(refused, Contents::Unreadable("blkid: error: /dev/sda: Permission denied".into()));
         assert!(matches!(contents(None, "", ""), Contents::Unreadable(_)));
+    }
+
+    #[test]
+    fn every_signature_counts_and_a_guard_goes_with_its_table() {
+        let of = |listed: &str, code: i32, stdout: &str| names(listed, Some(code), stdout, "");
+        let words = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let gpt = "# offset,uuid,label,type\n0x200,,,gpt\n0x3ffe00,,,gpt\n0x1fe,,,PMBR\n";
+        assert_eq!(of(gpt, 0, "PTTYPE=gpt\n"), words(&["gpt"]));
+        assert_eq!(of("0x1fe,,,PMBR\n", 0, "PTTYPE=PMBR\n"), words(&["PMBR"]));
+        let rest = "0x438,0-1,my\\x2clab,ext4\n0x1018,,,LVM2_member\n";
+        assert_eq!(of(rest, AMBIVALENT, ""), words(&["LVM2_member", "ext4"]));
+        // A signature without a magic number has no line there.
+        assert_eq!(of("", 0, "TYPE=vfat\nPTTYPE=dos\n"), words(&["dos", "vfat"]));
+        assert_eq!(of("", NOTHING, ""), words(&[]));
+        assert!(of("", AMBIVALENT, "").is_err());
+        assert!(names("", Some(NOTHING), "", "blkid: error: cannot read").is_err());
     }
 }

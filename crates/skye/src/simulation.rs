@@ -47,6 +47,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
         direct_io: None,
         device_stack: Vec::new(),
         notes: Vec::new(),
+        erased: None,
     };
     Ok(Some((device, target)))
 }

@@ -163,7 +163,7 @@ fn storage(health: &Health) -> Check {
 }
 
 fn access(health: &Health) -> Check {
-    if health.target.kind.is_only_read() {
+    if health.target.is_only_read() {
         return fine("access", format!("{}, which a run only reads", health.target.kind.name()));
     }
     match (&health.unwritable, health.target.read_only) {
@@ -206,7 +206,7 @@ fn planned(health: &Health, standard: &Request) -> Check {
 
 fn space(health: &Health) -> Check {
     let space = &health.target.space;
-    if health.target.kind.is_only_read() {
+    if health.target.is_only_read() {
         return fine("space", format!("{} to read, and none is needed", size::binary(space.total_bytes)));
     }
     let free = size::binary(space.free_bytes);
@@ -231,7 +231,7 @@ fn space(health: &Health) -> Check {
 
 fn durable(health: &Health) -> Vec<Check> {
     let target = &health.target;
-    if target.kind.is_only_read() {
+    if target.is_only_read() {
         return vec![fine("durable", "nothing is written")];
     }
     let mut checks = Vec::new();

@@ -42,7 +42,7 @@ fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
         let (holes_share, unwritten_share) = (Share(extents.hole_share), Share(extents.unwritten_share));
-        let is_given = input.target().kind.is_only_read();
+        let is_given = input.target().is_only_read();
         let advice = if is_given { Advice::ReadWritten {} } else { Advice::RunAgain {} };
         TrapFinding::new(Finding::FilesNotWritten { holes_share, unwritten_share }, [advice])
     })

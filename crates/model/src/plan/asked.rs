@@ -1,13 +1,13 @@
 //! The tests of a plan as they were asked for: read from their specs, and repeated over the sweep.
 
-use super::checks::{only_read_refused, polling_refused};
+use super::checks::{given_refused, polling_refused};
 use crate::machine::Machine;
 use crate::request::{Count, Request};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, DataWork, OpenRate, Work, Workload};
+use crate::workload::{Arrival, OpenRate, Work, Workload};
 
 /// Most phases that a sweep may make.
 const SWEPT_PHASES_MAX: usize = 100;
@@ -51,14 +51,14 @@ impl Asked {
     }
 }
 
-/// Returns the request of a preset for a target that is only read. Its other tests follow where they are possible, which
-/// is nowhere there.
-pub fn for_reading(request: Request) -> Request {
-    let only_reads = |test: &String| {
+/// Returns the request of a preset for a device or a file, on which not every test is possible. The others follow where
+/// they are possible, which is nowhere there.
+pub fn for_given(request: Request, target: &Target) -> Request {
+    let is_possible = |test: &String| {
         let workload = spec::parse(test, &Defaults::default());
-        workload.is_ok_and(|workload| workload.data().is_some_and(|data| !DataWork::writes(data)))
+        workload.is_ok_and(|workload| given_refused(&workload, target).is_none())
     };
-    let (tests, others): (Vec<_>, Vec<_>) = request.tests.into_iter().partition(only_reads);
+    let (tests, others): (Vec<_>, Vec<_>) = request.tests.into_iter().partition(is_possible);
     let tests_where_possible = others.into_iter().chain(request.tests_where_possible).collect();
     Request { tests, tests_where_possible, ..request }
 }
@@ -76,7 +76,7 @@ pub(super) fn add_possible(
         let nothing_to_poll = || target.device_stack.is_empty().then(|| "no device is seen here".into());
         let cannot_poll =
             || polling_refused(target).or_else(nothing_to_poll).or_else(|| machine.io_uring_refused.clone());
-        let refused = only_read_refused(&workload, target).map(|(cause, _)| cause);
+        let refused = given_refused(&workload, target).map(|(cause, _)| cause);
         let refused = refused.or_else(|| cannot_poll().filter(|_| polls));
         let Some(reason) = refused else {
             tests.push(workload);

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
 use crate::spec;
-use crate::target::{Backing, Target};
+use crate::target::{Backing, Target, TargetKind};
 use crate::trouble::Trouble;
 use crate::workload::{CacheMode, FileKind, FilesWork, Workload};
 
@@ -23,9 +23,9 @@ pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static s
     )
 }
 
-/// Returns why a test cannot run on a target that is only read, and the remedy; `None` where it can.
-pub(super) fn only_read_refused(workload: &Workload, target: &Target) -> Option<(String, String)> {
-    if !target.kind.is_only_read() {
+/// Returns why a test cannot run on a device or a file, and the remedy; `None` where it can.
+pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(String, String)> {
+    if !target.kind.is_given() {
         return None;
     }
     let (path, kind) = (&target.path, target.kind.name());
@@ -33,31 +33,60 @@ pub(super) fn only_read_refused(workload: &Workload, target: &Target) -> Option<
     let Some(data) = workload.data() else {
         return Some((format!("{path} is {kind}, which holds no files"), read.into()));
     };
-    if data.writes() {
-        return Some((format!("{path} is {kind}, which skye only reads"), read.into()));
+    let is_erased = target.erased.is_some();
+    if data.writes() && !is_erased {
+        let remedy = match target.kind {
+            TargetKind::Device => format!(
+                "{read}; if nothing on it is needed, --erase ID allows them, with the ID that `skye doctor {path}` prints"
+            ),
+            _ => read.into(),
+        };
+        return Some((format!("{path} is {kind}, which skye only reads"), remedy));
     }
     let of_own_files = [
         ("files", data.files.is_some()),
-        ("compress", data.compress_percent > 0),
-        ("dedupe", data.dedupe_percent > 0),
+        ("fresh", data.fresh),
+        ("compress", data.compress_percent > 0 && !is_erased),
+        ("dedupe", data.dedupe_percent > 0 && !is_erased),
     ];
     let (word, _) = of_own_files.into_iter().find(|(_, is_asked)| *is_asked)?;
     let cause = format!("{path} is {kind}, and {word} describes files that skye makes");
     Some((cause, format!("leave {word} away, or name a directory")))
 }
 
-/// Refuses all that changes something, or needs files of skye, on a target that is only read.
-pub(super) fn check_only_read<'a>(
+/// Refuses to erase anything but a block device that was found to be free.
+pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Trouble> {
+    if target.erased.is_some() {
+        return Ok(());
+    }
+    if request.erase.is_some() {
+        let cause = format!("it is {}, and --erase is for block devices alone", target.kind.name());
+        let remedy = match target.kind {
+            TargetKind::File => "name a directory, in which skye makes files of its own to write to",
+            _ => "leave --erase away",
+        };
+        return Err(Trouble::new(format!("erase {}", target.path), cause).remedy(remedy));
+    }
+    if !request.erase_signature.is_empty() {
+        let cause = "--erase-signature means nothing without --erase";
+        return Err(Trouble::new(format!("test in {}", target.path), cause)
+            .remedy("add --erase ID, or leave --erase-signature away"));
+    }
+    Ok(())
+}
+
+/// Refuses all that cannot be done to a device or a file.
+pub(super) fn check_given<'a>(
     tests: impl Iterator<Item = &'a Workload>,
     request: &Request,
     target: &Target,
 ) -> Result<(), Trouble> {
     for workload in tests {
-        if let Some((cause, remedy)) = only_read_refused(workload, target) {
+        if let Some((cause, remedy)) = given_refused(workload, target) {
             return Err(Trouble::new(format!("run `{}`", spec::print(workload)), cause).remedy(remedy));
         }
     }
-    if target.kind.is_only_read() && request.verify == Some(true) {
+    if target.is_only_read() && request.verify == Some(true) {
         let cause = "nobody knows what it should hold, as skye has not written it";
         return Err(Trouble::new(format!("compare what is read of {}", target.path), cause)
             .remedy("leave --verify away, or name a directory"));
@@ -191,9 +220,9 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
 mod tests {
     use super::*;
     use crate::plan::fixtures::{GIB, asking, disk_that_polls, planned, planned_on};
-    use crate::plan::for_reading;
+    use crate::plan::for_given;
     use crate::size::Size;
-    use crate::target::TargetKind;
+    use crate::target::Erased;
 
     #[test]
     fn buffers_are_counted_as_they_are_made() {
@@ -267,7 +296,7 @@ mod tests {
         let verified = Request { verify: Some(true), ..asking(&["read"]) };
         assert!(planned_on(&verified, &device()).unwrap_err().contains("leave --verify away"));
         let all = asking(&["write", "read:rnd4k", "rewrite", "create", "read:engine=null"]);
-        let plan = planned_on(&for_reading(all), &device()).unwrap();
+        let plan = planned_on(&for_given(all, &device()), &device()).unwrap();
         assert_eq!(plan.tests, ["read:rnd4k", "read:seq1m:engine=null"]);
         let left_out: Vec<_> = plan.notes.iter().filter(|note| note.starts_with("left out")).collect();
         assert_eq!(left_out.len(), 2, "{left_out:?}");
@@ -280,5 +309,67 @@ mod tests {
             range.contains("files that skye makes") && range.contains("name a device or a file"),
             "{range}"
         );
+    }
+
+    /// The device, named to be erased.
+    fn erased() -> Target {
+        let erased = Erased { serial: Some("S1".into()), wwn: None, size_bytes: 10 * GIB + 512, signatures: vec![] };
+        let mut target = Target { erased: Some(erased), ..device() };
+        target.space.free_bytes = target.space.total_bytes;
+        target
+    }
+
+    #[test]
+    fn an_erased_device_is_laid_out_like_a_file() {
+        let plan = planned_on(&asking(&["write:rnd4k:q32t4", "read:seq1m", "rw:shared"]), &erased()).unwrap();
+        let dataset = plan.dataset.as_ref().unwrap();
+        assert_eq!((dataset.size_bytes_max, dataset.layout_bytes_max()), (4 * GIB, 4 * GIB));
+        assert!(!dataset.size_is_fixed && !dataset.is_given);
+        assert!(plan.phases.iter().all(|phase| dataset.group_of(&phase.workload) == Some(0)));
+        assert!(plan.bytes_to_write_max > 4 * GIB && plan.bytes_to_write_max <= plan.write_limit_bytes);
+        assert!(!plan.notes.iter().any(|note| note.contains("only read")), "{:?}", plan.notes);
+        // Its whole length, and nothing kept free.
+        let whole = Request { size: Some(Size::PercentOfFree(100.0)), verify: Some(true), ..asking(&["write", "read"]) };
+        assert_eq!(planned_on(&whole, &erased()).unwrap().dataset.unwrap().size_bytes_max, 10 * GIB);
+        // A range reaches as far as it was asked for.
+        let plan = planned_on(&asking(&["read:range=6g..7g", "write:seq512k"]), &erased()).unwrap();
+        let dataset = plan.dataset.unwrap();
+        assert_eq!((dataset.size_bytes_max, dataset.size_is_fixed), (7 * GIB, true));
+        let compressed = asking(&["write:compress=50", "read:compress=50"]);
+        assert_eq!(planned_on(&compressed, &erased()).unwrap().dataset.unwrap().groups[0].compress_percent, 50);
+        let preset = asking(&["write", "read:rnd4k", "create", "write:fresh"]);
+        let plan = planned_on(&for_given(preset, &erased()), &erased()).unwrap();
+        assert_eq!(plan.tests, ["write:seq1m", "read:rnd4k"]);
+    }
+
+    #[test]
+    fn what_cannot_be_erased_is_refused() {
+        let problem = |request: &Request, target: &Target| planned_on(request, target).unwrap_err();
+        for (test, cause) in [
+            ("create", "a block device, which holds no files"),
+            ("write:fresh", "fresh describes files that skye makes"),
+            ("write:files=2", "files describes files that skye makes"),
+            ("read:range=9g..11g", "it has 10737418240 bytes"),
+        ] {
+            let problem = problem(&asking(&[test]), &erased());
+            assert!(problem.contains(cause), "{test}: {problem}");
+        }
+        let mixed = problem(&asking(&["write:compress=50", "read"]), &erased());
+        assert!(mixed.contains("one kind of content") && mixed.contains("compress"), "{mixed}");
+        let large = Request { size: Some(Size::Bytes(11 * GIB)), ..asking(&["write"]) };
+        assert!(problem(&large, &erased()).contains("it has 10 GiB; ask for a smaller --size"));
+        let limited = Request { write_limit: Some(Size::Bytes(GIB)), ..asking(&["write"]) };
+        assert!(problem(&limited, &erased()).contains("raise it with --write-limit"));
+
+        let asked = Request { erase: Some("S1".into()), ..asking(&["read"]) };
+        for kind in [TargetKind::Directory, TargetKind::File, TargetKind::Simulated] {
+            let problem = problem(&asked, &Target { kind, ..device() });
+            assert!(problem.contains("--erase is for block devices alone"), "{problem}");
+        }
+        let named = Request { erase_signature: vec!["gpt".into()], ..asking(&["read"]) };
+        assert!(problem(&named, &device()).contains("nothing without --erase"));
+        let written = problem(&asking(&["write"]), &device());
+        assert!(written.contains("--erase ID") && written.contains("`skye doctor /dev/sda`"), "{written}");
+        assert!(!problem(&asking(&["write"]), &Target { kind: TargetKind::File, ..device() }).contains("--erase"));
     }
 }

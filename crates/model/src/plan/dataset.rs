@@ -184,6 +184,28 @@ fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
     groups
 }
 
+/// Returns the group of an erased device: all threads of all tests work in it, so that it has one content.
+fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>, Trouble> {
+    let mut contents = on_files(phases).map(|(phase, data)| {
+        (phase, DataGroup {
+            shared: false,
+            files: 1,
+            compress_percent: data.compress_percent,
+            dedupe_percent: data.dedupe_percent,
+            fresh: false,
+        })
+    });
+    let Some((_, group)) = contents.next() else { return Ok(Vec::new()) };
+    match contents.find(|(_, other)| *other != group) {
+        None => Ok(vec![group]),
+        Some((phase, _)) => Err(Trouble::new(
+            format!("run `{}` on {}", spec::print(phase.asked()), target.path),
+            "a device holds one kind of content, and the tests ask for several",
+        )
+        .remedy("give all tests on data the same compress and dedupe")),
+    }
+}
+
 /// Marks the files that a test makes before any other works on them in blocks. Laying them out would be in vain,
 /// because that test cuts them off first.
 fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> Result<(), Trouble> {
@@ -227,10 +249,11 @@ pub(super) fn plan_dataset(
     allow_low_space: bool,
 ) -> Result<Option<Dataset>, Trouble> {
     let unit_bytes = unit_bytes(phases);
-    if target.kind.is_only_read() {
+    if target.is_only_read() {
         return given(request, phases, target, machine, unit_bytes);
     }
-    let mut groups = groups(phases);
+    let is_erased = target.erased.is_some();
+    let mut groups = if is_erased { one_group(phases, target)? } else { groups(phases) };
     mark_fresh(&mut groups, phases, &target.path)?;
     // Each file of a group holds whole blocks of every test, and a group holds a block for each operation in flight.
     let least = |phase: &PlannedPhase| {
@@ -246,7 +269,8 @@ pub(super) fn plan_dataset(
     let free = target.space.free_bytes;
     // Each group needs that room. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
-    let room = free.saturating_sub(reserve_bytes(target, allow_low_space));
+    let reserve = reserve_bytes(target, allow_low_space || is_erased);
+    let room = free.saturating_sub(reserve);
     let usable = room.checked_div(copies).unwrap_or(i64::MAX as u64);
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
     let is_made = |phase: &PlannedPhase| group_of(&groups, &phase.workload).map(|group| groups[group].fresh);
@@ -258,6 +282,9 @@ pub(super) fn plan_dataset(
         )
         .remedy("ask for one, for example --size 4g"));
     }
+    // Ranges are places of the device, so that it must be written as far as the last one.
+    let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
+    let ranged_bytes = ranged.map(|range| range.end).max().unwrap_or(0);
     let size_bytes = match request.size {
         Some(asked) => {
             let size_bytes = asked.resolve(free, machine.memory_bytes);
@@ -273,14 +300,21 @@ pub(super) fn plan_dataset(
         None if groups.is_empty() => {
             DATASET_BYTES_MIN.max(least).checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX)
         }
+        None if is_erased => {
+            let wished = power_of_two_within(DATASET_BYTES_MAX.min(free)).max(least).max(ranged_bytes);
+            let whole_units = usable / unit_bytes * unit_bytes;
+            wished.checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX).min(whole_units)
+        }
         None => {
             let wished = power_of_two_within(DATASET_BYTES_MAX.min(free / 10)).max(least.min(free / 2));
             wished.min(usable) / unit_bytes * unit_bytes
         }
     };
+    if is_erased && size_bytes > usable {
+        return Err(refuse(format!("it has {}", size::binary(free))).remedy("ask for a smaller --size"));
+    }
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
-        let reserve = reserve_bytes(target, allow_low_space);
         let mut cause = format!("it needs {} and {} are free", size::binary(needed), size::binary(free));
         if reserve > 0 {
             cause.push_str(&format!(", of which {} stay free", size::binary(reserve)));
@@ -294,7 +328,7 @@ pub(super) fn plan_dataset(
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
         size_bytes_min: least,
-        size_is_fixed: request.size.is_some(),
+        size_is_fixed: request.size.is_some() || (is_erased && ranged_bytes > 0),
         groups,
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
@@ -362,7 +396,7 @@ pub(super) fn check_parts(
         let whole_bytes = dataset.size_bytes_max;
         let range = data.range_of(whole_bytes);
         let length_bytes = range.end - range.start;
-        if data.range.is_some() && !dataset.is_given {
+        if data.range.is_some() && !target.kind.is_given() {
             return refused(
                 format!("{} holds files that skye makes, and chooses the size of", target.kind.name()),
                 "leave range away, or name a device or a file".into(),

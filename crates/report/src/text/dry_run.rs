@@ -11,8 +11,10 @@ use crate::numbers::{duration, percent, thousands};
 
 /// The plan as TOML that reads back as the same request. Comments say where it would run and what it would cost.
 pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
+    // The ID of a device that is erased is no part of the file: it must be typed each time.
+    let place = if environment.target.erased.is_some() { "DEVICE --erase ID" } else { "DIR" };
     let mut text =
-        String::from("# Nothing was run. Save this and run it with: skye run DIR --preset FILE.toml\n#\n");
+        format!("# Nothing was run. Save this and run it with: skye run {place} --preset FILE.toml\n#\n");
     // All text in the comments went through `printable`, so none of it can end its line.
     for (name, fact) in facts(plan, environment) {
         text.push_str(format!("# {name:<8} {}", loose(&fact)).trim_end());

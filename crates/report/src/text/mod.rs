@@ -24,7 +24,7 @@ pub use dry_run::dry_run;
 pub use explained::{index, page};
 pub use limiter::named;
 pub use limits::limited;
-pub use preamble::{named_line, plan_line, where_it_is};
+pub use preamble::{erases, named_line, plan_line, where_it_is};
 pub use screen::{Detail, saved, screen};
 pub use style::Style;
 pub use table::{Kind, Widths, apart, head, row, table};

@@ -70,6 +70,7 @@ pub(super) fn preamble(plan: &Plan, environment: &Environment, style: &Style) ->
 pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str, String)> {
     let mut facts = surroundings(environment);
     facts.push(("plan", planned(plan)));
+    facts.extend(erased(&environment.target).map(|text| ("erases", text)));
     facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
     if !environment.hidden_sources.is_empty() {
         let hidden = environment.hidden_sources.join(", ");
@@ -113,14 +114,15 @@ fn target(target: &Target) -> String {
         let size = together(&size::binary(target.space.total_bytes));
         return format!("{path}: the simulated device {}, {size}", printable(&target.source));
     }
-    let only_read =
-        format!("{} of {}, only read", target.kind.name(), together(&size::binary(target.space.total_bytes)));
+    let manner = if target.erased.is_some() { "erased" } else { "only read" };
+    let given =
+        format!("{} of {}, {manner}", target.kind.name(), together(&size::binary(target.space.total_bytes)));
     if target.kind == TargetKind::Device {
-        return format!("{path}: {only_read}");
+        return format!("{path}: {given}");
     }
     let source = target.top_device().map_or(&target.source, |device| &device.name);
     let mut text = match target.kind {
-        TargetKind::File => format!("{path}: {only_read}, {file_system}"),
+        TargetKind::File => format!("{path}: {given}, {file_system}"),
         _ => format!("{path}: {file_system}"),
     };
     // A memory file system's source is only its name again.
@@ -283,6 +285,26 @@ fn host(environment: &Environment) -> String {
     parts.push(printable(&environment.kernel));
     parts.extend(environment.virtualisation.as_deref().map(|kind| format!("in {}", printable(kind))));
     parts.join(", ")
+}
+
+/// Says on a line that a run erases a device, and which; `None` for other targets.
+pub fn erases(target: &Target) -> Option<String> {
+    Some(format!("erases {}", loose(&erased(target)?)))
+}
+
+/// Names the device that is erased, and what was on it: "/dev/sda (serial S1, 500 GB, 500107862016 bytes)".
+fn erased(target: &Target) -> Option<String> {
+    let erased = target.erased.as_ref()?;
+    let names = [("serial", &erased.serial), ("WWN", &erased.wwn)].into_iter();
+    let mut of_it: Vec<_> =
+        names.filter_map(|(name, word)| Some(together(&format!("{name} {}", printable(word.as_ref()?))))).collect();
+    of_it.push(together(&size::decimal(erased.size_bytes)));
+    of_it.push(together(&format!("{} bytes", erased.size_bytes)));
+    let held = match erased.signatures.is_empty() {
+        true => String::new(),
+        false => format!(", which held {}", printable(&erased.signatures.join(", "))),
+    };
+    Some(format!("{} ({}){held}: all that is on it is lost", printable(&target.path), of_it.join(", ")))
 }
 
 /// Summarises the plan on a line: "11 tests, up to 4 GiB + 64 Ki files, writes up to 40 GB, about 2.5 min".
