@@ -5,6 +5,21 @@ measure() {
     "$SKYE" run "$@" --json document.json --allow low-space,busy
 }
 
+# erasing DEVICE OPTION…: `skye run` that writes to a device, named as `skye doctor` does. It says so if a refused run
+# has changed a byte.
+erasing() {
+    device=$1
+    shift
+    id=$(tr -d ' ' 2> /dev/null < "/sys/class/block/$(basename "$(realpath "$device")")/device/serial")
+    before=$(sha256sum < "$device")
+    measure "$device" --erase "${id:-$(blockdev --getsize64 "$device")}" --time 2 --test write:rnd4k "$@"
+    code=$?
+    if [ "$code" != 0 ] && [ "$before" != "$(sha256sum < "$device")" ]; then
+        echo "bytes have changed"
+    fi
+    return "$code"
+}
+
 # mounted DEVICE [TYPE]: a new file system on a device, mounted at /mnt/t.
 mounted() {
     type=${2:-ext4}

@@ -62,9 +62,10 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 22] = [
+pub static CAPABILITIES: [Capability; 23] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
+    Capability::new("host", "see all processes of the machine", probe_host),
     Capability::new("zram", "make compressed memory devices", probe_zram),
     Capability::new("fuse", "mount file systems served by a program", probe_fuse),
     Capability::new("tmpfs", "mount tmpfs", probe_tmpfs),
@@ -219,6 +220,15 @@ fn probe_root() -> Result<(), String> {
     // The owner of /proc/self is the effective user of this process.
     let owner = fs::metadata("/proc/self").map_err(|error| format!("cannot read /proc/self: {error}"))?.uid();
     if owner == 0 { Ok(()) } else { Err(String::from("not root")) }
+}
+
+fn probe_host() -> Result<(), String> {
+    // The kernel gives the initial PID namespace this number (PROC_PID_INIT_INO in include/linux/proc_ns.h).
+    match fs::read_link("/proc/self/ns/pid") {
+        Ok(link) if link == Path::new("pid:[4026531836]") => Ok(()),
+        Ok(_) => Err("this is a PID namespace of its own".into()),
+        Err(error) => Err(format!("/proc/self/ns/pid: {error}")),
+    }
 }
 
 fn probe_loop() -> Result<(), String> {

@@ -40,6 +40,7 @@ const POINTS_LONG: usize = 40;
 const FILES: &[(&str, &str)] = &[
     ("Limits of cgroup v2", include_str!("../lab/cgroup.toml")),
     ("Devices", include_str!("../lab/devices.toml")),
+    ("Erased devices", include_str!("../lab/erase.toml")),
     ("NFS", include_str!("../lab/nfs.toml")),
 ];
 /// Longest time of a guest around the run of a case.

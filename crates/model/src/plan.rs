@@ -25,7 +25,9 @@ use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workl
 pub use asked::for_given;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
-use checks::{check_buffers, check_cold, check_direct, check_erased, check_given, check_links, check_polling};
+use checks::{
+    check_buffers, check_cold, check_direct, check_erased, check_given, check_links, check_polling,
+};
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_parts, check_room_for_files, plan_dataset};
@@ -446,6 +448,9 @@ fn notes(target: &Target) -> Vec<String> {
         )),
         Backing::Simulated => notes.push(SIMULATED.into()),
         Backing::Memory | Backing::Devices => {}
+    }
+    if target.erased.is_some() {
+        notes.push(format!("{} is erased: all that was on it is lost", target.path));
     }
     if target.is_only_read() {
         notes.push("only read: nothing is written, and what is read is not compared with anything".into());

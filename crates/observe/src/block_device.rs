@@ -73,7 +73,8 @@ pub(crate) struct Backing {
 pub(crate) fn backing(device: impl AsFd) -> Option<Backing> {
     // SAFETY: the kernel writes one `struct loop_info64` for this call, which has exactly this size and alignment. Any
     // bits are numbers. Devices that are no loops refuse the call.
-    let status = unsafe { ioctl::ioctl(device, Getter::<LOOP_STATUS, [u64; LOOP_STATUS_WORDS]>::new()) }.ok()?;
+    let status =
+        unsafe { ioctl::ioctl(device, Getter::<LOOP_STATUS, [u64; LOOP_STATUS_WORDS]>::new()) }.ok()?;
     let numbers = status[BACKING_NUMBERS];
     Some(Backing {
         file: (status[BACKING_DEVICE], status[BACKING_INODE]),
@@ -89,7 +90,11 @@ mod tests {
     fn what_is_no_block_device_is_refused() {
         for path in ["/dev/null", "/", "/proc/self/status"] {
             let file = std::fs::File::open(path).unwrap();
-            assert_eq!(BlockDevice::of(file.as_fd()).unwrap_err().to_string(), "it is no block device", "{path}");
+            assert_eq!(
+                BlockDevice::of(file.as_fd()).unwrap_err().to_string(),
+                "it is no block device",
+                "{path}"
+            );
             assert_eq!(backing(&file), None, "{path}");
         }
     }

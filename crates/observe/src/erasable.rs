@@ -71,7 +71,9 @@ pub fn obstacles(root: &Root, name: &str) -> Obstacles {
         found.uses.extend(uses.map(|use_| format!("{disk}, which has it, {use_}")));
         if let Some(disk) = Place::by_name(root, disk) {
             let on_disk = above(root, &backed(root), &disk);
-            found.uses.extend(on_disk.into_iter().map(|above| format!("{above} lies on its disk {}", disk.name)));
+            found
+                .uses
+                .extend(on_disk.into_iter().map(|above| format!("{above} lies on its disk {}", disk.name)));
             found.uses.extend(overlapping(root, &disk, &place));
             family.push(disk);
         }
@@ -112,9 +114,11 @@ fn hidden(root: &Root) -> Vec<String> {
 
 /// Returns true if a mount lies over what tells of processes, swap space or devices.
 fn covers(mount: &&Mount) -> bool {
-    let below = |place: &str| mount.mount_point.strip_prefix(place).map(|rest| rest.split('/').next().unwrap_or(""));
-    let of_processes =
-        |name: &str| name.bytes().all(|byte| byte.is_ascii_digit()) || ["self", "thread-self", "swaps"].contains(&name);
+    let below =
+        |place: &str| mount.mount_point.strip_prefix(place).map(|rest| rest.split('/').next().unwrap_or(""));
+    let of_processes = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_digit()) || ["self", "thread-self", "swaps"].contains(&name)
+    };
     let of_devices = |name: &str| ["block", "class", "dev", "devices"].contains(&name);
     below("/proc/").is_some_and(of_processes) || below("/sys/").is_some_and(of_devices)
 }
@@ -141,7 +145,8 @@ fn overlapping(root: &Root, disk: &Place, partition: &Place) -> Vec<String> {
     let Some(own) = sectors(partition) else { return Vec::new() };
     let names = root.list(&disk.directory).into_iter();
     let others = names.filter(|name| {
-        let other = Place::by_name(root, name).filter(|other| other.is_partition && other.name != partition.name);
+        let other =
+            Place::by_name(root, name).filter(|other| other.is_partition && other.name != partition.name);
         other.as_ref().and_then(sectors).is_some_and(|other| other.start < own.end && own.start < other.end)
     });
     others.map(|name| format!("{name} shares sectors with it")).collect()
@@ -180,7 +185,9 @@ fn exports(root: &Root, family: &[Place]) -> Vec<String> {
             let path = root.line(&format!("{at}/device_path")).filter(|_| is_on);
             let device = path.and_then(|path| crate::stack::source_device(root, &path));
             let of_family = family.iter().find(|place| Some(&place.name) == device.as_ref());
-            found.extend(of_family.map(|place| format!("{} is exported over NVMe as {subsystem}", place.name)));
+            found.extend(
+                of_family.map(|place| format!("{} is exported over NVMe as {subsystem}", place.name)),
+            );
         }
     }
     found
@@ -241,9 +248,11 @@ fn openers(root: &Root, family: &[Place]) -> Vec<String> {
 }
 
 fn open_now(root: &Root, family: &[((u32, u32), &str)]) -> Vec<String> {
+    // Its own number in this /proc, which may be that of another namespace.
+    let own = root.real("proc/self");
     let processes = root.list("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
     let mut found = Vec::new();
-    for process in processes.filter(|process| *process != std::process::id()) {
+    for process in processes.filter(|process| own != Some(format!("proc/{process}"))) {
         for number in root.list(&format!("proc/{process}/fd")) {
             let path = root.path(&format!("proc/{process}/fd/{number}"));
             // Without this flag, a file on a dead server would never answer.
@@ -386,8 +395,14 @@ mod tests {
         };
         assert_eq!(with("30 21 0:9 / /proc/swaps rw - tmpfs tmpfs rw"), "/proc/swaps is mounted over");
         assert_eq!(with("30 21 0:9 / /proc/17 rw - tmpfs tmpfs rw"), "/proc/17 is mounted over");
-        assert_eq!(with("30 22 0:9 / /sys/class/block rw - tmpfs tmpfs rw"), "/sys/class/block is mounted over");
-        assert_eq!(with("30 20 0:5 / /proc rw - proc proc rw,hidepid=invisible"), "/proc is mounted with hidepid=invisible");
+        assert_eq!(
+            with("30 22 0:9 / /sys/class/block rw - tmpfs tmpfs rw"),
+            "/sys/class/block is mounted over"
+        );
+        assert_eq!(
+            with("30 20 0:5 / /proc rw - proc proc rw,hidepid=invisible"),
+            "/proc is mounted with hidepid=invisible"
+        );
         assert_eq!(with("30 20 0:9 / /proc rw - tmpfs tmpfs rw"), "/proc is not the kernel's own proc");
         assert_eq!(with("30 20 0:6 /devices /sys rw - sysfs sysfs rw"), "/sys is not the kernel's own sysfs");
         assert_eq!(with(""), "");

@@ -312,7 +312,8 @@ impl Extent {
             Some(_) => part_bytes.div_ceil(data.block_bytes),
             None => part_bytes / data.block_bytes,
         };
-        let can_verify = data.reads() && group.content.is_stamped() && !group.is_torn && group.origin != Origin::Read;
+        let can_verify =
+            data.reads() && group.content.is_stamped() && !group.is_torn && group.origin != Origin::Read;
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {

@@ -253,7 +253,9 @@ impl Ended {
     pub fn tell_signal(&self) {
         if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
-                _ if self.run.environment.target.erased.is_some() => "what it has written to the device stays",
+                _ if self.run.environment.target.erased.is_some() => {
+                    "what it has written to the device stays"
+                }
                 _ if self.run.environment.target.is_only_read() => "it has made no files",
                 _ if self.is_closing => "its files are not removed yet",
                 true => "its files are removed",

@@ -197,8 +197,14 @@ impl Examined {
     /// # Errors
     /// All reasons why it may not, and their remedies.
     fn refuse(self, attempt: &str, path: &str) -> Result<Erased, Trouble> {
-        let Self { erased, identity, obstacles: Obstacles { uses, hidden, .. }, signatures, unread, is_read_only } =
-            self;
+        let Self {
+            erased,
+            identity,
+            obstacles: Obstacles { uses, hidden, .. },
+            signatures,
+            unread,
+            is_read_only,
+        } = self;
         let mut remedies = Vec::new();
         if !identity.is_empty() {
             let ids = match (&erased.serial, &erased.wwn) {
@@ -207,7 +213,7 @@ impl Examined {
                 (Some(_), _) if identity[0].contains("same serial") => "its WWN",
                 (Some(_), _) => "its serial number or WWN",
             };
-            remedies.push(format!("give --erase {ids} in full, as `skye doctor {path}` prints it"));
+            remedies.push(format!("type {ids} in full after --erase, as `skye doctor {path}` prints it"));
         }
         if !uses.is_empty() {
             remedies.push("unmount, stop or close what uses it".to_owned());
@@ -229,12 +235,116 @@ impl Examined {
         if is_read_only {
             remedies.push("make it writable, for example with blockdev --setrw".to_owned());
         }
-        let signatures = signatures.into_iter().map(|(device, name)| format!("{device} has a {name} signature"));
-        let reasons = identity.into_iter().chain(uses).chain(signatures).chain(unread).chain(hidden).chain(read_only);
+        let signatures =
+            signatures.into_iter().map(|(device, name)| format!("{device} holds a signature of {name}"));
+        let reasons =
+            identity.into_iter().chain(uses).chain(signatures).chain(unread).chain(hidden).chain(read_only);
         let reasons: Vec<_> = reasons.collect();
         if reasons.is_empty() {
             return Ok(erased);
         }
         Err(Trouble::new(attempt, reasons.join("; ")).remedy(remedies.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A loop device over a file, which can be attached anew under the same name.
+    struct Loop {
+        path: PathBuf,
+        home: tempfile::TempDir,
+    }
+
+    impl Loop {
+        fn new() -> Self {
+            let home = tempfile::tempdir().unwrap();
+            for name in ["first", "second"] {
+                File::create(home.path().join(name)).unwrap().set_len(4 << 20).unwrap();
+            }
+            let shown = losetup(&["--find", "--show", home.path().join("first").to_str().unwrap()]);
+            Self { path: shown.trim().into(), home }
+        }
+
+        fn replace(&self) {
+            let path = self.path.to_str().unwrap();
+            losetup(&["--detach", path]);
+            losetup(&[path, self.home.path().join("second").to_str().unwrap()]);
+        }
+
+        fn check(&self) -> (Target, Erasure) {
+            let root = Root::system();
+            let mut target = observe::readable(&root, &self.path, "it").unwrap();
+            let erasure = Erasure::check(&root, &self.path, &target, "4194304", &[]).unwrap();
+            target.erased = Some(erasure.erased.clone());
+            (target, erasure)
+        }
+    }
+
+    impl Drop for Loop {
+        fn drop(&mut self) {
+            let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
+        }
+    }
+
+    fn losetup(arguments: &[&str]) -> String {
+        let output = Command::new("losetup").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn a_device_that_was_replaced_is_refused() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (target, erasure) = device.check();
+        device.replace();
+        let refused = erasure.claim(&Root::system(), &target).unwrap_err();
+        assert_eq!(refused.cause, "another device has taken its place since it was looked at");
+        // The new one has the same numbers, size and ID, and can be named anew.
+        let (target, erasure) = device.check();
+        assert!(erasure.claim(&Root::system(), &target).is_ok());
+    }
+
+    #[test]
+    fn a_device_that_changes_between_the_looks_is_refused() {
+        xtask::require!(root, loop, host, ext4);
+        let device = Loop::new();
+        let refused = |change: &dyn Fn()| {
+            let (target, erasure) = device.check();
+            change();
+            erasure.claim(&Root::system(), &target).unwrap_err().to_string()
+        };
+        let file = File::options().write(true).open(device.home.path().join("first")).unwrap();
+        let path = device.path.to_str().unwrap();
+        let grown = refused(&|| {
+            file.set_len(8 << 20).unwrap();
+            losetup(&["--set-capacity", path]);
+        });
+        assert!(grown.contains("another device has taken its place"), "{grown}");
+        file.set_len(4 << 20).unwrap();
+        losetup(&["--set-capacity", path]);
+        let signed = refused(&|| {
+            let status = Command::new("mkfs.ext4").args(["-qF", path]).status();
+            assert!(status.unwrap().success());
+        });
+        assert!(signed.contains("holds a signature of ext4"), "{signed}");
+    }
+
+    #[test]
+    fn one_descriptor_holds_it() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (target, erasure) = device.check();
+        let held = erasure.claim(&Root::system(), &target).unwrap();
+        let (.., again) = (held.as_fd(), open_raw(&target, OFlags::RDWR | OFlags::EXCL));
+        assert_eq!(again.unwrap_err(), Errno::BUSY);
+        let refused = erasure.claim(&Root::system(), &target).unwrap_err().to_string();
+        assert!(refused.contains("busy") && refused.contains("begun to use it"), "{refused}");
+        drop(held);
+        assert!(erasure.claim(&Root::system(), &target).is_ok());
     }
 }

@@ -33,9 +33,7 @@ impl Place {
     pub fn find(root: &Root, word: &Path) -> Result<Self, Failure> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device), erasure: None },
-            None => {
-                Self { target: real(root, word).map_err(Failure::refused)?, device: None, erasure: None }
-            }
+            None => Self { target: real(root, word).map_err(Failure::refused)?, device: None, erasure: None },
         })
     }
 

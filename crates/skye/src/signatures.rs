@@ -88,11 +88,7 @@ fn not_run(name: &str, error: &Error) -> String {
 
 fn run(name: &str, arguments: &[&str], stdin: impl Fn() -> Stdio) -> Result<Output, Error> {
     let run = |directory: &&str| {
-        Command::new(format!("{directory}{name}"))
-            .args(arguments)
-            .env("LC_ALL", "C")
-            .stdin(stdin())
-            .output()
+        Command::new(format!("{directory}{name}")).args(arguments).env("LC_ALL", "C").stdin(stdin()).output()
     };
     let mut found = Err(ErrorKind::NotFound.into());
     for directory in DIRECTORIES {

@@ -313,7 +313,8 @@ mod tests {
 
     /// The device, named to be erased.
     fn erased() -> Target {
-        let erased = Erased { serial: Some("S1".into()), wwn: None, size_bytes: 10 * GIB + 512, signatures: vec![] };
+        let erased =
+            Erased { serial: Some("S1".into()), wwn: None, size_bytes: 10 * GIB + 512, signatures: vec![] };
         let mut target = Target { erased: Some(erased), ..device() };
         target.space.free_bytes = target.space.total_bytes;
         target
@@ -329,14 +330,21 @@ mod tests {
         assert!(plan.bytes_to_write_max > 4 * GIB && plan.bytes_to_write_max <= plan.write_limit_bytes);
         assert!(!plan.notes.iter().any(|note| note.contains("only read")), "{:?}", plan.notes);
         // Its whole length, and nothing kept free.
-        let whole = Request { size: Some(Size::PercentOfFree(100.0)), verify: Some(true), ..asking(&["write", "read"]) };
+        let whole = Request {
+            size: Some(Size::PercentOfFree(100.0)),
+            verify: Some(true),
+            ..asking(&["write", "read"])
+        };
         assert_eq!(planned_on(&whole, &erased()).unwrap().dataset.unwrap().size_bytes_max, 10 * GIB);
         // A range reaches as far as it was asked for.
         let plan = planned_on(&asking(&["read:range=6g..7g", "write:seq512k"]), &erased()).unwrap();
         let dataset = plan.dataset.unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.size_is_fixed), (7 * GIB, true));
         let compressed = asking(&["write:compress=50", "read:compress=50"]);
-        assert_eq!(planned_on(&compressed, &erased()).unwrap().dataset.unwrap().groups[0].compress_percent, 50);
+        assert_eq!(
+            planned_on(&compressed, &erased()).unwrap().dataset.unwrap().groups[0].compress_percent,
+            50
+        );
         let preset = asking(&["write", "read:rnd4k", "create", "write:fresh"]);
         let plan = planned_on(&for_given(preset, &erased()), &erased()).unwrap();
         assert_eq!(plan.tests, ["write:seq1m", "read:rnd4k"]);
@@ -370,6 +378,8 @@ mod tests {
         assert!(problem(&named, &device()).contains("nothing without --erase"));
         let written = problem(&asking(&["write"]), &device());
         assert!(written.contains("--erase ID") && written.contains("`skye doctor /dev/sda`"), "{written}");
-        assert!(!problem(&asking(&["write"]), &Target { kind: TargetKind::File, ..device() }).contains("--erase"));
+        assert!(
+            !problem(&asking(&["write"]), &Target { kind: TargetKind::File, ..device() }).contains("--erase")
+        );
     }
 }

@@ -187,13 +187,16 @@ fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
 /// Returns the group of an erased device: all threads of all tests work in it, so that it has one content.
 fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>, Trouble> {
     let mut contents = on_files(phases).map(|(phase, data)| {
-        (phase, DataGroup {
-            shared: false,
-            files: 1,
-            compress_percent: data.compress_percent,
-            dedupe_percent: data.dedupe_percent,
-            fresh: false,
-        })
+        (
+            phase,
+            DataGroup {
+                shared: false,
+                files: 1,
+                compress_percent: data.compress_percent,
+                dedupe_percent: data.dedupe_percent,
+                fresh: false,
+            },
+        )
     });
     let Some((_, group)) = contents.next() else { return Ok(Vec::new()) };
     match contents.find(|(_, other)| *other != group) {

@@ -289,22 +289,23 @@ fn host(environment: &Environment) -> String {
 
 /// Says on a line that a run erases a device, and which; `None` for other targets.
 pub fn erases(target: &Target) -> Option<String> {
-    Some(format!("erases {}", loose(&erased(target)?)))
+    Some(format!("erases {}: all that is on it is lost", loose(&erased(target)?)))
 }
 
 /// Names the device that is erased, and what was on it: "/dev/sda (serial S1, 500 GB, 500107862016 bytes)".
 fn erased(target: &Target) -> Option<String> {
     let erased = target.erased.as_ref()?;
     let names = [("serial", &erased.serial), ("WWN", &erased.wwn)].into_iter();
-    let mut of_it: Vec<_> =
-        names.filter_map(|(name, word)| Some(together(&format!("{name} {}", printable(word.as_ref()?))))).collect();
+    let mut of_it: Vec<_> = names
+        .filter_map(|(name, word)| Some(together(&format!("{name} {}", printable(word.as_ref()?)))))
+        .collect();
     of_it.push(together(&size::decimal(erased.size_bytes)));
     of_it.push(together(&format!("{} bytes", erased.size_bytes)));
     let held = match erased.signatures.is_empty() {
         true => String::new(),
         false => format!(", which held {}", printable(&erased.signatures.join(", "))),
     };
-    Some(format!("{} ({}){held}: all that is on it is lost", printable(&target.path), of_it.join(", ")))
+    Some(format!("{} ({}){held}", printable(&target.path), of_it.join(", ")))
 }
 
 /// Summarises the plan on a line: "11 tests, up to 4 GiB + 64 Ki files, writes up to 40 GB, about 2.5 min".
