@@ -1,21 +1,21 @@
 //! Reasons to leave a block device as it is: its users, and places in which users may hide.
 //!
-//! The kernel's own lock is stronger than all of this: an open with `O_EXCL` fails while a file system of any mount
-//! namespace, swap space, md or the device mapper holds the device, a partition of it, or the disk of a partition. What is
-//! looked for here has no such lock, or gets its name here: loop devices on the device, processes that have it open, and
-//! other paths to the same disk.
+//! The kernel's own lock is stronger than all of this. An open with `O_EXCL` fails while a file system of any mount
+//! namespace, swap space, md or the device mapper holds the device. The same is true of a partition of it, and of the
+//! disk of a partition. Some users have no such lock: loop devices on the device, processes that have it open, and other
+//! paths to the same disk. They are found here, and the others get their names.
 //!
 //! A container is not refused as such, as a loop device of its own is its own. It is refused where it could hide a user:
 //! - Processes have other numbers than in the initial PID namespace, so that some of them are not seen. The kernel gives
 //!   this namespace a fixed number.
 //! - `/proc` or `/sys` is not mounted at its place, is mounted with `hidepid`, or has parts that others are mounted over.
-//! - A process lives whose mounts cannot be read.
+//! - A process lives whose mounts or open files cannot be read.
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 use crate::block_device::{Backing, backing};
 use crate::device::{Place, numbers};
-use crate::holding::{PARTS_MAX, above, all_mounts, backed, parts, serial, wwn};
+use crate::holding::{PARTS_MAX, above, all_mounts, backed, lives, parts, serial, wwn};
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
 
@@ -50,7 +50,7 @@ pub fn obstacles(root: &Root, name: &str) -> Obstacles {
         std::thread::sleep(PAUSE);
         mounts = all_mounts(root);
     }
-    found.hidden.extend(unseen(&mounts.unseen));
+    found.hidden.extend(unseen("mounts", &mounts.unseen));
     let parts = parts(root, &mounts.seen, name);
     if parts.len() >= PARTS_MAX {
         found.hidden.push(format!("more than {PARTS_MAX} devices lie on it"));
@@ -81,7 +81,7 @@ pub fn obstacles(root: &Root, name: &str) -> Obstacles {
     other_paths(root, &place, &mut found);
     found.uses.extend(exports(root, &family));
     loops(root, &place, &family, &mut found);
-    found.uses.extend(openers(root, &family));
+    openers(root, &family, &mut found);
     found
 }
 
@@ -123,13 +123,13 @@ fn covers(mount: &&Mount) -> bool {
     below("/proc/").is_some_and(of_processes) || below("/sys/").is_some_and(of_devices)
 }
 
-/// Returns the clause on processes whose mounts cannot be read.
-fn unseen(processes: &[i32]) -> Option<String> {
+/// Returns the clause on processes of which something cannot be read.
+fn unseen(what: &str, processes: &[i32]) -> Option<String> {
     match processes {
         [] => None,
-        [process] => Some(format!("the mounts of process {process} cannot be read")),
+        [process] => Some(format!("the {what} of process {process} cannot be read")),
         [process, ..] => Some(format!(
-            "the mounts of {} processes cannot be read, such as those of process {process}",
+            "the {what} of {} processes cannot be read, such as those of process {process}",
             processes.len()
         )),
     }
@@ -227,44 +227,60 @@ fn loops(root: &Root, place: &Place, family: &[Place], found: &mut Obstacles) {
     }
 }
 
-/// Returns processes that have a device of the family open, this one aside. A process that opened it for a moment is
-/// gone at a later look.
-fn openers(root: &Root, family: &[Place]) -> Vec<String> {
+/// Adds processes that have a device of the family open, this one aside. A process that opened it for a moment is gone at
+/// a later look.
+fn openers(root: &Root, family: &[Place], found: &mut Obstacles) {
     if !root.is_system() {
-        return Vec::new();
+        return;
     }
     let family: Vec<_> = family.iter().map(|place| (numbers(root, place), place.name.as_str())).collect();
-    let mut found = Vec::new();
+    let mut now = Opened::default();
     for look in 0..LOOKS {
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        found = open_now(root, &family);
-        if found.is_empty() {
+        now = open_now(root, &family);
+        if now.by.is_empty() {
             break;
         }
     }
-    found
+    found.uses.extend(now.by);
+    found.hidden.extend(unseen("open files", &now.unseen));
 }
 
-fn open_now(root: &Root, family: &[((u32, u32), &str)]) -> Vec<String> {
+/// Processes that have a device open.
+#[derive(Default)]
+struct Opened {
+    /// Each of them, as a clause.
+    by: Vec<String>,
+    /// Processes whose open files this user may not see.
+    unseen: Vec<i32>,
+}
+
+fn open_now(root: &Root, family: &[((u32, u32), &str)]) -> Opened {
     // Its own number in this /proc, which may be that of another namespace.
     let own = root.real("proc/self");
-    let processes = root.list("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
-    let mut found = Vec::new();
+    let processes = root.list("proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
+    let mut found = Opened::default();
     for process in processes.filter(|process| own != Some(format!("proc/{process}"))) {
-        for number in root.list(&format!("proc/{process}/fd")) {
-            let path = root.path(&format!("proc/{process}/fd/{number}"));
+        let at = format!("proc/{process}/fd");
+        let Some(files) = root.numbered(&at) else {
+            found.unseen.extend(lives(root, process).then_some(process));
+            continue;
+        };
+        let mut open = None;
+        files.visit(|number| {
             // Without this flag, a file on a dead server would never answer.
-            let Ok(statx) = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else { continue };
+            let path = root.path(&format!("{at}/{number}"));
+            let Ok(statx) = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else { return };
             let is_block = FileType::from_raw_mode(statx.stx_mode.into()).is_block_device();
             let numbers = (statx.stx_rdev_major, statx.stx_rdev_minor);
-            let open = family.iter().find(|(theirs, _)| is_block && *theirs == numbers);
-            if let Some((_, name)) = open {
-                let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
-                found.push(format!("process {process} ({comm}) has {name} open"));
-                break;
-            }
+            let same = family.iter().find(|(theirs, _)| is_block && *theirs == numbers);
+            open = open.or(same.map(|(_, name)| *name));
+        });
+        if let Some(name) = open {
+            let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
+            found.by.push(format!("process {process} ({comm}) has {name} open"));
         }
     }
     found

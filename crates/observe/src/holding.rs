@@ -117,7 +117,7 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
 }
 
 /// Returns true if a process lives. One that has ended or waits for its parent holds no mounts.
-fn lives(root: &Root, process: i32) -> bool {
+pub(crate) fn lives(root: &Root, process: i32) -> bool {
     let state = |text: String| text.rsplit_once(") ")?.1.chars().next();
     let found = root.read(&format!("proc/{process}/stat"));
     // Its name may have brackets, so the last one ends it.

@@ -1,9 +1,9 @@
 //! `--erase`: the checks before a block device is written, and the one descriptor through which it is.
 //!
 //! All checks are made twice: when the target is found, before anything is planned, and again on the descriptor that
-//! holds the device with `O_EXCL`. Between the two, the device must have stayed the same: its numbers, the sequence
-//! number that the kernel gives each disk, its size, its serial number. Every check runs to its end, so that a refusal
-//! says all that is in the way.
+//! holds the device with `O_EXCL`. Between the two, the device must have stayed the same: its numbers, its sequence number,
+//! its size, its serial number. The kernel gives no two disks the same sequence number. Every check runs to its end, so
+//! that a refusal says all that is in the way.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

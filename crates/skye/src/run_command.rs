@@ -63,9 +63,9 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
     if shows_text && !arguments.quiet {
         terminal::message("skye", &text::plan_line(&plan));
-        if let Some(erases) = text::erases(&environment.target) {
-            terminal::message("skye", &erases);
-        }
+    }
+    if let Some(erases) = text::erases(&environment.target).filter(|_| !arguments.quiet) {
+        terminal::message("skye", &erases);
     }
     session.set_observed(!arguments.unobserved);
     // Output that cannot be written over is written once, at the end.

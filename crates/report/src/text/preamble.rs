@@ -360,6 +360,27 @@ mod tests {
     }
 
     #[test]
+    fn an_erased_device_is_named_with_its_id_and_what_it_held() {
+        let erased = model::target::Erased {
+            serial: Some("S1\u{7}2".into()),
+            wwn: Some("eui.1".into()),
+            size_bytes: 500_107_862_016,
+            signatures: vec!["sda: gpt".into(), "sda1: ext4".into()],
+        };
+        let device = Target { kind: TargetKind::Device, path: "/dev/sda".into(), ..sample::disk() };
+        assert_eq!(erases(&device), None);
+        let target = Target { erased: Some(erased), ..device };
+        assert_eq!(
+            erases(&target).unwrap(),
+            "erases /dev/sda (serial S1\\u{7}2, WWN eui.1, 500 GB, 500107862016 bytes), which held sda: gpt, sda1: ext4: \
+             all that is on it is lost"
+        );
+        let (plan, _) = sample::plan_for(sample::disk());
+        let shown = sample::plain(&preamble(&plan, &sample::environment(target), &sample::WIDE));
+        assert!(shown.contains(", erased\n") && shown.contains("erases   /dev/sda (serial"), "{shown}");
+    }
+
+    #[test]
     fn title_names_the_run() {
         let shown =
             |label, style| title("0.1.0", "standard", 7311, "ada", "2026-11-21T14:03:07Z", label, style);
