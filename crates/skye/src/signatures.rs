@@ -1,8 +1,8 @@
 //! Signatures on block devices, as the programs of util-linux find them with libblkid. They read and write nothing.
 //!
-//! The programs are used because their library is the one that mounts, LVM and installers rely on: no crate knows as many
-//! formats. `blkid` names one signature, also one without a fixed magic number. `wipefs` names all that have one, such as
-//! the rest of an array below a file system. A device that is to be erased is asked for both.
+//! The programs are used because mounts, LVM and installers rely on their library. No crate knows as many formats. The
+//! program `blkid` names one signature, also one without a fixed magic number. The program `wipefs` names all that have
+//! one, such as the rest of an array below a file system. A device that is to be erased is asked for both.
 
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
