@@ -21,11 +21,13 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workload};
+use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, Probing, Work, Workload};
 pub use asked::for_reading;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
-use checks::{check_buffers, check_cold, check_direct, check_links, check_only_read, check_polling};
+use checks::{
+    check_buffers, check_cold, check_direct, check_discard, check_links, check_only_read, check_polling,
+};
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_parts, check_room_for_files, plan_dataset};
@@ -247,6 +249,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     agree_within_sweeps(&mut phases);
     check_direct(&phases, target)?;
     check_polling(&phases, target)?;
+    check_discard(&phases, target)?;
     check_buffers(&phases, machine)?;
     check_cold(&phases, cache, machine)?;
     check_links(&phases, target)?;
@@ -269,11 +272,13 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
-    let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
-    let bytes_to_write_max =
-        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, probed_bytes)?;
-
     let probe = request.probe.unwrap_or(Probing::Reads);
+    let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
+    let refilled_bytes = dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, probe));
+    let besides_bytes = probed_bytes.saturating_add(refilled_bytes);
+    let bytes_to_write_max =
+        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, besides_bytes)?;
+
     if probe == Probing::Writes {
         leave_bytes_to_experiments(&mut phases);
     }
@@ -371,6 +376,8 @@ impl Plan {
     pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
         let changes = match &phase.workload.work {
+            // Once it is discarded, nothing is left for an experiment.
+            Work::Data(data) if data.verb == DataVerb::Discard => return false,
             Work::Data(data) => data.writes(),
             // For other threads, files that hold data are written anew, and no limit counts those bytes.
             Work::Files(files) if files.size_max_bytes > 0 => return false,

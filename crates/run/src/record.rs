@@ -14,8 +14,8 @@ use model::run::{
     Counts, EngineRecord, Extents, Figures, Judged, Latency, PhaseRecord, Rate, Residency, RoundRecord, Seen,
     SlowestCalls, Status, Step, WorkloadRecord,
 };
-use model::target::Target;
-use model::workload::{CacheMode, DataWork, Engine, FileVerb, Work};
+use model::target::{Target, TargetKind};
+use model::workload::{CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
 use model::{Trouble, spec};
 
 use crate::collect::{self, Collected, Distribution};
@@ -117,7 +117,7 @@ pub fn record(
     let idle_slots = (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
         .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64);
     let mut features = vec![format!("clock={}", circumstances.clock)];
-    features.extend(paths(phase, plan.cache));
+    features.extend(paths(phase, plan.cache, target));
     features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
     features.extend(measured.features.iter().cloned());
     // Operations that never reach a device or a cache say nothing about either.
@@ -231,7 +231,7 @@ pub struct PhaseTotals {
     pub files: u64,
     /// Times that rates are made from.
     pub times: Times,
-    /// Bytes written into files untimed.
+    /// Bytes written into files untimed, to prepare what is measured.
     pub untimed_bytes: u64,
     /// Rate of an open loop.
     pub rate_ops_per_second: Option<f64>,
@@ -287,6 +287,7 @@ impl PhaseTotals {
             lost: outcome.lost,
             is_damaged: outcome.is_damaged,
             is_torn: outcome.is_torn,
+            untimed_bytes: outcome.refilled_bytes,
             asked_ops: outcome.asked_ops,
             residency: outcome.residency,
             extents: outcome.extents,
@@ -416,9 +417,13 @@ fn scaled(course: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Op
 }
 
 /// Returns the paths that operations take.
-fn paths(phase: &PlannedPhase, cache: CacheMode) -> Vec<String> {
+fn paths(phase: &PlannedPhase, cache: CacheMode, target: &Target) -> Vec<String> {
     match &phase.workload.work {
         Work::Data(_) if !phase.engine.needs_files() => Vec::new(),
+        Work::Data(data) if data.verb == DataVerb::Discard => {
+            let is_device = target.kind == TargetKind::Device;
+            vec![if is_device { "blkdiscard" } else { "punch_hole" }.into()]
+        }
         Work::Data(data) if data.direct => vec!["o_direct".into()],
         Work::Data(data) if data.reads() => vec!["page_cache".into(), format!("cache={cache}")],
         Work::Data(_) => vec!["page_cache".into()],

@@ -13,7 +13,7 @@ use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, CacheMode, OpenRate, Work};
+use model::workload::{Arrival, CacheMode, DataVerb, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
@@ -222,6 +222,12 @@ impl Session {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
             let OnDisk { directory, meter, .. } = &mut **on_disk;
+            let discards = |phase: &PlannedPhase| {
+                phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard)
+            };
+            if self.plan.phases.iter().any(discards) {
+                dataset::check_discard(directory, plan)?;
+            }
             let (moved, stop) = (meter.movement(), &self.interrupt);
             let laid_out = DataSet::lay_out(directory, plan, self.seed, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
@@ -304,7 +310,7 @@ impl Session {
                 let group = self.plan.dataset.as_ref().and_then(|plan| plan.group_of(workload));
                 let group = group.and_then(|number| dataset.groups.get(number));
                 group.is_some_and(|group| {
-                    group.filled == Filled::Whole
+                    matches!(group.filled, Filled::Whole | Filled::Discarded)
                         && group.file_bytes.is_multiple_of(data.block_bytes)
                         && group.size_bytes() / data.block_bytes >= blocks_wanted
                 })
@@ -478,7 +484,7 @@ impl Session {
         record::untried(phase, repetition, status, reason)
     }
 
-    /// Returns the bytes that tests on files have written untimed, to prepare what they measure.
+    /// Returns the bytes that tests have written untimed, to prepare what they measure.
     pub fn untimed_bytes(&self) -> u64 {
         self.untimed_bytes
     }

@@ -14,6 +14,7 @@ mod calls;
 mod clean;
 mod compare;
 mod dials;
+mod discard;
 mod doctor;
 mod dry_run;
 mod engines;
