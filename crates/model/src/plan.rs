@@ -9,6 +9,7 @@ mod choice;
 mod dataset;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod precondition;
 mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -38,6 +39,7 @@ use volume::{
 pub use dataset::{
     DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES, power_of_two_within,
 };
+pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
 /// Longest measured time of a phase, unless preset or flag says otherwise.
@@ -110,6 +112,9 @@ pub struct Plan {
     pub tests_where_possible: Vec<String>,
     /// Range over which each test is repeated: "q1..q64"; null where nothing is swept.
     pub sweep: Option<String>,
+    /// Work before the tests, and the rounds of each; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<Precondition>,
     /// Data set that the data tests work on; null where there are none.
     pub dataset: Option<Dataset>,
     /// The tests of one repetition.
@@ -247,6 +252,10 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         phases.push(PlannedPhase { id, workload, engine, instead_of, group, stop });
     }
     agree_within_sweeps(&mut phases);
+    precondition::check(&phases, request, target)?;
+    if request.precondition.is_some() {
+        precondition::lengthen(&mut phases, time);
+    }
     check_direct(&phases, target)?;
     check_polling(&phases, target)?;
     check_discard(&phases, target)?;
@@ -258,6 +267,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let dataset = plan_dataset(request, &phases, target, machine, allow_low_space)?;
     check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
     check_parts(&phases, dataset.as_ref(), target)?;
+    let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;
 
     let repetitions = request.repeat.unwrap_or(1);
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
@@ -275,7 +285,9 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let probe = request.probe.unwrap_or(Probing::Reads);
     let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
     let refilled_bytes = dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, probe));
-    let besides_bytes = probed_bytes.saturating_add(refilled_bytes);
+    let filled_bytes =
+        precondition.as_ref().zip(dataset.as_ref()).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
+    let besides_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
     let bytes_to_write_max =
         share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, besides_bytes)?;
 
@@ -292,7 +304,8 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         notes.push(format!("--size {asked} is {whole} in whole blocks of all tests"));
     }
     notes.extend(depth_notes(&phases, machine));
-    let (estimate_ns, estimate_spread_ns) = estimate(&phases, until, dataset.as_ref(), repetitions, probe);
+    let (estimate_ns, estimate_spread_ns) =
+        estimate(&phases, until, dataset.as_ref(), precondition.as_ref(), repetitions, probe);
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
     let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
     let usual_ns = match phases.iter().any(is_zoned) {
@@ -323,6 +336,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         tests: asked_for,
         tests_where_possible: asked_where_possible,
         sweep: sweep.map(|sweep| sweep.to_string()),
+        precondition,
         dataset,
         phases,
         notes,
@@ -365,7 +379,15 @@ impl Plan {
             data.arrival == Arrival::Closed && !(is_cached(data) && phase.engine.needs_files())
         };
         let tells = phase.workload.data().is_none_or(is_told);
-        self.until.filter(|_| phase.stop.time_ns.is_some() && tells && phase.engine != Engine::Sim)
+        let is_timed = phase.stop.time_ns.is_some() && self.rounds_of(phase).is_none();
+        self.until.filter(|_| is_timed && tells && phase.engine != Engine::Sim)
+    }
+
+    /// Returns the time of a round and the most rounds of a test that is repeated until it is steady; `None` for other
+    /// tests.
+    pub fn rounds_of(&self, phase: &PlannedPhase) -> Option<(u64, u32)> {
+        let precondition = self.precondition.as_ref().filter(|_| precondition::has_rounds(phase))?;
+        Some((precondition.round_ns, precondition.rounds_max))
     }
 
     /// Returns true if experiments may be made on a test.
@@ -432,6 +454,7 @@ impl Plan {
             server_ram: self.server_ram_bytes.map(Size::Bytes),
             probe: Some(self.probe),
             sweep: self.sweep.clone(),
+            precondition: self.precondition.as_ref().map(Precondition::asked),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
             allow: allowed.into_iter().filter_map(|(is_set, allow)| is_set.then_some(allow)).collect(),
             ..Request::default()

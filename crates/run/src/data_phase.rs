@@ -129,6 +129,8 @@ pub struct DataTask<'a> {
     pub group: Option<usize>,
     /// Measured time below which the test counts as cut short.
     pub time_min_ns: u64,
+    /// True if it fills the data before the tests. Then it needs nothing that was written before.
+    pub is_fill: bool,
     /// Pauses before calls, for an experiment.
     pub delay: Option<Delay>,
     /// Part of each file that the test works on.
@@ -184,7 +186,7 @@ fn run(
     let mut refilled_bytes = 0;
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
-            if group.filled == Filled::Discarded {
+            if group.filled == Filled::Discarded && !task.is_fill {
                 let deadline_ns = Monotonic.now_ns().saturating_add(asked.budget_ns);
                 let moved = drive.meter.movement();
                 refilled_bytes = group.refill(task.directory, drive.interrupt, deadline_ns, moved)?;
@@ -272,6 +274,7 @@ fn run(
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
+    drive.collected.end_rounds(outcome.last_done_ns);
     // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
@@ -298,7 +301,7 @@ fn run(
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
         let is_whole = group.whole_generation == group.generation && outcome.failure.is_none();
-        if data.fresh && is_whole {
+        if (data.fresh || task.is_fill) && is_whole {
             group.filled = Filled::Whole;
         }
     }

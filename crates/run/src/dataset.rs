@@ -306,7 +306,8 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
         let trouble = Trouble::new(&attempt, std::io::Error::from(errno));
         match errno {
             Errno::OPNOTSUPP => trouble.remedy(
-                "this file system cannot punch holes: leave discard away, or name a directory on ext4, XFS, btrfs or tmpfs",
+                "this file system cannot punch holes: leave discard away (--precondition in place of --purge), or name a directory on \
+                 ext4, XFS, btrfs or tmpfs",
             ),
             _ => trouble,
         }

@@ -24,6 +24,7 @@ use crate::drive::Drive;
 use crate::file_phase::FileOutcome;
 use crate::meter::Observed;
 use crate::notes;
+use crate::rounds::Rounds;
 use crate::steady_state::{self, SteadyState};
 use crate::task;
 use crate::zoned::Zoned;
@@ -78,7 +79,7 @@ pub fn record(
     phase: &PlannedPhase,
     repetition: u32,
     mut measured: PhaseTotals,
-    collected: Collected,
+    mut collected: Collected,
     observed: &Observed,
 ) -> PhaseRecord {
     let Circumstances { plan, target, .. } = *circumstances;
@@ -127,8 +128,12 @@ pub fn record(
     let untried = untried(phase, repetition, status, "");
     // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
     let has_one_rate = data.is_some_and(|data| data.zones.is_none());
-    let course =
-        has_one_rate.then(|| SteadyState::of(collected.intervals(), measured.times.first_done_ns)).flatten();
+    let all = || SteadyState::of(collected.intervals(), measured.times.first_done_ns);
+    let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
+    let course = match by_rounds {
+        Some((time, rate)) => SteadyState::of_rounds(collected.intervals(), &time, rate).or_else(all),
+        None => has_one_rate.then(all).flatten(),
+    };
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
         // Of the same part as the rate; the extremes are of all operations.
         let all = collected.intervals();
@@ -178,6 +183,7 @@ pub fn record(
         steady: course.map(|course| course.steady),
         rounds: std::mem::take(&mut measured.rounds),
         zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
+        until_steady: collected.rounds.take().map(Rounds::into_record),
         intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
         ..Figures::default()
     };

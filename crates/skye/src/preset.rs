@@ -203,7 +203,7 @@ mod tests {
         assert!(refused("standart").ends_with("did you mean `standard`?"));
         assert!(
             refused("zzz")
-                .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones")
+                .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, ssd")
         );
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }

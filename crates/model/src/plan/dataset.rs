@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::PlannedPhase;
+use super::precondition::FILL_BLOCK_BYTES;
 use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
@@ -153,10 +154,11 @@ fn block_sizes(phases: &[PlannedPhase]) -> impl Iterator<Item = u64> {
     data.filter(|data| !data.verb.is_bytes()).map(|data| data.block_bytes)
 }
 
-/// Returns the least common multiple of the block sizes, so that files hold whole blocks of every test.
-fn unit_bytes(phases: &[PlannedPhase]) -> u64 {
+/// Returns the least common multiple of the block sizes, those of a fill included, so that files hold whole blocks of every test.
+fn unit_bytes(phases: &[PlannedPhase], filled_bytes: Option<u64>) -> u64 {
     // At least a page, because data stamps are laid page by page.
     block_sizes(phases)
+        .chain(filled_bytes)
         .fold(page_bytes(), |unit, block| (unit / greatest_common_divisor(unit, block)).saturating_mul(block))
 }
 
@@ -245,7 +247,8 @@ pub(super) fn plan_dataset(
     machine: &Machine,
     allow_low_space: bool,
 ) -> Result<Option<Dataset>, Trouble> {
-    let unit_bytes = unit_bytes(phases);
+    let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
+    let unit_bytes = unit_bytes(phases, filled_bytes);
     if target.kind.is_only_read() {
         return given(request, phases, target, machine, unit_bytes);
     }

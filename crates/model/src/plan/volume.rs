@@ -1,6 +1,7 @@
 //! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
 
-use super::{Dataset, PlannedPhase, Stop, Until};
+use super::precondition::has_rounds;
+use super::{Dataset, PlannedPhase, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop, Until};
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
@@ -192,13 +193,14 @@ const BEGINNING_NS: f64 = 1_500_000_000.0;
 
 /// Returns the estimated duration, and how far the real one may lie from it.
 ///
-/// The estimate is the measured time, plus the usual time for making and undoing files, laying out data and
+/// The estimate is the measured time, plus the usual time for making and undoing files, laying out and filling data and
 /// experiments. The uncertainties of tests add up as squares. Where laying out is slow, tests take longer as well, so
 /// that uncertainty is added in full.
 pub(super) fn estimate(
     phases: &[PlannedPhase],
     until: Option<Until>,
     dataset: Option<&Dataset>,
+    precondition: Option<&Precondition>,
     repetitions: u32,
     probe: Probing,
 ) -> (u64, u64) {
@@ -225,11 +227,17 @@ pub(super) fn estimate(
                     None => (fast, slow),
                 }
             }
+            // A test ends in the round in which it is steady.
+            Work::Data(_) if precondition.is_some() && has_rounds(phase) => {
+                (longest * f64::from(ROUNDS_MIN) / f64::from(ROUNDS_MAX), longest)
+            }
             Work::Data(_) => (shortest, longest),
         }
     };
     let parts = phases.iter().filter(is_real).map(measured);
-    let (fast, slow) = moved(dataset.map_or(0, Dataset::layout_bytes_max));
+    let filled_bytes = precondition.zip(dataset).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
+    let laid_out_bytes = dataset.map_or(0, Dataset::layout_bytes_max);
+    let (fast, slow) = moved(laid_out_bytes.saturating_add(filled_bytes));
     let (mut middle, mut squares) = ((fast + slow) / 2.0, 0.0);
     for (low, high) in parts {
         middle += (low + high) / 2.0;

@@ -24,6 +24,7 @@ mod gobonniego;
 mod limiters;
 mod measured;
 mod output;
+mod precondition;
 mod races;
 mod signals;
 mod support_works;
