@@ -63,8 +63,12 @@ fn data_verbs(on_bytes: bool) -> String {
     let verbs = DataVerb::ALL.iter().zip(DataVerb::WORDS).filter(|(verb, _)| verb.is_bytes() == on_bytes);
     let cells = verbs.map(|(one, word)| {
         let DataWork { access, block_bytes, direct, .. } = DataWork::new(*one);
-        let path = if direct { "direct" } else { "buffered" };
-        let usual = (!on_bytes).then(|| format!("`{access}{}`, {path}", size::exact(block_bytes)));
+        let path = match (*one, direct) {
+            (DataVerb::Discard, _) => "",
+            (_, true) => ", direct",
+            (_, false) => ", buffered",
+        };
+        let usual = (!on_bytes).then(|| format!("`{access}{}`{path}", size::exact(block_bytes)));
         verb(word).into_iter().chain(usual).collect::<Vec<_>>()
     });
     cells.map(|cells| row(&cells)).collect()

@@ -24,6 +24,7 @@ pub mod bytes;
 pub mod clock;
 pub mod data;
 pub mod delay;
+pub mod discard;
 pub mod failure;
 pub mod files;
 pub mod names;
@@ -51,6 +52,8 @@ pub enum Call {
     Write,
     /// `fdatasync`
     Datasync,
+    /// [`discard::discard`]
+    Discard,
 }
 
 impl Call {
@@ -60,7 +63,14 @@ impl Call {
             Self::Read => "read",
             Self::Write => "write",
             Self::Datasync => "fdatasync",
+            Self::Discard => "discard",
         }
+    }
+
+    /// Returns true if the call moves the bytes of a block.
+    #[inline]
+    pub const fn moves(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::{Call, Completion, DataEngine, Draft, Io};
+use crate::{Completion, DataEngine, Draft, Io};
 
 /// Completes every queued call as soon as it is reaped, at the depth of a ring.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl DataEngine for NullEngine {
 
     #[inline]
     fn queue(&mut self, io: Io) {
-        let result = if matches!(io.call, Call::Datasync) { 0 } else { self.moved };
+        let result = if io.call.moves() { self.moved } else { 0 };
         self.done[self.queued] = Completion { slot: io.slot, result };
         self.queued += 1;
     }

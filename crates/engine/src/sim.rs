@@ -11,6 +11,8 @@
 //!   latency drawn for it alone (first come, first served; Kleinrock, "Queueing Systems", 1975, chapter 5).
 //! - **Bytes per second.** At the same time its bytes pass a pipe, behind those of earlier requests. The bytes of a
 //!   write also pass the pipe of writes. The request ends when server and pipes are done.
+//! - **Age.** The device counts the bytes written over all tests. Before a write passes its pipe, the pipe takes the cap
+//!   of the last `worn` whose `after_bytes` were written before. A purge sets the count to 0.
 //! - **Cache.** With a cache, a write needs no server and draws no latency. It waits until the cache has room, then
 //!   takes the latency of the cache. The cache drains all the while, independent of reads. A flush waits until all
 //!   earlier writes are drained, then takes its own latency. It needs no server and passes no cap.
@@ -107,6 +109,8 @@ pub struct World {
     /// Time when the cache would be empty without further writes, in device time.
     drained: u64,
     faults: VecDeque<Fault>,
+    /// Bytes written since the device was made or purged.
+    age_bytes: u64,
     /// Reads and writes that have reached the device.
     come: u64,
     ports: Vec<Port>,
@@ -156,6 +160,7 @@ impl World {
             servers: BinaryHeap::new(),
             drained: 0,
             faults: faults.into(),
+            age_bytes: 0,
             come: 0,
             ports: Vec::new(),
             arrivals: BinaryHeap::new(),
@@ -185,7 +190,7 @@ impl World {
         self.ops = Pipe::new(self.device.ops_per_second, changes());
         let changes = || throttles.iter().map(|throttle| (throttle.at_s, throttle.bytes_per_second));
         self.bytes = Pipe::new(self.device.bytes_per_second, changes());
-        self.written = Pipe::new(self.device.write_bytes_per_second, std::iter::empty());
+        self.written = Pipe::new(self.device.write_cap(self.age_bytes), std::iter::empty());
         self.servers = (0..(*parallelism).max(1)).map(|_| Reverse(0)).collect();
         self.drained = left;
         self.frame = idle(&self.device.name);
@@ -220,6 +225,16 @@ impl World {
             writeback_bytes: 0,
             dirtied_bytes: None,
         }
+    }
+
+    /// Sets the bytes that earlier tests wrote to the device.
+    pub fn set_age(&mut self, written_bytes: u64) {
+        self.age_bytes = written_bytes;
+    }
+
+    /// Returns the bytes written to the device, those of earlier tests included.
+    pub fn age_bytes(&self) -> u64 {
+        self.age_bytes
     }
 
     /// Ends [`drive`] soon after `interrupt` is raised: a simulation may take much longer than the time it simulates.
@@ -282,6 +297,8 @@ impl World {
         let (call, bytes) = (requests[slot as usize].call, *block_bytes);
         let (end, result) = match call {
             Call::Datasync => (self.flush(come), 0),
+            // The plan refuses tests that discard on a device without data.
+            Call::Discard => (come, 0),
             Call::Read | Call::Write => (self.transfer(come, call == Call::Write, bytes), self.result(bytes)),
         };
         let end_ns = self.stalls.clock(end.max(come + NS)).div_ceil(NS);
@@ -311,6 +328,7 @@ impl World {
                 self.frame.written_bytes += moved;
             }
             Call::Datasync => self.frame.flushes += 1,
+            Call::Discard => {}
         }
     }
 
@@ -320,7 +338,9 @@ impl World {
         self.ops.pass(admitted, 1, &mut self.stalls);
         let mut passed = self.bytes.pass(admitted, bytes, &mut self.stalls);
         if writes {
+            self.written.limit(self.device.write_cap(self.age_bytes));
             passed = passed.max(self.written.pass(admitted, bytes, &mut self.stalls));
+            self.age_bytes = self.age_bytes.saturating_add(bytes);
         }
         let served = match self.device.cache {
             Some(cache) if writes => {

@@ -1,15 +1,16 @@
 //! Plain system calls, one at a time: queue depth comes from threads.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
 use crate::data::{Content, Pool};
+use crate::discard::{discard, is_device};
 use crate::{Call, Completion, DataEngine, Draft, Io};
 
-/// `pread`, `pwrite` and `fdatasync`, each made when it is reaped.
+/// `pread`, `pwrite`, `fdatasync` and discards, each made when it is reaped.
 #[derive(Debug)]
 pub struct SyncEngine {
     files: Arc<[OwnedFd]>,
@@ -17,6 +18,8 @@ pub struct SyncEngine {
     read_block: AlignedBuffer,
     /// Data to write; `None` if the engine only reads.
     pool: Option<Pool>,
+    /// True if the files are block devices.
+    is_device: bool,
     pending: Option<Io>,
 }
 
@@ -27,7 +30,8 @@ impl SyncEngine {
         let mut read_block = AlignedBuffer::new(block_bytes);
         // Touch the block once, so that no page is missing when time counts.
         read_block.bytes_mut().fill(1);
-        Self { files, read_block, pool, pending: None }
+        let is_device = files.first().is_some_and(|file| is_device(file.as_fd()));
+        Self { files, read_block, pool, is_device, pending: None }
     }
 
     #[inline]
@@ -40,6 +44,9 @@ impl SyncEngine {
                 rustix::io::pwrite(file, block, io.offset_bytes)
             }
             Call::Datasync => rustix::fs::fdatasync(file).map(|()| 0),
+            Call::Discard => {
+                discard(file.as_fd(), self.is_device, io.offset_bytes, self.block_bytes()).map(|()| 0)
+            }
         }
     }
 }

@@ -69,6 +69,10 @@ sequence! {
     WriteDurably: Write, Datasync;
     /// Reads a block, writes it and makes it durable.
     RewriteDurably: Read, Write, Datasync;
+    /// Discards a block.
+    Discard: Discard;
+    /// Discards a block and makes that durable.
+    DiscardDurably: Discard, Datasync;
 }
 
 /// Reads a block, writes it, and reads it again, as a program does that checks its own change.

@@ -481,7 +481,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let state = self.slots[slot as usize];
         let call = V::STEPS[state.step as usize];
         let block_bytes = self.engine.block_bytes();
-        let moved = if call == Call::Datasync { 0 } else { block_bytes as i32 };
+        let moved = if call.moves() { block_bytes as i32 } else { 0 };
         if completion.result != moved {
             self.fall_short(&state, call, completion, now_ns);
             self.release(slot);
@@ -496,7 +496,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 }
             }
             Call::Write => self.recorder.written(block_bytes),
-            Call::Datasync => {}
+            Call::Datasync | Call::Discard => {}
         }
         if V::STEPS.len() > 1 {
             self.recorder.step(state.step as usize, now_ns.saturating_sub(state.step_start_ns));

@@ -35,7 +35,10 @@ use engine::skew::Skew;
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
-use engine::verb::{Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update, Verb, Write, WriteDurably};
+use engine::verb::{
+    Discard, DiscardDurably, Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update, Verb, Write,
+    WriteDurably,
+};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, ZeroWriter, Zones};
 use model::sim::SimDevice;
@@ -547,6 +550,8 @@ fn the_measuring_loops_allocate_nothing() {
     add_pacings(&mut loops, "rewrite and reread", RewriteAndReread);
     add_pacings(&mut loops, "fsync", WriteDurably);
     add_pacings(&mut loops, "rewrite durably", RewriteDurably);
+    add_pacings(&mut loops, "discard", Discard);
+    add_pacings(&mut loops, "discard durably", DiscardDurably);
     add_pacings(&mut loops, "rw", Mix::<false>::new(50, 3));
     add_pacings(&mut loops, "rw durably", Mix::<true>::new(50, 3));
     add_pacings(&mut loops, "rw with update", Update::<false>::new(50, 3));

@@ -326,6 +326,16 @@ findings! {
         /// A rate that is hardly known.
         Unsteady { half_width: Share }
     }
+    "never_steady" Suspect {
+        /// A test that was repeated in rounds and never was steady.
+        NeverSteady { rounds: Count, rounds_max: Count, round_seconds: Seconds, excursion: Share, slope: Share }
+        /// A test that ended before it had enough rounds to be steady.
+        TooFewRounds { rounds: Count, rounds_max: Count, round_seconds: Seconds }
+    }
+    "steady_rounds" Remark {
+        /// A test that was repeated in rounds until it was steady.
+        SteadyInRound { rounds: Count, rounds_max: Count, round_seconds: Seconds, excursion: Share, slope: Share }
+    }
     "wide_interval" Remark {
         /// A rate that is known less well than was asked for.
         WideInterval { half_width: Share, wanted: Share }

@@ -9,6 +9,7 @@ mod choice;
 mod dataset;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod precondition;
 mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -21,12 +22,13 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, CacheMode, DataWork, Engine, Probing, Work, Workload};
+use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, Probing, Work, Workload};
 pub use asked::for_given;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
 use checks::{
-    check_buffers, check_cold, check_direct, check_erased, check_given, check_links, check_polling,
+    check_buffers, check_cold, check_direct, check_discard, check_erased, check_given, check_links,
+    check_polling,
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -38,6 +40,7 @@ use volume::{
 pub use dataset::{
     DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES, power_of_two_within,
 };
+pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
 /// Longest measured time of a phase, unless preset or flag says otherwise.
@@ -110,6 +113,9 @@ pub struct Plan {
     pub tests_where_possible: Vec<String>,
     /// Range over which each test is repeated: "q1..q64"; null where nothing is swept.
     pub sweep: Option<String>,
+    /// Work before the tests, and the rounds of each; absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<Precondition>,
     /// Data set that the data tests work on; null where there are none.
     pub dataset: Option<Dataset>,
     /// The tests of one repetition.
@@ -248,8 +254,13 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         phases.push(PlannedPhase { id, workload, engine, instead_of, group, stop });
     }
     agree_within_sweeps(&mut phases);
+    precondition::check(&phases, request, target)?;
+    if request.precondition.is_some() {
+        precondition::lengthen(&mut phases, time);
+    }
     check_direct(&phases, target)?;
     check_polling(&phases, target)?;
+    check_discard(&phases, target)?;
     check_buffers(&phases, machine)?;
     check_cold(&phases, cache, machine)?;
     check_links(&phases, target)?;
@@ -258,6 +269,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let dataset = plan_dataset(request, &phases, target, machine, allow_low_space)?;
     check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
     check_parts(&phases, dataset.as_ref(), target)?;
+    let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;
 
     let repetitions = request.repeat.unwrap_or(1);
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
@@ -272,11 +284,15 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
-    let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
-    let bytes_to_write_max =
-        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, probed_bytes)?;
-
     let probe = request.probe.unwrap_or(Probing::Reads);
+    let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
+    let refilled_bytes = dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, probe));
+    let filled_bytes =
+        precondition.as_ref().zip(dataset.as_ref()).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
+    let besides_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
+    let bytes_to_write_max =
+        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, besides_bytes)?;
+
     if probe == Probing::Writes {
         leave_bytes_to_experiments(&mut phases);
     }
@@ -290,7 +306,8 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         notes.push(format!("--size {asked} is {whole} in whole blocks of all tests"));
     }
     notes.extend(depth_notes(&phases, machine));
-    let (estimate_ns, estimate_spread_ns) = estimate(&phases, until, dataset.as_ref(), repetitions, probe);
+    let (estimate_ns, estimate_spread_ns) =
+        estimate(&phases, until, dataset.as_ref(), precondition.as_ref(), repetitions, probe);
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
     let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
     let usual_ns = match phases.iter().any(is_zoned) {
@@ -321,6 +338,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         tests: asked_for,
         tests_where_possible: asked_where_possible,
         sweep: sweep.map(|sweep| sweep.to_string()),
+        precondition,
         dataset,
         phases,
         notes,
@@ -363,7 +381,15 @@ impl Plan {
             data.arrival == Arrival::Closed && !(is_cached(data) && phase.engine.needs_files())
         };
         let tells = phase.workload.data().is_none_or(is_told);
-        self.until.filter(|_| phase.stop.time_ns.is_some() && tells && phase.engine != Engine::Sim)
+        let is_timed = phase.stop.time_ns.is_some() && self.rounds_of(phase).is_none();
+        self.until.filter(|_| is_timed && tells && phase.engine != Engine::Sim)
+    }
+
+    /// Returns the time of a round and the most rounds of a test that is repeated until it is steady; `None` for other
+    /// tests.
+    pub fn rounds_of(&self, phase: &PlannedPhase) -> Option<(u64, u32)> {
+        let precondition = self.precondition.as_ref().filter(|_| precondition::has_rounds(phase))?;
+        Some((precondition.round_ns, precondition.rounds_max))
     }
 
     /// Returns true if experiments may be made on a test.
@@ -374,6 +400,8 @@ impl Plan {
     pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
         let changes = match &phase.workload.work {
+            // Once it is discarded, nothing is left for an experiment.
+            Work::Data(data) if data.verb == DataVerb::Discard => return false,
             Work::Data(data) => data.writes(),
             // For other threads, files that hold data are written anew, and no limit counts those bytes.
             Work::Files(files) if files.size_max_bytes > 0 => return false,
@@ -428,6 +456,7 @@ impl Plan {
             server_ram: self.server_ram_bytes.map(Size::Bytes),
             probe: Some(self.probe),
             sweep: self.sweep.clone(),
+            precondition: self.precondition.as_ref().map(Precondition::asked),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
             allow: allowed.into_iter().filter_map(|(is_set, allow)| is_set.then_some(allow)).collect(),
             ..Request::default()

@@ -26,6 +26,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("peak", include_str!("../../../presets/peak.toml")),
     ("bytes", include_str!("../../../presets/bytes.toml")),
     ("zones", include_str!("../../../presets/zones.toml")),
+    ("ssd", include_str!("../../../presets/ssd.toml")),
 ];
 
 options! {
@@ -87,6 +88,12 @@ options! {
         "no-probe" Is("none"),
         /// Make experiments on tests that write, too; their bytes count as the tests' own.
         "probe-writes" Is("writes"); like "--no-probe", "--probe-writes";
+    /// Fill the data before the tests, and measure each test in rounds until five are steady (SNIA's method).
+    precondition: Option<Preconditioning> [run]
+        /// Write all data twice, then repeat each test for --time until five rounds are steady, at most 25 times.
+        "precondition" Is("fill"),
+        /// The same, after all data is discarded.
+        "purge" Is("purge"); like "--precondition", "--purge";
     /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400 (rates), or
     /// rate (shares of the highest rate).
     sweep: Option<String> [run] "sweep" Text("RANGE"); like "--sweep t1..t4";
@@ -111,6 +118,16 @@ spec_words! {
         Busy = "busy",
         /// As root, run in a directory in which others may rename what is made there.
         SharedDirectory = "shared-directory",
+    }
+}
+
+spec_words! {
+    /// Work before the tests, by which a drive reaches its lasting rate.
+    Preconditioning {
+        /// Writes all data twice in sequence.
+        Fill = "fill",
+        /// Discards all data, then writes it twice in sequence.
+        Purge = "purge",
     }
 }
 

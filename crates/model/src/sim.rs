@@ -42,6 +42,9 @@ pub struct SimDevice {
     pub ops_per_second: Option<u64>,
     /// Its write-back cache; null: it has none.
     pub cache: Option<Cache>,
+    /// Changes of its cap on written bytes with its age: a drive is fast as long as it has blocks to spare.
+    #[serde(default, deserialize_with = "by_age")]
+    pub worn: Vec<Worn>,
     /// Changes of its caps, in the order of time.
     #[serde(default, deserialize_with = "in_order")]
     pub throttles: Vec<Throttle>,
@@ -103,6 +106,18 @@ pub struct Cache {
     pub drain_bytes_per_second: u64,
 }
 
+/// A new cap on written bytes, once so many bytes were written since the device was made or purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worn {
+    /// Bytes written before, over all tests.
+    #[serde(deserialize_with = "amount")]
+    pub after_bytes: u64,
+    /// Most bytes written per second from then on.
+    #[serde(deserialize_with = "amount")]
+    pub write_bytes_per_second: u64,
+}
+
 /// New caps from a moment on. A cap that is null stays as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "ThrottleWords")]
@@ -158,6 +173,12 @@ impl SimDevice {
     /// One sentence with the line, and the nearest known word where the mistake is a word.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| explain(text, &error))
+    }
+
+    /// Returns the cap on written bytes after so many bytes were written.
+    pub fn write_cap(&self, written_bytes: u64) -> Option<u64> {
+        let reached = self.worn.iter().rfind(|worn| worn.after_bytes <= written_bytes);
+        reached.map(|worn| worn.write_bytes_per_second).or(self.write_bytes_per_second)
     }
 
     /// Returns the latency of a write.
@@ -383,6 +404,12 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Throttle>,
     let mut throttles = Vec::<Throttle>::deserialize(deserializer)?;
     throttles.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     Ok(throttles)
+}
+
+fn by_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Worn>, D::Error> {
+    let mut worn = Vec::<Worn>::deserialize(deserializer)?;
+    worn.sort_by_key(|worn| worn.after_bytes);
+    Ok(worn)
 }
 
 #[cfg(test)]

@@ -97,8 +97,11 @@ fn parse_data<'a>(
     let mut concurrency = Concurrency::default();
     let in_blocks = !verb.is_bytes();
     let mut data = DataWork::new(verb);
-    if in_blocks {
+    // A discard moves no bytes, past the page cache or through it.
+    if in_blocks && verb != DataVerb::Discard {
         data.direct = defaults.direct.unwrap_or(data.direct);
+    }
+    if in_blocks {
         data.engine = defaults.engine;
     }
     for word in words {
@@ -132,6 +135,7 @@ fn parse_data<'a>(
     }
     check_ring(&data)?;
     check_reread(&data)?;
+    check_discard(&data)?;
     check_fresh(&mut data)?;
     check_zones(&mut data, in_flight)?;
     check_skew(&data)?;
@@ -224,6 +228,27 @@ fn check_skew(data: &DataWork) -> Result<(), String> {
         return Err(format!(
             "{word} visits some blocks more often than others, so it has no passes; leave passes={} away, or write \
              ops=N or bytes=SIZE",
+            size::exact(passes)
+        ));
+    }
+    Ok(())
+}
+
+/// Smallest block of a discard: a page, which is the block of most file systems. Part of a block cannot be given back.
+const DISCARD_BYTES_MIN: u64 = 4096;
+
+/// Refuses discards of parts of a block, and a second pass, which finds nothing left to discard.
+fn check_discard(data: &DataWork) -> Result<(), String> {
+    if data.verb != DataVerb::Discard {
+        return Ok(());
+    }
+    if !data.block_bytes.is_multiple_of(DISCARD_BYTES_MIN) {
+        let whole = size::exact(data.block_bytes.next_multiple_of(DISCARD_BYTES_MIN));
+        return Err(format!("discard gives back whole blocks of file systems; write {}{whole}", data.access));
+    }
+    if let Some(passes) = data.passes.filter(|passes| *passes > 1) {
+        return Err(format!(
+            "discard finds nothing to discard in a second pass; leave passes={} away",
             size::exact(passes)
         ));
     }

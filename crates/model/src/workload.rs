@@ -97,6 +97,8 @@ spec_words! {
         Rewrite = "rewrite",
         /// Writes a block, then `fdatasync`.
         Fsync = "fsync",
+        /// Gives a block back: punches a hole into the file, or discards it on a block device. One pass at most.
+        Discard = "discard",
         /// One `write` of a single byte, in sequence, through the page cache.
         ByteWrite = "byte-write",
         /// One `read` of a single byte, in sequence, through the page cache.
@@ -284,14 +286,14 @@ impl DataVerb {
         matches!(self, Self::Write | Self::ByteWrite | Self::PutcWrite)
     }
 
-    /// Returns true if it changes the data on the device.
+    /// Returns true if it changes the data on the device. A discard does so without moving a byte.
     pub fn writes(self) -> bool {
         !matches!(self, Self::Read | Self::ByteRead | Self::GetcRead)
     }
 
     /// Returns true if it reads data.
     pub fn reads(self) -> bool {
-        !matches!(self, Self::Write | Self::Fsync | Self::ByteWrite | Self::PutcWrite)
+        !matches!(self, Self::Write | Self::Fsync | Self::Discard | Self::ByteWrite | Self::PutcWrite)
     }
 }
 

@@ -190,6 +190,9 @@ const fn columns() -> &'static [Column] {
         ("idle_slots", |_, phase| figure(phase.engine.idle_slots)),
         ("zones_fastest_bytes_per_second", |_, phase| zones(phase, 0)),
         ("zones_slowest_bytes_per_second", |_, phase| zones(phase, 1)),
+        ("steady_round", |_, phase| {
+            optional(phase.figures.until_steady.as_ref().and_then(|rounds| rounds.steady_round))
+        }),
     ]
 }
 

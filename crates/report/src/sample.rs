@@ -507,6 +507,7 @@ pub(crate) fn run() -> Run {
         plan,
         environment,
         phases,
+        fills: Vec::new(),
         target_probes: Some(TargetProbes {
             reread: Some(Reread {
                 blocks: 1000,

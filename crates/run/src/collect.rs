@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
 
+use crate::rounds::Rounds;
 use crate::zoned::Zoned;
 
 /// Latencies of all workers, over the whole phase.
@@ -134,12 +135,21 @@ pub struct Collected {
     merged: u64,
     /// Zones of the test, if it has any.
     pub zoned: Option<Zoned>,
+    /// Rounds of the test, if it is repeated until it is steady.
+    pub rounds: Option<Rounds>,
 }
 
 impl Collected {
     /// Makes an empty collection for operations with this many kinds of calls; 0 if an operation is one call.
     pub fn new(steps: usize) -> Self {
         Self { steps: (0..steps).map(|_| Distribution::default()).collect(), merged: 1, ..Self::default() }
+    }
+
+    /// Returns the same collection for a test of rounds, of that time and at most that many.
+    #[must_use]
+    pub fn in_rounds(mut self, rounds: Option<(u64, u32)>) -> Self {
+        self.rounds = rounds.map(Rounds::new);
+        self
     }
 
     /// Adds a worker's delta of a phase that began at `phase_start_ns`.
@@ -170,6 +180,18 @@ impl Collected {
         interval.ops += delta.ops;
         interval.bytes += delta.bytes;
         merge_buckets(&mut interval.histogram, &buckets);
+    }
+
+    /// Closes rounds that are over after `elapsed_ns`. Returns true once a test that has rounds is steady.
+    pub fn is_steady(&mut self, elapsed_ns: u64) -> bool {
+        let Self { rounds, intervals, .. } = self;
+        rounds.as_mut().is_some_and(|rounds| rounds.look(intervals, elapsed_ns))
+    }
+
+    /// Closes the last round of a phase that ended after `ended_ns`.
+    pub fn end_rounds(&mut self, ended_ns: u64) {
+        let Self { rounds, intervals, .. } = self;
+        rounds.iter_mut().for_each(|rounds| rounds.end(intervals, ended_ns));
     }
 
     /// Returns the intervals so far, on the time axis.

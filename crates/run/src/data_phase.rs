@@ -3,7 +3,7 @@
 //! Before its workers start, a phase opens its files and checks their alignment. It makes them durable. Then it drops
 //! their pages, keeps them or reads the files whole, as `--cache` says. Only `drop-all` reaches beyond the phase's own
 //! files. A `fresh` test cuts its files off instead, and `FileGroup::filled` says until its end that they are not
-//! whole. At last the phase looks for resident pages, and for holes and unwritten extents below the data to be read.
+//! whole. After a test that discards, the next one writes the files again, untimed. At last the phase looks for resident pages, and for holes and unwritten extents below the data to be read.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -74,6 +74,8 @@ pub struct DataOutcome {
     pub residency: Option<Residency>,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
+    /// Bytes that were written untimed, because an earlier test had discarded them.
+    pub refilled_bytes: u64,
 }
 
 /// Part of each file that a test works on. First and repeated reads may differ below this system. So
@@ -127,6 +129,8 @@ pub struct DataTask<'a> {
     pub group: Option<usize>,
     /// Measured time below which the test counts as cut short.
     pub time_min_ns: u64,
+    /// True if it fills the data before the tests. Then it needs nothing that was written before.
+    pub is_fill: bool,
     /// Pauses before calls, for an experiment.
     pub delay: Option<Delay>,
     /// Part of each file that the test works on.
@@ -179,8 +183,14 @@ fn run(
     let asked = &task.asked;
     let workload = &asked.phase.workload;
     let group_number = task.group;
+    let mut refilled_bytes = 0;
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
+            if group.filled == Filled::Discarded && !task.is_fill {
+                let deadline_ns = Monotonic.now_ns().saturating_add(asked.budget_ns);
+                let moved = drive.meter.movement();
+                refilled_bytes = group.refill(task.directory, drive.interrupt, deadline_ns, moved)?;
+            }
             check_filled(group, data, task.directory)?;
             let files = open_files(group, data, task.directory)?;
             check_alignment(group, data, &files, task.directory)?;
@@ -189,6 +199,9 @@ fn run(
                 group.filled = Filled::Partly;
             }
             let prepared = prepare_cache(&files, group, data, asked.cache, drive)?;
+            if data.verb == DataVerb::Discard {
+                group.filled = Filled::Discarded;
+            }
             group.generation += u32::from(data.writes());
             (files, Extent::of(group, data, task.part), prepared)
         }
@@ -254,12 +267,14 @@ fn run(
         asked_ops: zoned.as_ref().map_or(asked_ops, |zoned| zoned.blocks(data.block_bytes)),
         residency: prepared.residency,
         extents: prepared.extents,
+        refilled_bytes,
         ..DataOutcome::default()
     };
     drive.collected.zoned = zoned;
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
+    drive.collected.end_rounds(outcome.last_done_ns);
     // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
@@ -286,7 +301,7 @@ fn run(
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
         let is_whole = group.whole_generation == group.generation && outcome.failure.is_none();
-        if data.fresh && is_whole {
+        if (data.fresh || task.is_fill) && is_whole {
             group.filled = Filled::Whole;
         }
     }
@@ -397,8 +412,8 @@ fn measure(
         if let Some(group) = group.as_deref_mut() {
             group.has_stray |= data.writes() && reports.iter().any(Option::is_none);
         }
-        // A mix writes only some of the blocks that it visits.
-        let writes_all = data.writes() && data.verb != DataVerb::Rw;
+        // A mix writes only some of the blocks that it visits, and a discard none.
+        let writes_all = data.writes() && !matches!(data.verb, DataVerb::Rw | DataVerb::Discard);
         if let Some(group) = group.as_deref_mut().filter(|_| writes_all && is_whole) {
             group.whole_generation = group.generation;
             group.is_torn = group.has_stray;
@@ -478,6 +493,9 @@ pub fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(Errno::DQUOT) => "the quota is used up; raise it or ask for less",
         Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
         Cause::Errno(Errno::INVAL) => "if this file system refuses direct I/O, add :buffered to the test",
+        Cause::Errno(Errno::OPNOTSUPP) if failure.call == "discard" => {
+            "this device or file system discards nothing; leave tests with discard away"
+        }
         Cause::Errno(Errno::OPNOTSUPP) => {
             "the device or file system cannot do it in this way; leave iopoll and engine= away"
         }
@@ -504,7 +522,7 @@ fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
 /// like a fault of the files.
 fn check_filled(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<(), Trouble> {
     let cause = match group.filled {
-        Filled::Whole => return Ok(()),
+        Filled::Whole | Filled::Discarded => return Ok(()),
         _ if data.fresh => return Ok(()),
         // Bytes are written to the beginning of a file, whatever its length.
         Filled::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
@@ -521,7 +539,9 @@ fn open_files(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<Ar
         (false, true) => OFlags::WRONLY,
         (true, true) => OFlags::RDWR,
     };
-    let flags = if data.direct { access | OFlags::DIRECT } else { access };
+    // A discard moves no bytes that could go past the page cache.
+    let is_direct = data.direct && data.verb != DataVerb::Discard;
+    let flags = if is_direct { access | OFlags::DIRECT } else { access };
     open_patiently(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
 }
 

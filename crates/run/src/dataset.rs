@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
+use engine::discard::discard;
 use model::Trouble;
 use model::marker::NameRule;
 use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
 use observe::BlockDevice;
-use rustix::fs::{Advice, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::home::Home;
@@ -64,6 +65,8 @@ pub enum Filled {
     Not,
     /// The test that writes the files has begun but did not finish.
     Partly,
+    /// A test has discarded blocks. They hold nothing that was written.
+    Discarded,
 }
 
 /// Origin of a group's files.
@@ -172,6 +175,53 @@ impl FileGroup {
         })
     }
 
+    /// Writes the files again from their beginning to their end, as a test has discarded parts of them. Returns the bytes
+    /// written.
+    ///
+    /// # Errors
+    /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
+    pub fn refill(
+        &mut self,
+        directory: &Home,
+        stop: &Arc<AtomicBool>,
+        deadline_ns: u64,
+        mut movement: impl FnMut() -> u64,
+    ) -> Result<u64, Trouble> {
+        let attempt = format!("write what was discarded in {} again", directory.path().display());
+        let descriptor = directory.descriptor().try_clone_to_owned();
+        let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+        let written = Arc::new(AtomicU64::new(0));
+        let writing = Writing {
+            stop: Arc::clone(stop),
+            bytes: Arc::clone(&written),
+            attempt: attempt.clone(),
+            path: directory.path().to_owned(),
+            is_given_up: Arc::default(),
+            deadline_ns,
+        };
+        let (is_given_up, group) = (Arc::clone(&writing.is_given_up), self.clone());
+        patience::wait_while_it_moves(
+            &attempt,
+            || written.load(Ordering::Relaxed).wrapping_add(movement()),
+            move || {
+                (0..group.files).try_for_each(|index| {
+                    let file =
+                        group.open_file(descriptor.as_fd(), &writing.path, index.into(), OFlags::WRONLY)?;
+                    let (name, number) = (group.name(index.into()), group.first_number + index);
+                    let mut writer = Writer::new(file, name, number, group.content, &writing);
+                    writer.generation = group.generation;
+                    writer.write_until(group.file_bytes)?;
+                    writer.make_durable()
+                })
+            },
+        )
+        .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))??;
+        self.filled = Filled::Whole;
+        self.whole_generation = self.generation;
+        self.is_torn = self.has_stray;
+        Ok(written.load(Ordering::Relaxed))
+    }
+
     /// Opens all files; `path` is the directory's, for messages.
     ///
     /// # Errors
@@ -242,10 +292,7 @@ impl DataSet {
         let attempt = format!("lay out the data set in {}", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
         let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
-        let task = Layout {
-            plan: plan.clone(),
-            device,
-            seed,
+        let writing = Writing {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
             attempt: attempt.clone(),
@@ -253,7 +300,8 @@ impl DataSet {
             is_given_up: Arc::default(),
             deadline_ns,
         };
-        let is_given_up = Arc::clone(&task.is_given_up);
+        let is_given_up = Arc::clone(&writing.is_given_up);
+        let task = Layout { plan: plan.clone(), device, seed, writing };
         // The layout has a thread of its own: a device that hangs must not keep us from reporting it.
         patience::wait_while_it_moves(
             &attempt,
@@ -276,17 +324,53 @@ impl DataSet {
     }
 }
 
+/// Returns an error if the file system of a work directory cannot punch holes. Makes an empty file for the question, and
+/// removes it.
+///
+/// # Errors
+/// Names the directory and the cause.
+pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
+    let attempt = format!("discard blocks of files in {}", directory.path().display());
+    // A device answers for itself, with the first discard.
+    let Some(group) = plan.groups.first().filter(|_| directory.given().is_none()) else { return Ok(()) };
+    let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
+    let descriptor = directory.descriptor().try_clone_to_owned();
+    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+    let work = move || {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+        let punched = discard(file.as_fd(), false, 0, CHUNK_BYTES);
+        rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
+        punched
+    };
+    patience::wait_while_it_moves(&attempt, || 0, work)?.map_err(|errno| {
+        let trouble = Trouble::new(&attempt, std::io::Error::from(errno));
+        match errno {
+            Errno::OPNOTSUPP => trouble.remedy(
+                "this file system cannot punch holes: leave discard away (--precondition in place of --purge), or name a directory on \
+                 ext4, XFS, btrfs or tmpfs",
+            ),
+            _ => trouble,
+        }
+    })
+}
+
 struct Layout {
     plan: Dataset,
     /// Name of the device that is erased; none where files are made.
     device: Option<String>,
     seed: u64,
+    writing: Writing,
+}
+
+/// Circumstances of writing files, in a thread of its own.
+struct Writing {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     attempt: String,
     /// Path of the directory, for messages.
     path: PathBuf,
-    /// Raised when no thread waits for the layout any more.
+    /// Raised when no thread waits for it any more.
     is_given_up: Arc<AtomicBool>,
     deadline_ns: u64,
 }
@@ -312,8 +396,8 @@ impl Layout {
             let new = FileGroup::new(prefix, group.files, file_bytes, content);
             let mut laid_out = FileGroup { origin, first_number, ..new };
             for file in 0..group.files {
-                if self.is_given_up.load(Ordering::Relaxed) {
-                    return Err(Trouble::new(&self.attempt, "it took too long"));
+                if self.writing.is_given_up.load(Ordering::Relaxed) {
+                    return Err(Trouble::new(&self.writing.attempt, "it took too long"));
                 }
                 let opened = self.open(directory, &laid_out, file)?;
                 if group.fresh {
@@ -321,7 +405,7 @@ impl Layout {
                     continue;
                 }
                 let name = laid_out.name(file.into());
-                let mut current = Writer::new(opened, name, first_number + file, content, self);
+                let mut current = Writer::new(opened, name, first_number + file, content, &self.writing);
                 // The very first file shows the speed of the target.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
                     size_bytes = self.calibrate(&mut current, group, size_bytes)?;
@@ -362,11 +446,16 @@ impl Layout {
     /// Makes a file of a group, or opens the device.
     fn open(&self, directory: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, Trouble> {
         if group.origin == Origin::Erased {
-            return group.open_file(directory, &self.path, file.into(), OFlags::WRONLY);
+            return group.open_file(directory, &self.writing.path, file.into(), OFlags::WRONLY);
         }
-        let name = &group.name(file.into());
+        self.writing.create(directory, &group.name(file.into()))
+    }
+}
+
+impl Writing {
+    fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Trouble> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)
+        rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| self.fail("make", name, None, errno))
     }
 
@@ -385,9 +474,11 @@ impl Layout {
 /// Writes one file from its beginning, through the page cache. That works on every file system, and delayed
 /// allocation gives large extents.
 struct Writer<'a> {
-    layout: &'a Layout,
+    writing: &'a Writing,
     name: String,
     number: u32,
+    /// Generation in the stamps.
+    generation: u32,
     file: OwnedFd,
     content: Content,
     pool: Pool,
@@ -396,9 +487,10 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(file: OwnedFd, name: String, number: u32, content: Content, layout: &'a Layout) -> Self {
+    fn new(file: OwnedFd, name: String, number: u32, content: Content, writing: &'a Writing) -> Self {
         let pool = Pool::new(content, CHUNK_BYTES as usize, 1);
-        Self { layout, name, number, file, content, pool, written_bytes: 0, durable_bytes: 0 }
+        let (generation, written_bytes, durable_bytes) = (0, 0, 0);
+        Self { writing, name, number, generation, file, content, pool, written_bytes, durable_bytes }
     }
 
     fn write_until(&mut self, end_bytes: u64) -> Result<(), Trouble> {
@@ -413,26 +505,26 @@ impl<'a> Writer<'a> {
             if self.written_bytes >= needed_bytes && now_ns >= until_ns {
                 return Ok(());
             }
-            if now_ns >= self.layout.deadline_ns {
+            if now_ns >= self.writing.deadline_ns {
                 let cause = "the run's total time is used up before the data set is written";
-                return Err(Trouble::new(&self.layout.attempt, cause)
+                return Err(Trouble::new(&self.writing.attempt, cause)
                     .remedy("ask for a smaller --size, or a longer --time"));
             }
-            let Layout { stop, is_given_up, .. } = self.layout;
+            let Writing { stop, is_given_up, .. } = self.writing;
             if stop.load(Ordering::Relaxed) || is_given_up.load(Ordering::Relaxed) {
-                return Err(Trouble::new(&self.layout.attempt, "interrupted"));
+                return Err(Trouble::new(&self.writing.attempt, "interrupted"));
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
-            let (offset_bytes, file) = (self.written_bytes, self.number);
+            let (offset_bytes, file, generation) = (self.written_bytes, self.number, self.generation);
             let draft = self.pool.draft(0);
             if !draft.is_duplicate {
                 let (seed, phase_bytes) = (self.content.seed, draft.phase_bytes);
-                let stamp = Stamp { seed, file, generation: 0, offset_bytes, phase_bytes };
+                let stamp = Stamp { seed, file, generation, offset_bytes, phase_bytes };
                 data::stamp(&mut draft.bytes[..len], self.content.interval_bytes, stamp);
             }
             self.write(&self.pool.block(0)[..len], offset_bytes)?;
             self.written_bytes += len as u64;
-            self.layout.bytes.fetch_add(len as u64, Ordering::Relaxed);
+            self.writing.bytes.fetch_add(len as u64, Ordering::Relaxed);
             if self.written_bytes - self.durable_bytes >= DURABLE_EVERY_BYTES {
                 self.make_durable()?;
             }
@@ -449,7 +541,7 @@ impl<'a> Writer<'a> {
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     let offset_bytes = offset_bytes + written as u64;
-                    return Err(self.layout.fail("write", &self.name, Some(offset_bytes), errno));
+                    return Err(self.writing.fail("write", &self.name, Some(offset_bytes), errno));
                 }
             }
         }
@@ -458,7 +550,7 @@ impl<'a> Writer<'a> {
 
     fn make_durable(&mut self) -> Result<(), Trouble> {
         rustix::fs::fdatasync(&self.file)
-            .map_err(|errno| self.layout.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
+            .map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
         // This is only advice: a file system that ignores it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
         self.durable_bytes = self.written_bytes;

@@ -1,7 +1,7 @@
 //! Waits for a pool while something is measured: collects the workers' deltas, samples the machine, notices
 //! interruptions and hangs.
 //!
-//! A phase with an [`Until`] ends once it is steady and its interval is narrow enough (`Plan::until_of`). The driver
+//! A test with rounds ends once five of them are steady (`rounds.rs`). A phase with an [`Until`] ends once it is steady and its interval is narrow enough (`Plan::until_of`). The driver
 //! asks `steady_state` twice a second, and raises the flag that workers look at once an interval. Tests on files ask
 //! after each round.
 
@@ -265,6 +265,7 @@ impl Drive<'_> {
     /// Returns true if the rate is known as well as was asked for, and from then on.
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
+        self.is_enough |= self.collected.is_steady(elapsed_ns);
         if self.is_enough || !self.is_continuous || elapsed_ns < self.looked_ns + LOOK_EVERY_NS {
             return self.is_enough;
         }

@@ -136,6 +136,8 @@ pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::An
     match data.verb {
         DataVerb::Write if !each => with.call(verb::Write),
         DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
+        DataVerb::Discard if each => with.call(verb::DiscardDurably),
+        DataVerb::Discard => with.call(verb::Discard),
         DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
         DataVerb::Rewrite if data.reread => with.call(verb::RewriteAndReread),
         DataVerb::Rewrite => with.call(verb::Rewrite),

@@ -329,6 +329,7 @@ impl Observed {
             "read" => matches!(call, "read" | "pread64" | "preadv2"),
             "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
             "stat" => matches!(call, "stat" | "newfstatat" | "statx"),
+            "discard" => matches!(call, "fallocate" | "ioctl"),
             step => call.starts_with(step),
         };
         let share: f64 =

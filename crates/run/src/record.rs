@@ -14,8 +14,8 @@ use model::run::{
     Counts, EngineRecord, Extents, Figures, Judged, Latency, PhaseRecord, Rate, Residency, RoundRecord, Seen,
     SlowestCalls, Status, Step, WorkloadRecord,
 };
-use model::target::Target;
-use model::workload::{CacheMode, DataWork, Engine, FileVerb, Work};
+use model::target::{Target, TargetKind};
+use model::workload::{CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
 use model::{Trouble, spec};
 
 use crate::collect::{self, Collected, Distribution};
@@ -24,6 +24,7 @@ use crate::drive::Drive;
 use crate::file_phase::FileOutcome;
 use crate::meter::Observed;
 use crate::notes;
+use crate::rounds::Rounds;
 use crate::steady_state::{self, SteadyState};
 use crate::task;
 use crate::zoned::Zoned;
@@ -78,7 +79,7 @@ pub fn record(
     phase: &PlannedPhase,
     repetition: u32,
     mut measured: PhaseTotals,
-    collected: Collected,
+    mut collected: Collected,
     observed: &Observed,
 ) -> PhaseRecord {
     let Circumstances { plan, target, .. } = *circumstances;
@@ -117,7 +118,7 @@ pub fn record(
     let idle_slots = (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
         .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64);
     let mut features = vec![format!("clock={}", circumstances.clock)];
-    features.extend(paths(phase, plan.cache));
+    features.extend(paths(phase, plan.cache, target));
     features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
     features.extend(measured.features.iter().cloned());
     // Operations that never reach a device or a cache say nothing about either.
@@ -127,8 +128,12 @@ pub fn record(
     let untried = untried(phase, repetition, status, "");
     // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
     let has_one_rate = data.is_some_and(|data| data.zones.is_none());
-    let course =
-        has_one_rate.then(|| SteadyState::of(collected.intervals(), measured.times.first_done_ns)).flatten();
+    let all = || SteadyState::of(collected.intervals(), measured.times.first_done_ns);
+    let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
+    let course = match by_rounds {
+        Some((time, rate)) => SteadyState::of_rounds(collected.intervals(), &time, rate).or_else(all),
+        None => has_one_rate.then(all).flatten(),
+    };
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
         // Of the same part as the rate; the extremes are of all operations.
         let all = collected.intervals();
@@ -178,6 +183,7 @@ pub fn record(
         steady: course.map(|course| course.steady),
         rounds: std::mem::take(&mut measured.rounds),
         zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
+        until_steady: collected.rounds.take().map(Rounds::into_record),
         intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
         ..Figures::default()
     };
@@ -231,7 +237,7 @@ pub struct PhaseTotals {
     pub files: u64,
     /// Times that rates are made from.
     pub times: Times,
-    /// Bytes written into files untimed.
+    /// Bytes written into files untimed, to prepare what is measured.
     pub untimed_bytes: u64,
     /// Rate of an open loop.
     pub rate_ops_per_second: Option<f64>,
@@ -287,6 +293,7 @@ impl PhaseTotals {
             lost: outcome.lost,
             is_damaged: outcome.is_damaged,
             is_torn: outcome.is_torn,
+            untimed_bytes: outcome.refilled_bytes,
             asked_ops: outcome.asked_ops,
             residency: outcome.residency,
             extents: outcome.extents,
@@ -416,9 +423,13 @@ fn scaled(course: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Op
 }
 
 /// Returns the paths that operations take.
-fn paths(phase: &PlannedPhase, cache: CacheMode) -> Vec<String> {
+fn paths(phase: &PlannedPhase, cache: CacheMode, target: &Target) -> Vec<String> {
     match &phase.workload.work {
         Work::Data(_) if !phase.engine.needs_files() => Vec::new(),
+        Work::Data(data) if data.verb == DataVerb::Discard => {
+            let is_device = target.kind == TargetKind::Device;
+            vec![if is_device { "blkdiscard" } else { "punch_hole" }.into()]
+        }
         Work::Data(data) if data.direct => vec!["o_direct".into()],
         Work::Data(data) if data.reads() => vec!["page_cache".into(), format!("cache={cache}")],
         Work::Data(_) => vec!["page_cache".into()],

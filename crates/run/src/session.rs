@@ -12,9 +12,9 @@ use engine::data::mix;
 use engine::delay::Delay;
 use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
-use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
+use model::run::{Conditions, FillRecord, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, CacheMode, OpenRate, Work};
+use model::workload::{Arrival, CacheMode, DataVerb, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
@@ -26,6 +26,7 @@ use crate::file_phase::{self, FilePhase, FileSet};
 use crate::home::Home;
 use crate::meter::Meter;
 use crate::patience;
+use crate::precondition;
 use crate::probes;
 use crate::record::{self, Circumstances, PhaseTotals, record_id};
 use crate::sim_phase::SimTask;
@@ -67,7 +68,13 @@ enum Place {
     /// A directory of ours on the target, that of a file or device which is only read, or an erased device.
     Directory(Box<OnDisk>),
     /// No directory, only a simulated device.
-    Simulated(Box<SimDevice>),
+    Simulated(Box<Simulated>),
+}
+
+struct Simulated {
+    device: SimDevice,
+    /// Bytes written to it so far.
+    age_bytes: u64,
 }
 
 struct OnDisk {
@@ -99,6 +106,8 @@ pub(crate) struct Manner {
     pub part: Part,
     /// State of the page cache before buffered reads.
     pub cache: CacheMode,
+    /// Group of files that it fills before the tests; `None` for a test or an experiment.
+    pub fills: Option<usize>,
 }
 
 /// Multiple of the operations in flight for which a slice has room, so that it does not end before its rate
@@ -181,7 +190,13 @@ impl Session {
         seed: u64,
         interrupt: Arc<AtomicBool>,
     ) -> Self {
-        Self::new(plan, target, seed, interrupt, Place::Simulated(Box::new(device)))
+        Self::new(
+            plan,
+            target,
+            seed,
+            interrupt,
+            Place::Simulated(Box::new(Simulated { device, age_bytes: 0 })),
+        )
     }
 
     fn new(plan: &Plan, target: &Target, seed: u64, interrupt: Arc<AtomicBool>, place: Place) -> Self {
@@ -246,6 +261,13 @@ impl Session {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
             let OnDisk { directory, meter, .. } = &mut **on_disk;
+            let discards = |phase: &PlannedPhase| {
+                phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard)
+            };
+            let is_purged = self.plan.precondition.as_ref().is_some_and(|precondition| precondition.purge);
+            if is_purged || self.plan.phases.iter().any(discards) {
+                dataset::check_discard(directory, plan)?;
+            }
             let (moved, stop) = (meter.movement(), &self.interrupt);
             let laid_out = DataSet::lay_out(directory, plan, self.seed, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
@@ -285,6 +307,67 @@ impl Session {
         Some(found)
     }
 
+    /// Fills the data before the tests of a repetition, within `time_ns`, as the plan says. `on_moment` is
+    /// called at every moment of each. Returns a record of each.
+    ///
+    /// # Errors
+    /// Fails if a discard or a write fails, if it hangs, or if the time is used up.
+    pub fn fill(
+        &mut self,
+        repetition: u32,
+        time_ns: u64,
+        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+    ) -> Result<Vec<FillRecord>, Trouble> {
+        let Some(precondition) = self.plan.precondition.clone() else { return Ok(Vec::new()) };
+        let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
+        let mut records = Vec::new();
+        for (index, phase) in precondition.fills.iter().enumerate() {
+            let purged_ns = if precondition.purge { Some(self.purge(index)?) } else { None };
+            let left_ns = match self.place {
+                Place::Directory(_) => deadline_ns.saturating_sub(Monotonic.now_ns()),
+                // A virtual clock takes no time from the run.
+                Place::Simulated(_) => u64::MAX,
+            };
+            let time = Time { measured_ns: left_ns, budget_ns: left_ns };
+            let manner = Manner {
+                until: None,
+                delay: None,
+                part: Part::Whole,
+                cache: self.plan.cache,
+                fills: Some(index),
+            };
+            let record =
+                self.measure(phase, repetition, time, manner, &mut |moment| on_moment(phase, moment));
+            self.untimed_bytes += record.counts.app_bytes_written;
+            if record.status != Status::Done {
+                let cause = record.reason.unwrap_or_else(|| "nobody knows why".into());
+                return Err(Trouble::new("fill the data before the tests", cause));
+            }
+            records.push(FillRecord {
+                repetition,
+                spec: record.spec,
+                purged_ns,
+                bytes: record.counts.app_bytes_written,
+                elapsed_ns: record.counts.elapsed_ns,
+            });
+        }
+        Ok(records)
+    }
+
+    /// Discards a group of files, or makes a simulated device new. Returns the time that it took.
+    fn purge(&mut self, group: usize) -> Result<u64, Trouble> {
+        let on_disk = match &mut self.place {
+            Place::Directory(on_disk) => &mut **on_disk,
+            Place::Simulated(simulated) => {
+                simulated.age_bytes = 0;
+                return Ok(0);
+            }
+        };
+        let group = on_disk.dataset.as_mut().and_then(|dataset| dataset.groups.get_mut(group));
+        let group = group.ok_or_else(|| Trouble::new("discard all data", "there is none"))?;
+        precondition::purge(group, &on_disk.directory, &self.interrupt, on_disk.meter.movement())
+    }
+
     /// Runs one phase. A phase always gives a record.
     pub fn phase(
         &mut self,
@@ -299,7 +382,7 @@ impl Session {
             phase,
             repetition,
             time,
-            Manner { until, delay: None, part, cache: self.plan.cache },
+            Manner { until, delay: None, part, cache: self.plan.cache, fills: None },
             on_moment,
         );
         if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
@@ -328,7 +411,7 @@ impl Session {
                 let group = self.plan.dataset.as_ref().and_then(|plan| plan.group_of(workload));
                 let group = group.and_then(|number| dataset.groups.get(number));
                 group.is_some_and(|group| {
-                    group.filled == Filled::Whole
+                    matches!(group.filled, Filled::Whole | Filled::Discarded)
                         && group.file_bytes.is_multiple_of(data.block_bytes)
                         && group.size_bytes() / data.block_bytes >= blocks_wanted
                 })
@@ -389,7 +472,7 @@ impl Session {
         manner: Manner,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) -> PhaseRecord {
-        let Manner { until, delay, part, cache } = manner;
+        let Manner { until, delay, part, cache, fills } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
         // A test that is counted may take all the time that is left.
         let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
@@ -402,6 +485,8 @@ impl Session {
             time_ns: planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns),
             budget_ns: time.budget_ns,
             until,
+            // An experiment is none of the tests that rounds are for.
+            rounds: self.plan.rounds_of(phase).filter(|_| self.plan.phases.contains(phase)),
             rate_ops_per_second,
             timer: self.timer,
             near: near.clone(),
@@ -412,7 +497,7 @@ impl Session {
             Place::Simulated(_) => None,
         };
         let Measured { totals, collected, observed, start_ns } = match self.rate_of(phase).map(asked) {
-            Ok(asked) => self.task(asked, delay, part).measure(on_moment),
+            Ok(asked) => self.task(asked, delay, part, fills).measure(on_moment),
             Err(trouble) => Measured::nothing(phase, trouble),
         };
         let totals = totals.unwrap_or_else(PhaseTotals::failed);
@@ -441,15 +526,22 @@ impl Session {
     }
 
     /// Returns a phase, ready to be measured.
-    fn task<'a>(&'a mut self, asked: Asked<'a>, delay: Option<Delay>, part: Part) -> Box<dyn Task + 'a> {
+    fn task<'a>(
+        &'a mut self,
+        asked: Asked<'a>,
+        delay: Option<Delay>,
+        part: Part,
+        fills: Option<usize>,
+    ) -> Box<dyn Task + 'a> {
         let Self { plan, stdio_program, phases_run, place, .. } = self;
         let phase = asked.phase;
         let on_disk = match place {
             Place::Directory(on_disk) => on_disk,
-            Place::Simulated(device) => {
+            Place::Simulated(simulated) => {
+                let Simulated { device, age_bytes } = &mut **simulated;
                 let size_bytes = plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
                 let seed = mix(asked.seed ^ asked.offset_seed);
-                return Box::new(SimTask { asked, device, size_bytes, seed });
+                return Box::new(SimTask { asked, device, age_bytes, size_bytes, seed });
             }
         };
         *phases_run += 1;
@@ -465,7 +557,8 @@ impl Session {
             asked,
             directory,
             verify_every: if plan.verify_all { 1 } else { VERIFY_EVERY },
-            group: group.and_then(|dataset| dataset.group_of(&phase.workload)),
+            group: fills.or_else(|| group.and_then(|dataset| dataset.group_of(&phase.workload))),
+            is_fill: fills.is_some(),
             time_min_ns: phase.stop.time_ns.map_or(time_min_ns, |time_ns| time_ns.min(time_min_ns)),
             delay,
             part,
@@ -502,7 +595,7 @@ impl Session {
         record::untried(phase, repetition, status, reason)
     }
 
-    /// Returns the bytes that tests on files have written untimed, to prepare what they measure.
+    /// Returns the bytes that tests have written untimed, to prepare what they measure.
     pub fn untimed_bytes(&self) -> u64 {
         self.untimed_bytes
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::data::mix;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
@@ -29,6 +30,8 @@ pub struct SimTask<'a> {
     pub asked: Asked<'a>,
     /// Device to simulate.
     pub device: &'a SimDevice,
+    /// Bytes written to the device by earlier tests; those of this test are added.
+    pub age_bytes: &'a mut u64,
     /// Bytes of the device that the test works on.
     pub size_bytes: u64,
     /// Seed of offsets, and of the device's random draws.
@@ -37,19 +40,19 @@ pub struct SimTask<'a> {
 
 impl Task for SimTask<'_> {
     fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
-        let collected = Collected::new(task::steps(self.asked.phase).len());
+        let collected = Collected::new(task::steps(self.asked.phase).len()).in_rounds(self.asked.rounds);
         let mut observed = Observed::default();
         // All worker time that the device takes is spent in the kernel.
         (observed.is_simulated, observed.kernel_ticks) = (true, 1);
-        let mut sinks = Sinks { collected, observed, on_moment };
-        let totals = run(&self, &mut sinks);
+        let mut sinks = Sinks { collected, observed, on_moment, is_enough: Arc::default() };
+        let totals = run(*self, &mut sinks);
         let Sinks { collected, observed, .. } = sinks;
         Measured { totals, collected, observed, start_ns: None }
     }
 }
 
 /// Runs the test.
-fn run(task: &SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble> {
+fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble> {
     let phase = task.asked.phase;
     let Some(data) = phase.workload.data() else {
         return Err(Trouble::new("simulate a test on files", "it has no data"));
@@ -59,7 +62,9 @@ fn run(task: &SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble
     let world = World::new(task.device, phase.workload.threads, task.seed)
         .map_err(|problem| Trouble::new(format!("simulate {}", task.device.name), problem))?;
     let world = Rc::new(RefCell::new(world));
-    let ended = with_verb(data, mix(task.seed), Simulated { task, world, sinks });
+    world.borrow_mut().set_age(*task.age_bytes);
+    let ended = with_verb(data, mix(task.seed), Simulated { task: &task, world: Rc::clone(&world), sinks });
+    *task.age_bytes = world.borrow().age_bytes();
     let mut outcome = DataOutcome { size_bytes: task.size_bytes, ..DataOutcome::default() };
     let ends = || ended.iter().map(|ended| ended.end_ns);
     outcome.first_done_ns = ends().min().unwrap_or(0);
@@ -74,6 +79,7 @@ fn run(task: &SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble
     if let Some(zoned) = &mut sinks.collected.zoned {
         zoned.leave(sinks.collected.read_bytes, outcome.last_done_ns);
     }
+    sinks.collected.end_rounds(outcome.last_done_ns);
     sinks.observed.measured_ns = outcome.last_done_ns;
     sinks.observed.watched = ended.len();
     let totals = PhaseTotals::of_data(data, outcome, sinks.collected.ops);
@@ -85,6 +91,8 @@ struct Sinks<'a> {
     collected: Collected,
     observed: Observed,
     on_moment: &'a mut dyn FnMut(Moment<'_>),
+    /// Raised once the test is steady: workers stop then.
+    is_enough: Arc<AtomicBool>,
 }
 
 impl Sinks<'_> {
@@ -107,6 +115,9 @@ impl Sinks<'_> {
             zones: self.collected.zoned.as_ref(),
         }));
         self.collected.add_frame(frame, now_ns);
+        if self.collected.is_steady(now_ns) {
+            self.is_enough.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -147,6 +158,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     let clock = SimClock::default();
     let layout = Layout { blocks_per_file: task.size_bytes / data.block_bytes, first_bytes: 0 };
     sinks.collected.zoned = Zoned::new(data.zones_of(task.size_bytes), 0);
+    let is_enough = Arc::clone(&sinks.is_enough);
     let mut readers = Vec::new();
     let mut workers = Vec::new();
     for (thread, share) in shares(phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
@@ -161,7 +173,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
             pattern: pattern(data, &share, seed),
             layout,
             stamping: Stamping::unverified(task.seed),
-            limits: Limits { deadline_ns: task.asked.time_ns, stop: &task.asked.interrupt },
+            limits: Limits { deadline_ns: task.asked.time_ns, stop: &is_enough },
             recorder,
         });
         workers.push(match &sinks.collected.zoned {

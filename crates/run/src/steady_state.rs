@@ -63,6 +63,22 @@ impl SteadyState {
         })
     }
 
+    /// Returns the state of a test that rounds have found steady at a rate, in the time of these rounds. Changes within
+    /// them are small enough by the rule of the rounds.
+    pub fn of_rounds(intervals: &[Interval], time: &Range<u64>, ops_per_second: f64) -> Option<Self> {
+        let before = |end_ns: u64| intervals.iter().take_while(|interval| interval.start_ns < end_ns).count();
+        let inside = intervals.get(before(time.start)..before(time.end))?;
+        let course = Self::of(inside, time.end)?;
+        // The mean of the rounds is the number, and the interval is the slope's, in the same proportion.
+        let proportion = ops_per_second / course.ops_per_second;
+        Some(Self {
+            steady: Steady { found: true, from_ns: time.start, to_ns: time.end, change_points: Vec::new() },
+            ops_per_second,
+            ci95: course.ci95.map(|(low, high)| (low * proportion, high * proportion)),
+            ..course
+        })
+    }
+
     /// Returns true if the rate never changed.
     pub fn is_one_level(&self) -> bool {
         self.steady.change_points.is_empty()

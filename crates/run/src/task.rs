@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub budget_ns: u64,
     /// Condition for an end before that time.
     pub until: Option<Until>,
+    /// Time of a round and most rounds, of a test that is repeated until it is steady.
+    pub rounds: Option<(u64, u32)>,
     /// Rate of an open loop, over all threads.
     pub rate_ops_per_second: Option<f64>,
     /// Clock that times operations.
@@ -102,7 +104,7 @@ pub fn driven(
         on_moment,
         stop: Arc::clone(&stop.0),
         lows: Lows::default(),
-        collected: Collected::new(steps(asked.phase).len()),
+        collected: Collected::new(steps(asked.phase).len()).in_rounds(asked.rounds),
         readers: Vec::new(),
         start_ns: Monotonic.now_ns(),
         until: asked.until,

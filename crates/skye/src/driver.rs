@@ -11,8 +11,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::figure::Share;
 use model::finding::Finding;
-use model::plan::PlannedPhase;
-use model::run::{Environment, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool};
+use model::plan::{FILLS, PlannedPhase};
+use model::run::{
+    Environment, FillRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
+};
 use model::size;
 use model::target::Backing;
 use model::workload::Engine;
@@ -142,7 +144,7 @@ impl Turns {
         driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
         driver.written_bytes = 0;
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
-        let laid_out = driver.lay_out(session);
+        let laid_out = driver.lay_out(session, repetition);
         let is_complete = laid_out.is_ok();
         if is_complete || !driver.interruption.is_raised() {
             driver.repetition(session, repetition, laid_out);
@@ -199,6 +201,8 @@ struct Driver {
     failed: bool,
     /// True while files are still being removed from a target that hangs.
     is_closing: bool,
+    /// Fills of the data before the tests.
+    fills: Vec<FillRecord>,
     /// Facts about the target, found out before the first test.
     target_probes: Option<TargetProbes>,
     /// The user's command beside each test.
@@ -330,6 +334,7 @@ impl Driver {
             clock_read_ns: None,
             failed: false,
             is_closing: false,
+            fills: Vec::new(),
             target_probes: None,
             beside,
             marks: Marks::open(),
@@ -383,7 +388,7 @@ impl Driver {
             if self.interruption.is_raised() || patience::hanging().is_some() || self.has_failed_to_read() {
                 break;
             }
-            let laid_out = self.lay_out(&mut session);
+            let laid_out = self.lay_out(&mut session, repetition);
             if self.interruption.is_raised() {
                 break;
             }
@@ -433,13 +438,28 @@ impl Driver {
         self.warnings.push(message);
     }
 
-    fn lay_out(&mut self, session: &mut Session) -> Result<(), Trouble> {
+    /// Lays out files, and fills the data if the plan asks for that.
+    fn lay_out(&mut self, session: &mut Session, repetition: u32) -> Result<(), Trouble> {
         self.view.preparing("laying out files");
         let progress = LayoutProgress::default();
         let left = self.deadline.saturating_duration_since(Instant::now());
         session.lay_out(left.as_nanos() as u64, &progress)?;
         self.written_bytes += progress.bytes.load(Ordering::Relaxed);
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let (all_bytes, view) = (self.fill_bytes(), &mut self.view);
+        let filled = session.fill(repetition, left.as_nanos() as u64, &mut |fill, moment| {
+            let done = if let Moment::Tick(tick) = moment { tick.bytes * 100 / all_bytes } else { 0 };
+            view.preparing(&format!("filling the data before the tests: {}, {done} %", fill.id));
+        })?;
+        self.written_bytes += filled.iter().map(|fill| fill.bytes).sum::<u64>();
+        self.fills.extend(filled);
         Ok(())
+    }
+
+    /// Returns the most bytes that a fill writes.
+    fn fill_bytes(&self) -> u64 {
+        let set_bytes = self.plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
+        set_bytes.saturating_mul(FILLS).max(1)
     }
 
     /// Runs all tests once. Does not try tests whose data could not be laid out.
@@ -506,14 +526,19 @@ impl Driver {
     ) -> Option<(u64, u64)> {
         // On a virtual clock no test takes time from another.
         if rest.first().is_some_and(|phase| phase.engine == Engine::Sim) {
-            return Some((self.plan.phase_time_ns, u64::MAX));
+            let planned_ns = rest.first().and_then(|phase| phase.stop.time_ns);
+            return Some((planned_ns.unwrap_or(self.plan.phase_time_ns), u64::MAX));
         }
         let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
         let left_ns = self.left_ns().saturating_sub(self.plan.experiments_ns());
         let weights: u64 =
             rest.iter().map(weight).sum::<u64>() + repetitions_left * all.iter().map(weight).sum::<u64>();
         let share_ns = left_ns / weights.max(1);
-        let time_ns = self.first_row(self.plan.phase_time_ns.min(share_ns * 2));
+        // A test with rounds has the time of all of them.
+        let rounds = rest.first().and_then(|phase| self.plan.rounds_of(phase));
+        let planned_ns =
+            rounds.map_or(self.plan.phase_time_ns, |(round_ns, most)| round_ns * u64::from(most));
+        let time_ns = self.first_row(planned_ns.min(share_ns * 2));
         // A phase that is counted, not timed, may take all that is left.
         let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
         let budget_ns = if counted { left_ns } else { left_ns.min(share_ns * 4) };
@@ -607,8 +632,8 @@ impl Driver {
         budget: (u64, u64),
         first: PhaseRecord,
     ) -> PhaseRecord {
-        // A test with zones reads each once, as was asked for.
-        let is_zoned = !first.figures.zones.is_empty();
+        // A test with zones reads each once, as was asked for. One with rounds was repeated already.
+        let is_zoned = !first.figures.zones.is_empty() || first.figures.until_steady.is_some();
         let Some(before) = judge::disagreement(&first, phase).filter(|_| !is_zoned) else { return first };
         let later = u64::from(self.plan.repetitions - repetition);
         let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
@@ -692,6 +717,7 @@ impl Driver {
             plan: self.plan,
             environment: self.environment,
             phases: self.phases,
+            fills: self.fills,
             target_probes: self.target_probes,
             ceilings: self.ceilings.to_document(),
             tool: Tool {

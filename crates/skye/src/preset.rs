@@ -208,7 +208,7 @@ mod tests {
         assert!(refused("standart").ends_with("did you mean `standard`?"));
         assert!(
             refused("zzz")
-                .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones")
+                .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, ssd")
         );
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), "tests = [\"write\"]\nerase = \"1073741824\"\n").unwrap();

@@ -19,6 +19,7 @@ mod modes;
 mod permutation;
 mod quantiles;
 mod rate;
+mod rounds;
 mod short_series;
 
 pub use comparison::{
@@ -28,4 +29,5 @@ pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, interval
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
+pub use rounds::{EXCURSION_MAX, SLOPE_MAX, WINDOW_ROUNDS, Window, steady_round, window};
 pub use short_series::{FEW_MIN, Level, levels_of_few, middle};

@@ -227,6 +227,17 @@ findings! {
         RateChangedOften "not steady: the rate changed", "the rate is not steady: it changed {changes} times between {lowest_ops_per_second} and {highest_ops_per_second}";
         Unsteady "not steady", "the rate is not steady: it is known within ± {half_width} only";
 
+    "never_steady" "`?`"
+        when "a test of a preconditioned run had no five rounds in a row that differ by at most 20 % of their mean, and whose line rises or falls by at most 10 % of it"
+        means "The drive was still changing. The number is that of the last part with one rate, or a mean.":
+        NeverSteady "never steady in its rounds", "not steady in {rounds} of at most {rounds_max} rounds of {round_seconds}: the last five differ by {excursion} of their mean, and their line rises or falls by {slope}";
+        TooFewRounds "too few rounds to be steady", "only {rounds} of at most {rounds_max} rounds of {round_seconds}, and five are needed to tell if it is steady";
+
+    "steady_rounds" "`·`"
+        when "a test of a preconditioned run had five such rounds"
+        means "The number is the mean of these five rounds. The remark says how far they differ, and how far their line rises or falls.":
+        SteadyInRound "steady rounds", "steady in round {rounds} of at most {rounds_max}, each of {round_seconds}: the last five differ by {excursion} of their mean, and their line rises or falls by {slope}";
+
     "wide_interval" "`·`"
         when "`±` is more than 1.25 times the precision; with `--time` alone, the precision counts as 5 %"
         means "skye knows the rate less well than you asked for. With fewer than 8 independent parts, skye cannot say how well.":

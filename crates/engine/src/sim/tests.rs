@@ -440,6 +440,34 @@ fn random_arrivals_at_one_server_wait_as_in_theory() {
 }
 
 #[test]
+fn a_drive_gets_slower_once_its_spare_blocks_are_used_up() {
+    let device = "write_bytes_per_second = 400_000_000\nlatency = { mean_us = 1 }\n\
+                  worn = [{ after_bytes = 1_200_000_000, write_bytes_per_second = 50_000_000 },\
+                          { after_bytes = 800_000_000, write_bytes_per_second = 100_000_000 }]";
+    // 800 MB at 400 MB/s take 2 s, the next 400 MB at 100 MB/s take 4 s, and 200 MB at 50 MB/s another 4 s.
+    let setup = Setup { device, depth: 4, block_bytes: 100_000, seconds: 10.0, ..SETUP };
+    let outcome = closed(setup, verb::Write);
+    assert_near(outcome.total() as f64 * 1e5, 1.4e9, 1e-3);
+    for (from_s, to_s, bytes_per_second) in [(0, 2, 4e8), (2, 6, 1e8), (6, 10, 5e7)] {
+        let tenths = from_s * 10 + 1..to_s * 10 - 1;
+        let seconds = tenths.len() as f64 / 10.0;
+        let requests: u64 = tenths.map(|tenth| outcome.requests(tenth)).sum();
+        assert_near(requests as f64 * 1e5 / seconds, bytes_per_second, 0.02);
+    }
+    // Reads do not age a drive.
+    let setup = Setup { device, block_bytes: 1_000_000, seconds: 1.0, ..SETUP };
+    assert_near(closed(setup, verb::Read).rate(), 1e6, 0.01);
+    // The age is that of the drive, whichever test it came in.
+    let device = SimDevice::from_toml(device).unwrap();
+    let mut world = World::new(&device, 1, 1).unwrap();
+    world.set_age(799_999_999);
+    world.begin(0);
+    assert_eq!(world.transfer(0, true, 100_000_000), SECOND / 4);
+    assert_eq!(world.transfer(SECOND, true, 100_000_000), 2 * SECOND);
+    assert_eq!(world.age_bytes(), 999_999_999);
+}
+
+#[test]
 fn phases_follow_each_other_on_one_device() {
     let device = SimDevice::from_toml(CACHE).unwrap();
     let mut world = World::new(&device, 1, 1).unwrap();

@@ -122,6 +122,11 @@ impl Pipe {
         Self { rate, changes: changes.collect(), free: 0 }
     }
 
+    /// Sets the rate for traffic that comes from now on.
+    pub(super) fn limit(&mut self, rate: Option<u64>) {
+        self.rate = rate;
+    }
+
     /// Returns when `amount` that comes at `from` has passed, both in device time.
     pub(super) fn pass(&mut self, from: u64, amount: u64, stalls: &mut Stalls) -> u64 {
         let mut start = from.max(self.free);

@@ -5,8 +5,8 @@ use model::figure::Count;
 use model::finding::Finding;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Conditions, DriveTemperature, Helper, Mark, Mode, Reread, RoundRecord, Trust,
-    UpkeepRecord,
+    CompressibleProbe, Conditions, DriveTemperature, Helper, Mark, Mode, Reread, RoundRecord, RoundsWindow,
+    SteadyRound, Trust, UntilSteady, UpkeepRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
@@ -49,6 +49,22 @@ fn check_world(code: &str, expected: Says, world: &World) {
             assert_eq!(reasons.iter().any(|reason| reason == code), trust > Trust::Ok, "{reasons:?}");
         }
     }
+}
+
+/// Returns so many rounds, whose last five differ by 8 % if they are steady, and else by 35 %.
+fn until_steady(steady_round: Option<u32>, count: u64) -> UntilSteady {
+    let excursion = if steady_round.is_some() { 0.08 } else { 0.35 };
+    let window =
+        |round| (round >= 4).then_some(RoundsWindow { mean_ops_per_second: 1e4, excursion, slope: -0.02 });
+    let (second, ops_per_second) = (1_000_000_000, 1e4);
+    let round = |round| SteadyRound {
+        from_ns: round * second,
+        to_ns: (round + 1) * second,
+        ops: 10_000,
+        ops_per_second,
+        window: window(round),
+    };
+    UntilSteady { steady_round, rounds_max: 25, rounds: (0..count).map(round).collect() }
 }
 
 /// Sets the dirtied bytes as if every written byte had made a page dirty.
@@ -512,6 +528,25 @@ examples! {
         |w| {
             w.steady().found = false;
             w.note(Finding::FellBehind { missed: Count(500), due: Count(1000) });
+        };
+
+    five_even_rounds: steady_rounds REMARK, "write:rnd4k",
+        |w| w.record.figures.until_steady = Some(until_steady(Some(7), 7));
+    no_five_even_rounds: never_steady SUSPECT, "write:rnd4k",
+        |w| {
+            w.steady().found = false;
+            w.record.figures.until_steady = Some(until_steady(None, 25));
+        };
+    four_rounds: never_steady SUSPECT, "write:rnd4k",
+        |w| w.record.figures.until_steady = Some(until_steady(None, 4));
+    steady_in_the_last_round: never_steady QUIET, "write:rnd4k",
+        |w| w.record.figures.until_steady = Some(until_steady(Some(25), 25));
+    steady_in_no_round: steady_rounds QUIET, "write:rnd4k",
+        |w| w.record.figures.until_steady = Some(until_steady(None, 25));
+    rounds_say_that_it_is_not_steady: not_steady QUIET, "write:rnd4k",
+        |w| {
+            w.steady().found = false;
+            w.record.figures.until_steady = Some(until_steady(None, 25));
         };
 
     known_within_three_percent: wide_interval REMARK, "read:rnd4k",

@@ -4,13 +4,15 @@ use model::advice::Advice;
 use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond, Seconds, Share};
 use model::finding::Finding;
 use model::plan::CUSTOM;
-use model::run::{INDEPENDENT_PARTS_MIN, Interval};
+use model::run::{INDEPENDENT_PARTS_MIN, Interval, UntilSteady};
 
 use crate::{JudgeInput, TrapFinding};
 
 traps!(
     too_few_samples,
     not_steady,
+    never_steady,
+    steady_rounds,
     wide_interval,
     one_run,
     rate_dropped,
@@ -47,6 +49,10 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // Zones have a rate each, which repeating does not make surer.
     let has_zones = input.data().is_some_and(|data| data.zones.is_some());
     if has_zones || input.rate_is_given() || input.record.figures.rate.ops_per_second.is_none() {
+        return None;
+    }
+    // Rounds say by themselves if they were too few.
+    if input.record.figures.until_steady.is_some() {
         return None;
     }
     let (record, is_short) = (input.record, is_short(input));
@@ -131,8 +137,12 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
     // Another trap reports a single change that is a drop.
     let is_drop = steady.change_points.len() == 1 && rate_dropped(input).is_some();
-    let is_elsewhere =
-        is_short(input) || input.rate_is_given() || (is_cached && has_long_sync(input)) || is_drop;
+    let has_rounds = input.record.figures.until_steady.is_some();
+    let is_elsewhere = has_rounds
+        || is_short(input)
+        || input.rate_is_given()
+        || (is_cached && has_long_sync(input))
+        || is_drop;
     if is_elsewhere {
         return None;
     }
@@ -273,6 +283,38 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         }
     };
     Some(finding.into())
+}
+
+/// Number of rounds, most rounds and time of a round, for tests of a preconditioned run.
+fn rounds_of<'a>(input: &JudgeInput<'a>) -> Option<(&'a UntilSteady, Count, Count, Seconds)> {
+    let all = input.record.figures.until_steady.as_ref()?;
+    let round_ns = all.rounds.first().map_or(0, |round| round.to_ns.saturating_sub(round.from_ns));
+    let (rounds, rounds_max) = (Count(all.rounds.len() as u64), Count(all.rounds_max.into()));
+    Some((all, rounds, rounds_max, Seconds(round_ns as f64 / 1e9)))
+}
+
+/// A test of a preconditioned run that never was steady.
+fn never_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let (all, rounds, rounds_max, round_seconds) = rounds_of(input)?;
+    if all.steady_round.is_some() {
+        return None;
+    }
+    let finding = match all.rounds.last().and_then(|round| round.window.as_ref()) {
+        None => Finding::TooFewRounds { rounds, rounds_max, round_seconds },
+        Some(window) => {
+            let (excursion, slope) = (Share(window.excursion), Share(window.slope.abs()));
+            Finding::NeverSteady { rounds, rounds_max, round_seconds, excursion, slope }
+        }
+    };
+    Some(TrapFinding::new(finding, [Advice::LongerTimeAndLimit {}]))
+}
+
+/// The round in which a test of a preconditioned run was steady.
+fn steady_rounds(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let (all, rounds, rounds_max, round_seconds) = rounds_of(input)?;
+    let window = all.rounds.last().filter(|_| all.steady_round.is_some())?.window.as_ref()?;
+    let (excursion, slope) = (Share(window.excursion), Share(window.slope.abs()));
+    Some(Finding::SteadyInRound { rounds, rounds_max, round_seconds, excursion, slope }.into())
 }
 
 /// A rate more even than its own latencies allow, which only an imposed limit makes.

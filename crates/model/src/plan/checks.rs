@@ -7,7 +7,7 @@ use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target, TargetKind};
 use crate::trouble::Trouble;
-use crate::workload::{CacheMode, FileKind, FilesWork, Workload};
+use crate::workload::{CacheMode, DataVerb, Engine, FileKind, FilesWork, Workload};
 
 /// Divisor of the memory: the buffers of one test may take a quarter.
 const BUFFER_SHARE: u64 = 4;
@@ -136,6 +136,20 @@ pub(super) fn check_polling(phases: &[PlannedPhase], target: &Target) -> Result<
     };
     Err(Trouble::new(format!("run `{}` in {}", spec::print(phase.asked()), target.path), cause)
         .remedy("leave iopoll away"))
+}
+
+/// Refuses a ring for discards of a device: the kernel's call for them, `BLKDISCARD`, is none that a ring makes.
+pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+    let discards = |phase: &&PlannedPhase| {
+        let discards = phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard);
+        discards && phase.engine == Engine::Uring
+    };
+    let Some(phase) = phases.iter().find(discards).filter(|_| target.kind == TargetKind::Device) else {
+        return Ok(());
+    };
+    let attempt = format!("run `{}` on {}", spec::print(phase.asked()), target.path);
+    let cause = "a block device discards by a system call of its own, which is none of io_uring";
+    Err(Trouble::new(attempt, cause).remedy("leave engine=uring away: depth is then made of threads"))
 }
 
 /// Refuses buffers that take too much of the memory.
@@ -278,6 +292,16 @@ mod tests {
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 10 * GIB + 512);
         assert_eq!((plan.phases[0].stop.passes, plan.phases[0].stop.time_ns), (Some(1), None));
         assert!(plan.total_ns > plan.estimate_ns * 100, "nobody knows how long it takes");
+    }
+
+    #[test]
+    fn a_ring_does_not_discard_on_a_device() {
+        let phases = |spec| planned(&asking(&[spec]), Backing::Devices, None).unwrap().phases;
+        let device = device();
+        let problem = check_discard(&phases("discard:q4:engine=uring"), &device).unwrap_err().to_string();
+        assert!(problem.contains("which is none of io_uring; leave engine=uring away"), "{problem}");
+        assert!(check_discard(&phases("discard:q4:engine=uring"), &disk_that_polls(None)).is_ok());
+        assert!(check_discard(&phases("discard:q4"), &device).is_ok());
     }
 
     #[test]

@@ -95,6 +95,9 @@ fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
             format!("{} works through a file, which a simulated device does not have", data.verb),
             "ask for tests on data in blocks, such as read:rnd4k",
         ),
+        Some(data) if data.verb == DataVerb::Discard => {
+            refused("a simulated device keeps no data that could be discarded".into(), "leave it away")
+        }
         Some(data) if data.fresh => {
             refused("a simulated device has no files that could be new".into(), "leave fresh away")
         }
@@ -119,7 +122,11 @@ fn ring_words(data: &DataWork) -> Vec<String> {
 /// Returns true if a ring suits a test that names no engine.
 pub fn suits_ring(asked: &Workload) -> bool {
     asked.iodepth > 1
-        && asked.data().is_some_and(|data| data.engine.is_none() && data.direct && !data.syncs_each())
+        && asked.data().is_some_and(|data| {
+            // A ring would hand each discard to a thread of the kernel.
+            let waits = data.syncs_each() || data.verb == DataVerb::Discard;
+            data.engine.is_none() && data.direct && !waits
+        })
 }
 
 /// Returns notes on why depth became threads, one for each cause, each with the deepest test.
@@ -146,6 +153,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
             Some(data) if data.engine.is_some() => " engine=sync",
             Some(data) if !data.direct => " buffered",
             Some(data) if data.verb == DataVerb::Fsync => " fsync",
+            Some(data) if data.verb == DataVerb::Discard => " discard",
             _ => " sync=each",
         };
         notes.push(format!("plain system calls have no depth: q{iodepth}t{from}{why} becomes q1t{threads}"));

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::PlannedPhase;
+use super::precondition::FILL_BLOCK_BYTES;
 use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataWork, Engine, SyncMode, Workload, ZONES_MAX};
+use crate::workload::{DataVerb, DataWork, Engine, Probing, SyncMode, Workload, ZONES_MAX};
 
 /// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -84,11 +85,30 @@ impl Dataset {
         self.bytes_of(|_| true)
     }
 
-    fn bytes_of(&self, counts: impl Fn(&DataGroup) -> bool) -> u64 {
-        let group_bytes = |group: &DataGroup| {
-            self.group_file_bytes(group, self.size_bytes_max).saturating_mul(u64::from(group.files))
+    /// Returns the most bytes that write discarded files again: after each test that discards, before the next test or
+    /// experiment on the same files.
+    pub(super) fn refill_bytes_max(&self, phases: &[PlannedPhase], probe: Probing) -> u64 {
+        let on = |phase: &PlannedPhase| self.group_of(&phase.workload).filter(|_| phase.engine.needs_files());
+        let discards =
+            |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard);
+        let again = |(index, phase): (usize, &PlannedPhase)| {
+            let number = on(phase).filter(|_| discards(phase))?;
+            let is_used = phases[index + 1..].iter().any(|later| on(later) == Some(number));
+            let is_probed =
+                || probe != Probing::None && phases[..index].iter().any(|one| on(one) == Some(number));
+            (is_used || is_probed()).then_some(number)
         };
-        self.groups.iter().filter(|group| counts(group)).map(group_bytes).fold(0, u64::saturating_add)
+        let bytes = |number: usize| self.groups.get(number).map_or(0, |group| self.group_bytes(group));
+        phases.iter().enumerate().filter_map(again).map(bytes).fold(0, u64::saturating_add)
+    }
+
+    fn group_bytes(&self, group: &DataGroup) -> u64 {
+        self.group_file_bytes(group, self.size_bytes_max).saturating_mul(u64::from(group.files))
+    }
+
+    fn bytes_of(&self, counts: impl Fn(&DataGroup) -> bool) -> u64 {
+        let counted = self.groups.iter().filter(|group| counts(group));
+        counted.map(|group| self.group_bytes(group)).fold(0, u64::saturating_add)
     }
 
     /// Returns the index of the group that a test works on; `None` if it works on no files.
@@ -134,10 +154,11 @@ fn block_sizes(phases: &[PlannedPhase]) -> impl Iterator<Item = u64> {
     data.filter(|data| !data.verb.is_bytes()).map(|data| data.block_bytes)
 }
 
-/// Returns the least common multiple of the block sizes, so that files hold whole blocks of every test.
-fn unit_bytes(phases: &[PlannedPhase]) -> u64 {
+/// Returns the least common multiple of the block sizes, those of a fill included, so that files hold whole blocks of every test.
+fn unit_bytes(phases: &[PlannedPhase], filled_bytes: Option<u64>) -> u64 {
     // At least a page, because data stamps are laid page by page.
     block_sizes(phases)
+        .chain(filled_bytes)
         .fold(page_bytes(), |unit, block| (unit / greatest_common_divisor(unit, block)).saturating_mul(block))
 }
 
@@ -251,7 +272,8 @@ pub(super) fn plan_dataset(
     machine: &Machine,
     allow_low_space: bool,
 ) -> Result<Option<Dataset>, Trouble> {
-    let unit_bytes = unit_bytes(phases);
+    let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
+    let unit_bytes = unit_bytes(phases, filled_bytes);
     if target.is_only_read() {
         return given(request, phases, target, machine, unit_bytes);
     }

@@ -1,6 +1,7 @@
 //! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
 
-use super::{Dataset, PlannedPhase, Stop, Until};
+use super::precondition::has_rounds;
+use super::{Dataset, PlannedPhase, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop, Until};
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
@@ -39,7 +40,8 @@ pub(super) fn stop_of(
             // A second pass would replace blocks that wait in memory, and only the last version would become durable.
             let absorbs = data.writes() && data.sync.has_end();
             // A skewed test has no passes: it finds its hot blocks in memory, as it should.
-            buffered && (rereads || absorbs) && !data.is_skewed()
+            // A second pass would find nothing to discard.
+            data.verb == DataVerb::Discard || buffered && (rereads || absorbs) && !data.is_skewed()
         }
         // A second round would find the inodes that were removed to make room for it, and search past them.
         Work::Files(files) => files.takes_inodes() && target.holds_back_inodes(),
@@ -52,7 +54,7 @@ pub(super) fn stop_of(
 fn write_weight(phase: &PlannedPhase) -> u64 {
     match &phase.workload.work {
         Work::Data(_) if !phase.engine.needs_files() => 0,
-        Work::Data(data) if !data.writes() => 0,
+        Work::Data(data) if !data.writes() || data.verb == DataVerb::Discard => 0,
         Work::Data(data) => match (data.verb, data.access) {
             (DataVerb::Fsync, _) => 1,
             (verb, _) if verb.is_bytes() => 1,
@@ -65,20 +67,21 @@ fn write_weight(phase: &PlannedPhase) -> u64 {
 
 /// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that can be written.
 ///
-/// Counts that were asked for are taken first, and the rest is shared by weight. Bytes that one phase cannot use go to
+/// The layout and `besides_bytes`, which a repetition writes untimed, and counts that were asked for are taken first.
+/// The rest is shared by weight. Bytes that one phase cannot use go to
 /// the others.
 pub(super) fn share_write_limit(
     phases: &mut [PlannedPhase],
     dataset: Option<&Dataset>,
     repetitions: u32,
     limit: u64,
-    probed_bytes: u64,
+    besides_bytes: u64,
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
     let sets: u64 =
         phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.set_bytes_max()).sum();
     let layout =
-        dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(probed_bytes);
+        dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(besides_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
     let mut parts = vec![0; phases.len()];
     let mut left = (limit / repetitions).checked_sub(layout);
@@ -190,13 +193,14 @@ const BEGINNING_NS: f64 = 1_500_000_000.0;
 
 /// Returns the estimated duration, and how far the real one may lie from it.
 ///
-/// The estimate is the measured time, plus the usual time for making and undoing files, laying out data and
+/// The estimate is the measured time, plus the usual time for making and undoing files, laying out and filling data and
 /// experiments. The uncertainties of tests add up as squares. Where laying out is slow, tests take longer as well, so
 /// that uncertainty is added in full.
 pub(super) fn estimate(
     phases: &[PlannedPhase],
     until: Option<Until>,
     dataset: Option<&Dataset>,
+    precondition: Option<&Precondition>,
     repetitions: u32,
     probe: Probing,
 ) -> (u64, u64) {
@@ -223,11 +227,17 @@ pub(super) fn estimate(
                     None => (fast, slow),
                 }
             }
+            // A test ends in the round in which it is steady.
+            Work::Data(_) if precondition.is_some() && has_rounds(phase) => {
+                (longest * f64::from(ROUNDS_MIN) / f64::from(ROUNDS_MAX), longest)
+            }
             Work::Data(_) => (shortest, longest),
         }
     };
     let parts = phases.iter().filter(is_real).map(measured);
-    let (fast, slow) = moved(dataset.map_or(0, Dataset::layout_bytes_max));
+    let filled_bytes = precondition.zip(dataset).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
+    let laid_out_bytes = dataset.map_or(0, Dataset::layout_bytes_max);
+    let (fast, slow) = moved(laid_out_bytes.saturating_add(filled_bytes));
     let (mut middle, mut squares) = ((fast + slow) / 2.0, 0.0);
     for (low, high) in parts {
         middle += (low + high) / 2.0;
@@ -288,6 +298,23 @@ mod tests {
         let passes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.passes).collect();
         assert_eq!(passes, [Some(1), None, None]);
         assert!(plan.phases[1..].iter().all(|phase| phase.stop.time_ns.is_some()));
+    }
+
+    #[test]
+    fn what_was_discarded_is_written_again_for_the_next_test() {
+        let most = |tests: &[&str], probe| {
+            let request = Request { size: Some(Size::Bytes(1 << 30)), probe: Some(probe), ..asking(tests) };
+            planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 30
+        };
+        assert_eq!(most(&["discard"], Probing::Reads), 1, "the layout");
+        assert_eq!(most(&["discard", "read"], Probing::None), 2);
+        assert_eq!(most(&["discard", "discard:t2", "read"], Probing::None), 3);
+        assert_eq!(most(&["read", "discard"], Probing::None), 1);
+        assert_eq!(most(&["read", "discard"], Probing::Reads), 2, "an experiment may read it");
+        assert_eq!(most(&["discard", "read:compress=50"], Probing::None), 2, "other files");
+        let plan = on_disk(&["discard", "discard:ops=9"]);
+        let stops: Vec<_> = plan.phases.iter().map(|phase| (phase.stop.passes, phase.stop.bytes)).collect();
+        assert_eq!(stops, [(Some(1), None), (None, None)]);
     }
 
     #[test]

@@ -115,6 +115,25 @@ fn skewed_orders_are_random_and_have_no_passes() {
 }
 
 #[test]
+fn discards_move_no_bytes_and_have_one_pass() {
+    for spec in ["discard:seq1m", "discard:rnd64k:t4:sync=each", "discard:seq4k:engine=uring:ops=9"] {
+        assert_eq!(print(&ok(spec)), spec);
+    }
+    let flags = Defaults { direct: Some(false), ..Defaults::default() };
+    assert_eq!(parse("discard", &flags), parse("discard", &Defaults::default()));
+    for (spec, expected) in [
+        ("discard:rnd5k", "discard gives back whole blocks of file systems; write rnd8k"),
+        ("discard:passes=2", "finds nothing to discard in a second pass; leave passes=2 away"),
+        ("discard:buffered", "`buffered` has no meaning for discard"),
+        ("discard:direct", "`direct` has no meaning for discard"),
+        ("discard:rnd4k:zipf=1", "`zipf=1` has no meaning for discard"),
+        ("discard:iopoll", "`iopoll` has no meaning for discard"),
+    ] {
+        assert!(problem(spec).contains(expected), "{spec}: {}", problem(spec));
+    }
+}
+
+#[test]
 fn bytes_have_no_blocks() {
     let defaults = Defaults { direct: Some(true), engine: Some(EngineWord::Uring), ..Defaults::default() };
     for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {

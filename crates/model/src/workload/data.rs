@@ -10,6 +10,10 @@ fn in_blocks(work: &DataWork) -> bool {
     !work.verb.is_bytes()
 }
 
+fn moves_blocks(work: &DataWork) -> bool {
+    in_blocks(work) && work.verb != DataVerb::Discard
+}
+
 fn is_rw(work: &DataWork) -> bool {
     work.verb == DataVerb::Rw
 }
@@ -32,20 +36,20 @@ keys! {
     field block_bytes: u64 = verb.pattern().1;
     /// True if the page cache is bypassed (`O_DIRECT`).
     field direct: bool = verb.is_direct();
-    key "direct" "" [set_direct, value_of_direct] for in_blocks, "";
+    key "direct" "" [set_direct, value_of_direct] for moves_blocks, "";
         label Label::Key; "past the page cache with `O_DIRECT`; if absent, tests in blocks other than `rewrite` do so";
-    key "buffered" "" [set_buffered, value_of_buffered] for any_verb, "";
+    key "buffered" "" [set_buffered, value_of_buffered] for |work| work.verb != DataVerb::Discard, "";
         label Label::Key; "through the page cache";
 
     /// Exponent of Zipf's law, by which blocks are drawn; `None` if each is visited once in a pass.
     field zipf: Option<Theta> = None;
-    key "zipf" "THETA" [zipf: Maybe(Thousandths)] for in_blocks, "";
+    key "zipf" "THETA" [zipf: Maybe(Thousandths)] for moves_blocks, "";
         label Label::Key;
         "draws each block anew, by Zipf's law: block number k of a thread, in a random order, comes in proportion to 1/k^THETA, 0.001 to 10. With `rnd`; a write waits while the same block is in flight";
 
     /// Part of the blocks that takes a larger part of the operations; `None` if there is none.
     field hot: Option<HotPart> = None;
-    key "hot" "A/B" [hot: Maybe(OpsToBlocks)] for in_blocks, "";
+    key "hot" "A/B" [hot: Maybe(OpsToBlocks)] for moves_blocks, "";
         label Label::Key;
         "draws each block anew: A % of the operations of a thread go to B % of its blocks, scattered at random, such as `hot=90/10`. With `rnd`; a write waits while the same block is in flight";
 
@@ -112,7 +116,7 @@ keys! {
 
     /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     field iopoll: bool = false;
-    key "iopoll" "" [iopoll: Flag] for in_blocks, "";
+    key "iopoll" "" [iopoll: Flag] for moves_blocks, "";
         label Label::Key; "io_uring polls the device for completions instead of waiting for interrupts; direct tests, where the device has queues to poll";
 
     /// True if a kernel thread takes requests from the ring (`IORING_SETUP_SQPOLL`).

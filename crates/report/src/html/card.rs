@@ -7,7 +7,7 @@ use model::target::Target;
 use super::seen::seen;
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
-use super::{Figure, Markup, heat, latency, near, rendered, results, timeline, zones};
+use super::{Figure, Markup, heat, latency, near, rendered, results, rounds, timeline, zones};
 use crate::printable;
 use crate::text::{interval_cell, link, missing_reason};
 
@@ -58,6 +58,7 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
     // Figures flow into two columns: down the first, then down the second.
     let figures = [
         zones::figure(phase),
+        rounds::figure(phase),
         timeline::figure(phase, false),
         latency::figure(phase),
         near::limits(phase),

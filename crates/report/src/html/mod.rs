@@ -15,6 +15,7 @@ mod machine;
 mod method;
 mod near;
 mod results;
+mod rounds;
 mod seen;
 mod sweeps;
 pub(crate) mod test;

@@ -1,6 +1,6 @@
 //! The plan as a preset file, with its costs as comments.
 
-use model::plan::Plan;
+use model::plan::{Plan, ROUNDS_MIN};
 use model::run::Environment;
 use model::workload::Engine;
 use model::{PlannedPhase, size, spec};
@@ -31,6 +31,11 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
         size::decimal(plan.write_limit_bytes)
     ));
     let mut last = None;
+    for fill in plan.precondition.iter().flat_map(|precondition| &precondition.fills) {
+        let purged =
+            if plan.precondition.as_ref().is_some_and(|all| all.purge) { ", after a purge" } else { "" };
+        text.push_str(&format!("# {:<14} {}{}{purged}\n", fill.id, spec::print(&fill.workload), how(fill)));
+    }
     for phase in &plan.phases {
         // An empty comment line separates a sweep from the rest.
         if last.is_some_and(|last| last != &phase.group) {
@@ -49,8 +54,9 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
 fn until(plan: &Plan, phase: &PlannedPhase) -> String {
     let stop = phase.stop;
     let limits = [
-        stop.time_ns.map(|longest| match plan.until_of(phase) {
-            Some(until) if until.time_min_ns < longest => {
+        stop.time_ns.map(|longest| match (plan.until_of(phase), plan.rounds_of(phase)) {
+            (_, Some((round_ns, most))) => format!("{ROUNDS_MIN} to {most} rounds of {}", duration(round_ns)),
+            (Some(until), None) if until.time_min_ns < longest => {
                 format!("{} to {}", duration(until.time_min_ns), duration(longest))
             }
             _ => duration(longest),
@@ -90,6 +96,21 @@ mod tests {
     fn the_standard_preset() {
         let (plan, environment) = sample::plan_for(sample::disk());
         insta::assert_snapshot!(dry_run(&plan, &environment));
+    }
+
+    #[test]
+    fn fills_and_rounds_are_announced() {
+        let request = Request {
+            tests: vec!["write:rnd4k:q32".into()],
+            time: Some(model::request::Seconds(10.0)),
+            precondition: Some(model::request::Preconditioning::Purge),
+            ..Request::default()
+        };
+        let plan = plan::plan(&request, &sample::disk(), &sample::machine()).unwrap();
+        let text = dry_run(&plan, &sample::environment(sample::disk()));
+        let fill = "\n# fill-1         write:seq128k:q32:passes=2, engine uring, after a purge\n";
+        let rounds = "\n# 01-write       write:rnd4k:q32 for 5 to 25 rounds of 10 s or ";
+        assert!(text.contains(fill) && text.contains(rounds), "{text}");
     }
 
     #[test]

@@ -27,6 +27,15 @@ pub(crate) struct Remark {
     pub text: String,
 }
 
+impl Remark {
+    /// Returns true if the user asked for what it says, so that it is always shown.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_knee || self.code == STEADY_CODE
+    }
+}
+
+/// The code of the note that says in which round a test was steady.
+const STEADY_CODE: &str = "steady_rounds";
 /// The code of the note that says where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together, so that ranges over several rows would make no sense.
@@ -36,6 +45,8 @@ const TOLD_ALONE: &[&str] = &[
     "rate_dropped",
     "rate_capped",
     "several_passes",
+    "never_steady",
+    STEADY_CODE,
     "between_runs",
     "waited_to_start",
     KNEE_CODE,

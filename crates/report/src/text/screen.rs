@@ -121,7 +121,7 @@ pub(super) fn zones(phases: &[PhaseRecord], style: &Style) -> String {
 fn told(run: &Run, detail: Detail, style: &Style) -> String {
     let all = remarks(&run.phases);
     let shown =
-        all.iter().filter(|told| detail > Detail::Screen || told.mark != Mark::Remark || told.is_knee);
+        all.iter().filter(|told| detail > Detail::Screen || told.mark != Mark::Remark || told.is_asked());
     style.finish(shown.map(|told| paragraph(told, style)).collect::<Vec<_>>().join("\n"))
 }
 
