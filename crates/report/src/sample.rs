@@ -289,6 +289,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         },
         status: Status::Done,
         reason: None,
+        hosts: Vec::new(),
         counts: Counts {
             start_ns: 1_500_000_000,
             elapsed_ns: 10_000_000_000,
@@ -504,6 +505,7 @@ pub(crate) fn run() -> Run {
         seed: 7311,
         plan,
         environment,
+        hosts: Vec::new(),
         phases,
         target_probes: Some(TargetProbes {
             reread: Some(Reread {

@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub budget_ns: u64,
     /// Condition for an end before that time.
     pub until: Option<Until>,
+    /// Flag that another process raises once the phase has done enough.
+    pub enough: Option<Arc<AtomicBool>>,
     /// Rate of an open loop, over all threads.
     pub rate_ops_per_second: Option<f64>,
     /// Clock that times operations.
@@ -106,6 +108,7 @@ pub fn driven(
         readers: Vec::new(),
         start_ns: Monotonic.now_ns(),
         until: asked.until,
+        enough: asked.enough.clone(),
         is_continuous: asked.phase.workload.data().is_some(),
         is_enough: false,
         known: None,

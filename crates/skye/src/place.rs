@@ -33,6 +33,14 @@ impl Place {
         })
     }
 
+    /// Finds the directory, the block device or the file that a client of a run measures.
+    ///
+    /// # Errors
+    /// As [`real`].
+    pub fn of_client(root: &Root, word: &Path) -> Result<Self, Trouble> {
+        Ok(Self { target: real(root, word)?, device: None })
+    }
+
     /// Begins a run there. Only an empty directory is written yet, and nothing to a device or file.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ mod dials;
 mod doctor;
 mod dry_run;
 mod engines;
+mod fleet;
 mod getc_putc;
 mod given;
 mod gobonniego;
