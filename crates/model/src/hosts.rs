@@ -47,14 +47,10 @@ pub fn parse(text: &str) -> Result<Vec<HostWord>, String> {
     for word in words(text)? {
         clients.extend(of_word(word)?);
         if clients.len() > CLIENTS_MAX {
-            return Err(format!("there are more than {CLIENTS_MAX} clients"));
+            break;
         }
     }
-    if clients.is_empty() {
-        return Err("it names no host".into());
-    }
-    number(&mut clients);
-    Ok(clients)
+    numbered(clients)
 }
 
 /// Reads a file of hosts: a list on each line, and comments behind `#`.
@@ -65,16 +61,22 @@ pub fn parse_file(text: &str) -> Result<Vec<HostWord>, String> {
     let mut clients = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
+        if !line.is_empty() {
+            clients.extend(parse(line).map_err(|problem| format!("line {}: {problem}", index + 1))?);
         }
-        clients.extend(parse(line).map_err(|problem| format!("line {}: {problem}", index + 1))?);
         if clients.len() > CLIENTS_MAX {
-            return Err(format!("there are more than {CLIENTS_MAX} clients"));
+            break;
         }
     }
-    if clients.is_empty() {
-        return Err("it names no host".into());
+    numbered(clients)
+}
+
+/// Refuses lists that are empty or too long, and numbers the processes of each host that has several.
+fn numbered(mut clients: Vec<HostWord>) -> Result<Vec<HostWord>, String> {
+    match clients.len() {
+        0 => return Err("it names no host".into()),
+        1..=CLIENTS_MAX => {}
+        _ => return Err(format!("there are more than {CLIENTS_MAX} clients")),
     }
     number(&mut clients);
     Ok(clients)
@@ -263,6 +265,7 @@ mod tests {
             ("n[1-999999]", "more than"),
             ("n[1-99]m[1-99]", "more than"),
             ("n[1-99]*99", "more than"),
+            ("local*3844,ada", "there are more than 3844 clients"),
         ] {
             let refused = parse(text).unwrap_err();
             assert!(refused.contains(problem), "{text}: {refused}");

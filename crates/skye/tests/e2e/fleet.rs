@@ -145,19 +145,19 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
         .says(&["clients measure directories"]);
 }
 
+/// Runs clients that a launcher starts, to the end.
+#[track_caller]
+fn by(launcher: &str, directory: &Path, words: &str) -> Ran {
+    let program = together(directory, words).arg("--rsh").arg(launcher);
+    program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye")).run().did_not_panic().exits(0)
+}
+
 #[test]
 fn another_launcher_starts_clients_elsewhere() {
     let directory = scratch(ROOM);
     // It takes the host away, as a program does that knows where to go.
     let launcher = r#"sh -c 'test "$1" = ada && shift && exec "$@"' x"#;
-    let ran = together(directory.path(), "--hosts ada --time 0.3 --test read:rnd4k:buffered")
-        .arg("--rsh")
-        .arg(launcher)
-        .arg("--remote-skye")
-        .arg(env!("CARGO_BIN_EXE_skye"))
-        .run()
-        .did_not_panic()
-        .exits(0);
+    let ran = by(launcher, directory.path(), "--hosts ada --time 0.3 --test read:rnd4k:buffered");
     assert_eq!(saved(&ran)["hosts"][0]["name"], "ada");
     assert_nothing_left(directory.path());
 }
@@ -168,14 +168,7 @@ fn a_clock_that_is_seconds_off_is_found_within_its_bound() {
     let directory = scratch(ROOM);
     let launcher = r#"sh -c 'shift; exec unshare --time --monotonic 7 --fork "$@"' x"#;
     let words = "--hosts local,ada --time 1 --cache warm --test read:rnd4k:buffered";
-    let ran = together(directory.path(), words)
-        .arg("--rsh")
-        .arg(launcher)
-        .arg("--remote-skye")
-        .arg(env!("CARGO_BIN_EXE_skye"))
-        .run()
-        .did_not_panic()
-        .exits(0);
+    let ran = by(launcher, directory.path(), words);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     for (host, true_offset_ns) in run["hosts"].as_array().unwrap().iter().zip([0, 7_000_000_000_i64]) {
