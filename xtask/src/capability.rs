@@ -79,6 +79,7 @@ pub static CAPABILITIES: [Capability; 23] = [
     Capability::new("memory", "limit memory by cgroup", probe_memory),
     Capability::new("overlay", "mount an overlay over ext4", probe_overlay),
     Capability::new("netns", "make network namespaces, limit what goes between them", probe_netns),
+    Capability::new("timens", "run a program with another monotonic clock", probe_timens),
     Capability::new("sshfs", "mount a directory of a server by sshfs", probe_sshfs),
     Capability::new("bonnie", "run bonnie++ itself", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
@@ -330,6 +331,12 @@ fn probe_netns() -> Result<(), String> {
     let script = "ip link add name near type veth peer name far && \
                   tc qdisc add dev near root tbf rate 1mbit burst 64kb latency 50ms";
     run(Command::new("unshare").args(["--net", "sh", "-c", script]).stdin(Stdio::null())).map(drop)
+}
+
+fn probe_timens() -> Result<(), String> {
+    probe_root()?;
+    let arguments = ["--time", "--monotonic", "7", "--fork", "true"];
+    run(Command::new("unshare").args(arguments).stdin(Stdio::null())).map(drop)
 }
 
 fn probe_sshfs() -> Result<(), String> {

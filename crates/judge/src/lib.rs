@@ -16,6 +16,7 @@
 //! - The request of a test is no trap: a warm cache that was asked for is no contamination.
 
 mod again;
+mod clients;
 mod disturbance;
 mod experiments;
 #[cfg(test)]
@@ -82,6 +83,9 @@ pub fn judge(
     record.judged.verdict = None;
     record.seen.disturbance = None;
     let Some(phase) = planned(record, plan) else { return };
+    if !record.hosts.is_empty() {
+        return clients::judge(record);
+    }
     let input = JudgeInput::new(record, phase, plan, environment, probes);
     // The rate of an engine without I/O is the speed of no storage, so it gets no verdict.
     if record.counts.ops == 0 || record.status == Status::Skipped || !input.is_measured() {

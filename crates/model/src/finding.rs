@@ -444,6 +444,10 @@ findings! {
         /// Writes that ended with their part of the limit.
         WriteLimitReached { elapsed_seconds: Seconds, limit_bytes: Bytes }
     }
+    "slow_client" Remark {
+        /// A client far below the others.
+        SlowClient { client: Name, below_share: Share, ops_per_second: OpsPerSecond, median_ops_per_second: OpsPerSecond }
+    }
     "knee" Remark {
         /// The knee of a sweep.
         Knee { throughput_share: Share, latency_share: Share }

@@ -15,6 +15,16 @@ pub fn is_work_directory(name: &[u8]) -> bool {
     letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphanumeric)
 }
 
+/// Digits of a client's number in the name of its directory.
+const CLIENT_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Returns the first two letters of the name of a client's work directory. Clients below 3844 have different ones, so
+/// that two of them never make the same name in a directory that they share.
+pub fn letters_of_client(client: u32) -> String {
+    let digit = |place: u32| char::from(CLIENT_DIGITS[(client / place % 62) as usize]);
+    [digit(62), digit(1)].iter().collect()
+}
+
 /// Marker that tells skye's files from all others, if any are left. It is written and made durable before the first
 /// file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +37,9 @@ pub struct Marker {
     pub pid: u32,
     /// Start of that process, in clock ticks since boot. It tells the process from a later one with the same number.
     pub start_ticks: u64,
+    /// Number of the client that made it; null in a run without clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<u32>,
     /// The names that may be in the directory.
     pub rules: Vec<NameRule>,
 }
@@ -149,6 +162,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn clients_that_share_a_directory_never_share_a_name() {
+        let mut seen = std::collections::HashSet::new();
+        for client in 0..3844 {
+            let letters = letters_of_client(client);
+            assert!(is_work_directory(format!("skye.{letters}abcd").as_bytes()), "{letters}");
+            assert!(seen.insert(letters), "{client}");
+        }
+    }
+
+    #[test]
     fn only_names_that_the_rule_produces_are_ours() {
         let rule = NameRule::files("data-", 4, 0x12);
         assert!(rule.produces(b"data-0000") && rule.produces(b"data-0011"));
@@ -212,6 +235,7 @@ mod tests {
             boot_id: "b".into(),
             pid: 1,
             start_ticks: 2,
+            client: None,
             rules: vec![NameRule::directories("t", 4, 2, vec![rule])],
         };
         let files = || NameRule::files("f", 8, 10);

@@ -75,6 +75,8 @@ observations! {
         WaitedForRing { waiting_share: Share }
     }
     Counters {
+        /// Number of clients that are held back by it, out of all.
+        ClientsAgree { clients: Count, all: Count }
         /// Mean number of requests in a device, and mean number of operations that were waited for.
         InDevice { device: Name, requests: Mean, waiting: Mean }
         /// Mean number of requests at a server, and mean number of operations that were waited for.

@@ -122,6 +122,9 @@ pub struct Plan {
     pub phases: Vec<PlannedPhase>,
     /// Notes for the user to read before it starts.
     pub notes: Vec<String>,
+    /// The clients that make the run together; absent in a run without clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Clients>,
     /// True if a target that others use now is accepted.
     pub allow_busy: bool,
     /// True if the run may leave less than the reserve free.
@@ -129,6 +132,17 @@ pub struct Plan {
     /// True if root may use a directory in which others may rename.
     #[serde(default)]
     pub allow_shared_directory: bool,
+}
+
+/// The clients of a run: processes that carry out the same plan, each in a directory and on files of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Clients {
+    /// Number of clients.
+    pub count: u32,
+    /// Number of the client whose plan it is, from 0; null in the plan of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
 }
 
 /// Condition under which a phase ends before its time: it is steady, and its rate is known well enough. Phases that end
@@ -342,6 +356,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         dataset,
         phases,
         notes,
+        clients: None,
         allow_busy: request.allow.contains(&Allow::Busy),
         allow_low_space,
         allow_shared_directory,
@@ -390,6 +405,14 @@ impl Plan {
     pub fn rounds_of(&self, phase: &PlannedPhase) -> Option<(u64, u32)> {
         let precondition = self.precondition.as_ref().filter(|_| precondition::has_rounds(phase))?;
         Some((precondition.round_ns, precondition.rounds_max))
+    }
+
+    /// Returns the label of a test: "4K rnd q32", and with clients "4K rnd q32 ×8".
+    pub fn label_of(&self, workload: &Workload) -> String {
+        match self.clients {
+            Some(clients) => format!("{} ×{}", workload.label(), clients.count),
+            None => workload.label(),
+        }
     }
 
     /// Returns true if experiments may be made on a test.

@@ -53,10 +53,12 @@ words! {
     }
 }
 
+mod clients;
 mod columns;
 mod counters;
 mod evidence;
 
+pub use clients::{ClientShare, ClockRecord, HostRecord, Together};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim,
@@ -89,6 +91,10 @@ document! {
         pub plan: Plan,
         /// The machine and the target.
         pub environment: Environment,
+        /// The clients of a run that several made together, by their numbers. The environment above is that of the first.
+        /// Absent in a run without clients.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub hosts: Vec<HostRecord>,
         /// The phases, in the order in which they ran.
         pub phases: Vec<PhaseRecord>,
         /// Fills of the data before the tests, one for each group of files and repetition; absent where there were none.
@@ -171,6 +177,9 @@ document! {
         pub status: Status,
         /// Why it did not end as planned, with path, offset and cause; null if it did.
         pub reason: Option<String>,
+        /// The share of each client, by its number; absent in a run without clients. What else is here is then their sum.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub hosts: Vec<ClientShare>,
         /// Operations, bytes and times.
         #[serde(flatten)]
         pub counts: Counts,
@@ -205,6 +214,10 @@ document! {
         /// Blocks that were read and compared byte by byte.
         #[serde(default)]
         pub verified_blocks: u64,
+        /// Delay of the last thread's begin after the instant on which the clients of the run had agreed; absent in a
+        /// run without clients.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub start_late_ns: Option<u64>,
     }
 
     /// Rates and latencies of a phase, and their course.
@@ -215,6 +228,10 @@ document! {
         /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub next_run: Option<NextRun>,
+        /// Rates of the clients together and of each; absent in a run without clients. The headline is that of the time
+        /// in which every client worked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub together: Option<Together>,
         /// Latency of whole operations; null where an operation has none of its own.
         pub latency_ns: Option<Latency>,
         /// Histogram of the same operations: HdrHistogram V2 deflate, base64; in schema 1, of all operations.

@@ -81,6 +81,17 @@ pub enum TargetKind {
     Simulated,
 }
 
+impl Target {
+    /// Returns the target as one of several clients sees it that share its room.
+    #[must_use]
+    pub fn shared_by(mut self, clients: u32) -> Self {
+        let clients = u64::from(clients.max(1));
+        self.space.free_bytes /= clients;
+        self.space.inodes_free = self.space.inodes_free.map(|inodes| inodes / clients);
+        self
+    }
+}
+
 impl TargetKind {
     /// Returns true if it was there before and is measured itself, so that skye makes no files.
     pub fn is_given(self) -> bool {

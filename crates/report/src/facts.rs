@@ -280,6 +280,10 @@ fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
     if plan.verify_all {
         facts.push(Fact::new("verified", "every byte"));
     }
+    if let Some(clients) = plan.clients {
+        facts.push(Fact::notable("clients", thousands(clients.count.into())));
+        facts.push(Fact::words("hosts", run.hosts.iter().map(|host| host.name.clone())));
+    }
 }
 
 /// The facts of some tests of a run, taken together: engines, size of the data set, number of files.

@@ -291,6 +291,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         },
         status: Status::Done,
         reason: None,
+        hosts: Vec::new(),
         counts: Counts {
             start_ns: 1_500_000_000,
             elapsed_ns: 10_000_000_000,
@@ -506,6 +507,7 @@ pub(crate) fn run() -> Run {
         seed: 7311,
         plan,
         environment,
+        hosts: Vec::new(),
         phases,
         fills: Vec::new(),
         target_probes: Some(TargetProbes {

@@ -189,7 +189,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     }
     if process::may_live(&marker) {
         // Locks may not work here, or the host's name changed: the state of the process decides.
-        let other_host = marker.host != process::marker(vec![]).host;
+        let other_host = marker.host != process::marker(vec![], None).host;
         return Err(if other_host {
             MarkerProblem::Bad(format!("it was made on host {}; clean it there", marker.host))
         } else {
@@ -219,7 +219,7 @@ mod tests {
         let path = target.join("skye.abc123");
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
-        let mut marker = process::marker(rules());
+        let mut marker = process::marker(rules(), None);
         marker.start_ticks += 1;
         change(&mut marker);
         fs::write(path.join(FILE_NAME), serde_json::to_vec(&marker).unwrap()).unwrap();

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use engine::recorder::{Delta, INTERVAL_NS, LATENCY_MAX_NS};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
 
 use crate::rounds::Rounds;
@@ -28,7 +28,8 @@ impl Default for Distribution {
 const SAMPLES_BEYOND: f64 = 20.0;
 
 impl Distribution {
-    fn add(&mut self, upper_ns: u64, count: u64) {
+    /// Adds a number of samples of one latency.
+    pub fn add(&mut self, upper_ns: u64, count: u64) {
         self.0.saturating_record_n(upper_ns, count);
     }
 
@@ -72,6 +73,12 @@ impl Distribution {
             .iter_recorded()
             .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
             .collect()
+    }
+
+    /// Reads a distribution from [`Distribution::encoded`]; `None` if it is none.
+    pub fn decoded(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text).ok()?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(Self)
     }
 
     /// Encodes the distribution as HdrHistogram V2 deflate in base64; `None` without samples.
@@ -194,6 +201,21 @@ impl Collected {
         rounds.iter_mut().for_each(|rounds| rounds.end(intervals, ended_ns));
     }
 
+    /// Makes an empty collection for intervals of others, the longest of which lasts `length_ns`.
+    pub fn of_others(length_ns: u64) -> Self {
+        let merged = (length_ns / INTERVAL_NS).max(1).next_power_of_two();
+        Self { merged: merged.min(1 << 32), ..Self::new(0) }
+    }
+
+    /// Adds an interval of a client whose time axis begins `shift_ns` after this one.
+    pub fn add_interval(&mut self, interval: &Interval, shift_ns: u64) {
+        let middle_ns = shift_ns.saturating_add(interval.start_ns).saturating_add(interval.length_ns / 2);
+        let sum = self.interval(middle_ns);
+        sum.ops = sum.ops.saturating_add(interval.ops);
+        sum.bytes = sum.bytes.saturating_add(interval.bytes);
+        merge_buckets(&mut sum.histogram, &interval.histogram);
+    }
+
     /// Returns the intervals so far, on the time axis.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
@@ -266,7 +288,7 @@ impl Collected {
 fn merge_buckets(into: &mut Vec<(u64, u64)>, other: &[(u64, u64)]) {
     for &(upper_ns, count) in other {
         match into.binary_search_by_key(&upper_ns, |bucket| bucket.0) {
-            Ok(index) => into[index].1 += count,
+            Ok(index) => into[index].1 = into[index].1.saturating_add(count),
             Err(index) => into.insert(index, (upper_ns, count)),
         }
     }

@@ -28,8 +28,7 @@ use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, Ho
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled, Origin};
-use crate::drive::Moment;
-use crate::drive::{self, Drive, Expected};
+use crate::drive::{self, Beginning, Drive, Expected, Moment};
 use crate::home::Home;
 use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
@@ -42,6 +41,8 @@ use crate::zoned::Zoned;
 /// Result of one test on data, before it becomes a record.
 #[derive(Debug, Default)]
 pub struct DataOutcome {
+    /// Delay of the last worker's begin after the instant that was given; `None` where none was given.
+    pub start_late_ns: Option<u64>,
     /// Time at which the first worker was done, from the start of the phase.
     pub first_done_ns: u64,
     /// Time at which the last worker was done.
@@ -380,10 +381,14 @@ fn measure(
     outcome: &mut DataOutcome,
 ) {
     let mut failure = drive.ready(&mut pool).err();
-    if failure.is_none() {
-        drive.begin();
+    let beginning = if failure.is_none() { drive.begin() } else { Beginning::default() };
+    if beginning.is_off && !drive.interrupt.load(Ordering::Relaxed) {
+        failure = Some(Trouble::new("begin with the other clients", "one of them had ended before"));
+    }
+    if failure.is_none() && !beginning.is_off {
         let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
-        drive.start_ns = Monotonic.now_ns() + lead_ns;
+        let soonest_ns = Monotonic.now_ns() + lead_ns;
+        drive.start_ns = beginning.at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
         let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.asked.time_ns));
         (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
         // An open loop may have no operation in flight for a while.
@@ -403,6 +408,8 @@ fn measure(
                 .iter()
                 .map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns).saturating_sub(start_ns))
         };
+        let began = reports.iter().flatten().filter_map(|report| report.began_ns).max();
+        outcome.start_late_ns = beginning.at_ns.zip(began).map(|(at_ns, began)| began.saturating_sub(at_ns));
         outcome.first_done_ns = ends().min().unwrap_or(0);
         outcome.last_done_ns = ends().max().unwrap_or(0);
         outcome.synced_ns = outcome.last_done_ns;
@@ -436,7 +443,7 @@ fn measure(
         (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
         failure = trouble.or(failure);
     }
-    let has_end = data.writes() && data.sync.has_end() && group.is_some();
+    let has_end = data.writes() && data.sync.has_end() && group.is_some() && !beginning.is_off;
     // After an interruption the files are removed, and with them the data to sync.
     if failure.is_none() && has_end && !drive.is_stopped() {
         let (stride, is_sync) = (pool.len(), data.sync.is_durable());

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use model::Trouble;
-use model::marker::{DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
+use model::marker::{self, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -128,13 +128,18 @@ impl From<Errno> for Unusable {
 }
 
 impl WorkDirectory {
-    /// Makes a work directory in `target` for files with names that `rules` produce. Every step raises
-    /// `progress`.
+    /// Makes a work directory in `target` for files with names that `rules` produce. The number of a client is in its
+    /// name and marker. Every step raises `progress`.
     ///
     /// # Errors
     /// Returns the attempt, its path and the cause. The trouble names remains that could not be removed. It
     /// also names a directory that someone has put in the place of ours, which is not touched.
-    pub fn create(target: &Path, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Unmade> {
+    pub fn create(
+        target: &Path,
+        rules: Vec<NameRule>,
+        client: Option<u32>,
+        progress: &AtomicU64,
+    ) -> Result<Self, Unmade> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
         let attempt = || format!("make a work directory in {}", target.display());
         let fail = |errno: Errno| {
@@ -163,7 +168,7 @@ impl WorkDirectory {
         let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
         moved();
-        let name = make_unique(parent.as_fd()).map_err(|(name, errno)| {
+        let name = make_unique(parent.as_fd(), client).map_err(|(name, errno)| {
             // A server may have made the directory despite the error.
             let is_refused =
                 matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
@@ -190,7 +195,7 @@ impl WorkDirectory {
         let place = Arc::new(Place { parent, name, directory });
         // From here on the directory is known to be ours: any failure must remove it again.
         moved();
-        let marker = mark(&place, &rules, &moved).map_err(|errno| {
+        let marker = mark(&place, &rules, client, &moved).map_err(|errno| {
             for name in [UNFINISHED_NAME, FILE_NAME] {
                 let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
             }
@@ -393,9 +398,11 @@ fn reserved(any: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
 ///
 /// # Errors
 /// Returns the last name that was tried, and why it cannot be made.
-fn make_unique(parent: BorrowedFd<'_>) -> Result<CString, (CString, Errno)> {
+fn make_unique(parent: BorrowedFd<'_>, client: Option<u32>) -> Result<CString, (CString, Errno)> {
+    let first = client.map_or(String::new(), marker::letters_of_client);
     loop {
-        let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(LETTERS).collect();
+        let rest = std::iter::repeat_with(fastrand::alphanumeric).take(LETTERS - first.len());
+        let letters: String = first.chars().chain(rest).collect();
         let Ok(name) = CString::new(format!("{DIRECTORY_PREFIX}{letters}")) else { continue };
         match rustix::fs::mkdirat(parent, &name, Mode::RWXU) {
             Ok(()) => return Ok(name),
@@ -509,7 +516,12 @@ fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> boo
 }
 
 /// Writes the marker and locks it.
-fn mark(place: &Place, rules: &[NameRule], moved: &dyn Fn() -> u64) -> Result<File, Errno> {
+fn mark(
+    place: &Place,
+    rules: &[NameRule],
+    client: Option<u32>,
+    moved: &dyn Fn() -> u64,
+) -> Result<File, Errno> {
     let directory = &place.directory;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // The marker has another name until it is whole and locked, so that any marker found can be believed.
@@ -521,7 +533,7 @@ fn mark(place: &Place, rules: &[NameRule], moved: &dyn Fn() -> u64) -> Result<Fi
     }
     moved();
     let mut marker = File::from(marker);
-    let text = serde_json::to_vec(&process::marker(rules.to_vec())).map_err(|_| Errno::INVAL)?;
+    let text = serde_json::to_vec(&process::marker(rules.to_vec(), client)).map_err(|_| Errno::INVAL)?;
     let written = marker.write_all(&text).and_then(|()| marker.sync_all());
     written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     moved();
@@ -548,7 +560,7 @@ mod tests {
     #[test]
     fn a_work_directory_goes_with_its_files_and_keeps_others() {
         let temp = tempfile::tempdir().unwrap();
-        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
         fs::write(path.join("data-0000"), "x").unwrap();
@@ -559,7 +571,7 @@ mod tests {
         assert_eq!(work.remove(|| 0).wait().unwrap().left, []);
         assert!(!path.exists());
 
-        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         fs::write(path.join("data-0000"), "x").unwrap();
         fs::write(path.join("mine"), "precious").unwrap();
@@ -573,7 +585,7 @@ mod tests {
     fn a_panic_removes_it_too() {
         let temp = tempfile::tempdir().unwrap();
         let panicked = std::panic::catch_unwind(|| {
-            let _work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
+            let _work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
             panic!("as asked");
         });
         assert!(panicked.is_err());
@@ -583,7 +595,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_renamed_meanwhile_goes_all_the_same() {
         let temp = tempfile::tempdir().unwrap();
-        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         fs::write(path.join("data-0000"), "x").unwrap();
         let elsewhere = temp.path().join("elsewhere");
@@ -595,7 +607,7 @@ mod tests {
         fs::remove_dir(&path).unwrap();
 
         // Remaining files are reported by their present path.
-        let work = WorkDirectory::create(temp.path(), rules(), &AtomicU64::new(0)).unwrap();
+        let work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
         fs::write(work.path().join("mine"), "precious").unwrap();
         fs::rename(work.path(), &elsewhere).unwrap();
         assert_eq!(

@@ -25,14 +25,23 @@ use crate::zoned::Zoned;
 /// Event for the observer of a phase. A simulated phase has ticks only.
 #[derive(Debug)]
 pub enum Moment<'a> {
-    /// A measured part begins when the observer returns. Tests on files have many parts.
-    Begin,
+    /// A measured part begins when the observer returns, or as the observer decides. Tests on files have many parts.
+    Begin(&'a mut Beginning),
     /// State of the phase, ten times a second.
     Tick(&'a Tick<'a>),
     /// A measured part has ended. A part that never began may end, too.
     End,
     /// No other part follows, and the record is made now. A phase that never began sends this event, too.
     Over,
+}
+
+/// Begin of a measured part, which the observer may choose: clients of one run begin together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Beginning {
+    /// Instant at which it begins on [`Monotonic`]; at once without one.
+    pub at_ns: Option<u64>,
+    /// True if it does not begin: the phase ends with the parts before it.
+    pub is_off: bool,
 }
 
 /// State of a phase for the live view, ten times a second.
@@ -92,6 +101,9 @@ pub struct Drive<'a> {
     pub lows: Lows,
     /// Condition under which the workers have done enough; `None` if something else ends the phase.
     pub until: Option<Until>,
+    /// Flag that another process raises once the workers have done enough. It takes the place of `until` in a phase of
+    /// one measured part.
+    pub enough: Option<Arc<AtomicBool>>,
     /// True if the phase is one measured part. Rounds have gaps between them, and end the phase by
     /// themselves.
     pub is_continuous: bool,
@@ -266,6 +278,10 @@ impl Drive<'_> {
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         self.is_enough |= self.collected.is_steady(elapsed_ns);
+        if let Some(enough) = self.enough.as_ref().filter(|_| self.is_continuous) {
+            self.is_enough |= enough.load(Ordering::Relaxed);
+            return self.is_enough;
+        }
         if self.is_enough || !self.is_continuous || elapsed_ns < self.looked_ns + LOOK_EVERY_NS {
             return self.is_enough;
         }
@@ -284,13 +300,18 @@ impl Drive<'_> {
         self.is_enough
     }
 
-    /// Begins a measured part.
-    pub fn begin(&mut self) {
+    /// Begins a measured part, and returns the observer's choice.
+    pub fn begin(&mut self) -> Beginning {
         let told_ns = Monotonic.now_ns();
-        (self.on_moment)(Moment::Begin);
-        // The observer may start something first, and that time is no part of the phase.
-        self.start_ns += Monotonic.now_ns() - told_ns;
+        let mut beginning = Beginning::default();
+        (self.on_moment)(Moment::Begin(&mut beginning));
+        // The observer may start something first, and that time is no part of the phase. Clients that wait for one
+        // another have one time axis, on which the wait has its place.
+        if beginning.at_ns.is_none() {
+            self.start_ns += Monotonic.now_ns() - told_ns;
+        }
         self.meter.begin();
+        beginning
     }
 
     /// Ends a measured part.

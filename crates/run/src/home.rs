@@ -58,15 +58,20 @@ impl Home {
         }
     }
 
-    /// Makes a work directory in a target, or opens the directory of a target that is only read. Every step raises
+    /// Makes a work directory in a target, perhaps for a client of a run, or opens the directory of a target that is only read. Every step raises
     /// `progress`.
     ///
     /// # Errors
     /// As [`WorkDirectory::create`]; or the directory of the file cannot be opened.
-    pub fn open(target: &Target, rules: Vec<NameRule>, progress: &AtomicU64) -> Result<Self, Unmade> {
+    pub fn open(
+        target: &Target,
+        rules: Vec<NameRule>,
+        client: Option<u32>,
+        progress: &AtomicU64,
+    ) -> Result<Self, Unmade> {
         let path = Path::new(&target.path);
         if !target.is_only_read() {
-            return WorkDirectory::create(path, rules, progress).map(Self::Ours);
+            return WorkDirectory::create(path, rules, client, progress).map(Self::Ours);
         }
         let trouble = |cause: &dyn std::fmt::Display| Trouble::new(Self::attempt(target), cause);
         // The path was resolved, so it has both.

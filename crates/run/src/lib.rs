@@ -2,7 +2,7 @@
 //! moment and cleans up.
 //!
 //! A [`Session`] is one run. Its phases are in `data_phase`, `file_phase` and `sim_phase`. The driver in `drive` waits
-//! for the workers. Counters come from `meter`, and records from `record`. The rules that keep the target from harm are
+//! for the workers. Counters come from `meter`, and records from `record`; `sum` adds those of several clients. The rules that keep the target from harm are
 //! in `directory`, `removal` and `clean`.
 //!
 //! A `Plan` says what to do, and [`Moment`]s report progress. This crate has no printing, no store, no command line,
@@ -41,6 +41,7 @@ mod session;
 mod sim_phase;
 mod stdio_child;
 mod steady_state;
+pub mod sum;
 mod task;
 mod worker_pool;
 mod zoned;
@@ -48,9 +49,9 @@ mod zoned;
 pub use clean::{Cleaned, clean};
 pub use dataset::LayoutProgress;
 pub use directory::{Removed, Removing, Unmade, WorkDirectory};
-pub use drive::{Moment, Tick};
+pub use drive::{Beginning, Moment, Tick};
 pub use knee::knee;
 pub use record::record_id;
 pub use session::{Session, Time};
-pub use steady_state::Known;
+pub use steady_state::{Known, known};
 pub use zoned::Zoned;

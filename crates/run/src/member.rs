@@ -53,6 +53,8 @@ pub enum Command {
 
 /// Answer of a member.
 pub struct Report {
+    /// Time at which it began; `None` where that is not known.
+    pub began_ns: Option<u64>,
     /// Time at which it was done.
     pub end_ns: u64,
     /// Failure that ended it early, if any.
@@ -323,7 +325,10 @@ where
                     Some(zones) => worker.in_zones(zones),
                     None => worker,
                 };
-                Report { features, lost, ..worker.run(start_ns).into() }
+                // Outside the loop: how late the system woke this thread up.
+                timer.wait_until(start_ns);
+                let began_ns = Some(timer.now_ns());
+                Report { began_ns, features, lost, ..worker.run(start_ns).into() }
             }
             Err(failure) => {
                 recorder.finish(start_ns);
@@ -442,22 +447,16 @@ pub fn stdio_work(
 
 impl Report {
     fn failed(end_ns: u64, failure: Failure) -> Self {
-        Self {
-            end_ns,
-            result: Err(failure),
-            is_covered: false,
-            missed: 0,
-            features: Vec::new(),
-            lost: Vec::new(),
-            trouble: None,
-        }
+        let ended = Ended { end_ns, result: Err(failure), is_covered: false, missed: 0 };
+        ended.into()
     }
 }
 
 impl From<Ended> for Report {
     fn from(ended: Ended) -> Self {
         let Ended { end_ns, result, is_covered, missed } = ended;
-        Self { end_ns, result, is_covered, missed, features: Vec::new(), lost: Vec::new(), trouble: None }
+        let (features, lost) = (Vec::new(), Vec::new());
+        Self { began_ns: None, end_ns, result, is_covered, missed, features, lost, trouble: None }
     }
 }
 

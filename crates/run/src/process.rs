@@ -2,10 +2,17 @@
 
 use model::marker::{Marker, NameRule};
 
-/// Returns the marker of this process.
-pub fn marker(rules: Vec<NameRule>) -> Marker {
+/// Returns the marker of this process, which may be a client of a run.
+pub fn marker(rules: Vec<NameRule>, client: Option<u32>) -> Marker {
     let pid = std::process::id();
-    Marker { host: host(), boot_id: boot_id(), pid, start_ticks: start_ticks(pid).unwrap_or(0), rules }
+    Marker {
+        host: host(),
+        boot_id: boot_id(),
+        pid,
+        start_ticks: start_ticks(pid).unwrap_or(0),
+        client,
+        rules,
+    }
 }
 
 /// Returns true if the process that wrote a marker may still be running. A marker of another host cannot be
@@ -40,7 +47,7 @@ mod tests {
 
     #[test]
     fn this_process_lives_and_others_do_not() {
-        let own = marker(vec![]);
+        let own = marker(vec![], None);
         assert!(own.start_ticks > 0);
         assert!(may_live(&own));
         assert!(!may_live(&Marker { start_ticks: own.start_ticks + 1, ..own.clone() }));

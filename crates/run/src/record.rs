@@ -66,6 +66,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         },
         status,
         reason: Some(reason.into()),
+        hosts: Vec::new(),
         counts: Counts::default(),
         figures: Figures::default(),
         seen: Seen::default(),
@@ -155,6 +156,7 @@ pub fn record(
         elapsed_ns: measured.elapsed_ns,
         passes: measured.passes,
         verified_blocks: collected.verified,
+        start_late_ns: measured.start_late_ns,
     };
     let seen = Seen {
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
@@ -225,6 +227,8 @@ pub struct Times {
 /// Totals that the outcomes of both kinds of phases share.
 #[derive(Debug, Default)]
 pub struct PhaseTotals {
+    /// Delay of the last worker's begin after the instant that was given; `None` where none was given.
+    pub start_late_ns: Option<u64>,
     /// Elapsed time with the sync at the end.
     pub elapsed_ns: u64,
     /// End of the time axis of intervals.
@@ -275,6 +279,7 @@ impl PhaseTotals {
     pub fn of_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
         let blocks = outcome.size_bytes.div_ceil(data.block_bytes).max(1);
         Self {
+            start_late_ns: outcome.start_late_ns,
             elapsed_ns: outcome.synced_ns,
             end_ns: outcome.synced_ns,
             passes: ops as f64 / blocks as f64,
@@ -330,6 +335,7 @@ impl PhaseTotals {
     /// Returns the totals of a test on files.
     pub fn of_files(outcome: FileOutcome, drive: &Drive<'_>) -> Self {
         Self {
+            start_late_ns: outcome.start_late_ns,
             elapsed_ns: outcome.measured_ns,
             end_ns: outcome.last_done_ns,
             passes: outcome.rounds,
@@ -352,7 +358,7 @@ impl PhaseTotals {
 
 /// Computes the rates. The headline of writes is as durable as the user asked. Everything else, and direct
 /// writes, counts over the steady part if there is one, else over the whole time.
-fn rate(
+pub fn rate(
     collected: &Collected,
     times: &Times,
     block_bytes: Option<u64>,

@@ -61,6 +61,8 @@ pub struct Session {
     reached: HashMap<String, f64>,
     /// Program, with its first arguments, that serves the C library's streams.
     stdio_program: Vec<OsString>,
+    /// Flag that another process raises once a phase has done enough.
+    enough: Option<Arc<AtomicBool>>,
 }
 
 /// Place of a run.
@@ -139,7 +141,8 @@ impl Session {
             format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
         let made = Arc::new(AtomicU64::new(0));
         let (theirs, place) = (Arc::clone(&made), target.clone());
-        let work = move || Home::open(&place, rules, &theirs);
+        let client = plan.clients.and_then(|clients| clients.number);
+        let work = move || Home::open(&place, rules, client, &theirs);
         let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
             .map_err(|trouble| Unmade {
                 trouble: if target.is_only_read() { trouble } else { trouble.remedy(remedy) },
@@ -218,12 +221,24 @@ impl Session {
             attempts: 0,
             reached: HashMap::new(),
             stdio_program: Vec::new(),
+            enough: None,
         }
     }
 
     /// Sets the program, with its first arguments, that serves the C library's streams in a process of its own.
     pub fn set_stdio_program(&mut self, words: Vec<OsString>) {
         self.stdio_program = words;
+    }
+
+    /// Sets the flag that another process raises once a phase of one measured part has done enough. The session then
+    /// no longer decides that by itself.
+    pub fn set_enough(&mut self, enough: Arc<AtomicBool>) {
+        self.enough = Some(enough);
+    }
+
+    /// Returns the start of the session on [`Monotonic`]. Records count the time from it.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
     }
 
     /// Switches the looks at sleeping threads and at the surroundings of each test on or off. The devices'
@@ -487,6 +502,7 @@ impl Session {
             until,
             // An experiment is none of the tests that rounds are for.
             rounds: self.plan.rounds_of(phase).filter(|_| self.plan.phases.contains(phase)),
+            enough: self.enough.clone(),
             rate_ops_per_second,
             timer: self.timer,
             near: near.clone(),
@@ -687,11 +703,11 @@ pub(crate) mod tests {
             let time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
             let record = session.phase(phase, 1, time, &mut |moment| {
                 // Longer than all time that a test may take untimed.
-                if matches!(moment, Moment::Begin) && seen.is_empty() {
+                if matches!(moment, Moment::Begin(_)) && seen.is_empty() {
                     std::thread::sleep(Duration::from_millis(1200));
                 }
                 seen.push_str(match moment {
-                    Moment::Begin => "(",
+                    Moment::Begin(_) => "(",
                     Moment::Tick(_) => "",
                     Moment::End => ")",
                     Moment::Over => ".",
@@ -763,7 +779,7 @@ pub(crate) mod tests {
             for phase in &plan.phases {
                 let mut was_empty = false;
                 let record = session.phase(phase, repetition, LONG, &mut |moment| {
-                    was_empty |= matches!(moment, Moment::Begin) && empty();
+                    was_empty |= matches!(moment, Moment::Begin(_)) && empty();
                 });
                 assert_eq!(record.status, Status::Done, "{}: {:?}", phase.id, record.reason);
                 let is_first = phase.id.starts_with("01");

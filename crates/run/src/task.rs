@@ -32,6 +32,8 @@ pub struct Asked<'a> {
     pub until: Option<Until>,
     /// Time of a round and most rounds, of a test that is repeated until it is steady.
     pub rounds: Option<(u64, u32)>,
+    /// Flag that another process raises once the phase has done enough.
+    pub enough: Option<Arc<AtomicBool>>,
     /// Rate of an open loop, over all threads.
     pub rate_ops_per_second: Option<f64>,
     /// Clock that times operations.
@@ -108,6 +110,7 @@ pub fn driven(
         readers: Vec::new(),
         start_ns: Monotonic.now_ns(),
         until: asked.until,
+        enough: asked.enough.clone(),
         is_continuous: asked.phase.workload.data().is_some(),
         is_enough: false,
         known: None,

@@ -106,7 +106,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
             environment,
             plan: party.plan.clone(),
         };
-        Ok::<_, Failure>(Turns::begin(setup, session, &root, &machine))
+        Ok::<_, Failure>(Turns::begin(setup, Box::new(session), &root, &machine))
     };
     let turns = [begin(&parties[0], seed)?, begin(&parties[1], seed.wrapping_add(1))?];
     let measured =

@@ -10,7 +10,8 @@ use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     ValueHint,
 };
-use model::request::{Flag, FlagValue, Percent, Request, RequestOption, Seconds};
+use model::request::{Allow, Flag, FlagValue, Percent, Request, RequestOption, Seconds};
+use model::size::Size;
 use model::{DataVerb, FileVerb, spec};
 use report::compare::Limit;
 
@@ -87,6 +88,11 @@ It takes about three seconds, in which one thread is kept busy. Exit code 5 if a
 or something could not be undone, 2 refused, 128 + N ended by signal N after undoing everything."
     )]
     SelfTest(SelfTestArguments),
+    /// Measure as a client of a run that another skye started; skye run --hosts starts it by itself.
+    ///
+    /// It speaks with that skye on stdin and stdout, and ends with it. It writes only below its directory, and nothing
+    /// that it is told raises its limits.
+    Agent(AgentArguments),
     /// Remove what killed runs left in a directory.
     Clean {
         /// The directory that was tested.
@@ -167,6 +173,51 @@ fn spec_help() -> String {
     )
 }
 
+/// Directory and limits of a client.
+#[derive(Debug, Args)]
+pub struct AgentArguments {
+    /// Directory to measure in; or a block device or a file, which is only read.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    pub dir: PathBuf,
+    /// Most bytes that it may write [default: 40GB].
+    #[arg(long, value_name = "SIZE")]
+    pub write_limit: Option<Size>,
+    /// Allow what is normally refused or warned about.
+    #[arg(long, value_name = "WHAT")]
+    pub allow: Vec<Allow>,
+}
+
+/// Clients that make a run together.
+#[derive(Debug, Args)]
+pub struct ClientArguments {
+    /// Measure on these hosts at once, as one: ada,bob:/mnt/b,user@host*2,node[01-04]. NAME*N means N clients there;
+    /// local*N, N on this machine. Threads and depth of a SPEC are those of each client.
+    #[arg(long, value_name = "HOSTS", conflicts_with = "hosts_file")]
+    pub hosts: Option<String>,
+    /// The same from a file, a list on each line, with comments behind #.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub hosts_file: Option<PathBuf>,
+    /// Program that starts a command on a host, and joins its stdin and stdout. It gets the host and the command; {}
+    /// stands for the host elsewhere, as in 'kubectl exec -i {} --' [default: ssh].
+    #[arg(long, value_name = "PROGRAM")]
+    pub rsh: Option<String>,
+    /// Path of skye on other hosts.
+    #[arg(long, value_name = "PATH", default_value = "skye")]
+    pub remote_skye: String,
+    /// When a client is lost, stop and keep the measurements, or continue without it.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "stop")]
+    pub on_loss: LossRule,
+}
+
+/// `--on-loss`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LossRule {
+    /// End the run, and keep what was measured.
+    Stop,
+    /// Go on with the next test without it.
+    Continue,
+}
+
 /// Tests, target, and places for the results.
 #[derive(Debug, Args)]
 #[command(after_help = spec_help())]
@@ -178,6 +229,9 @@ pub struct RunArguments {
     /// The tests.
     #[command(flatten)]
     pub work: WorkArguments<true>,
+    /// The clients.
+    #[command(flatten)]
+    pub clients: ClientArguments,
     /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
     #[arg(long, hide = true)]
     pub unobserved: bool,

@@ -137,7 +137,7 @@ impl Bench {
             environment: Environment { hidden_sources, ..self.environment.clone() },
             plan: plan.clone(),
         };
-        Ok(driver::drive(setup, session, &self.root, &self.machine))
+        Ok(driver::drive(setup, Box::new(session), &self.root, &self.machine))
     }
 }
 

@@ -13,7 +13,8 @@ use model::figure::Share;
 use model::finding::Finding;
 use model::plan::{FILLS, PlannedPhase};
 use model::run::{
-    Environment, FillRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes, Tool,
+    Environment, FillRecord, HostRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes,
+    Tool,
 };
 use model::size;
 use model::target::Backing;
@@ -25,9 +26,9 @@ use run::{LayoutProgress, Moment, Session, Tick, Time, patience};
 use rustix::time::{ClockId, clock_gettime};
 
 mod experiments;
+mod side;
 
 use crate::beside::Beside;
-use crate::closing;
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
 use crate::marks::Marks;
@@ -35,6 +36,8 @@ use crate::memory;
 use crate::signals::Interruption;
 use crate::store::Earlier;
 use crate::terminal;
+pub use side::Side;
+use side::{Closed, Outcome};
 
 /// Time for which the target is watched for others' I/O before anything is written.
 const WATCH: Duration = Duration::from_millis(150);
@@ -114,10 +117,10 @@ pub fn machine(root: &Root) -> Machine {
 }
 
 /// Carries out the plan, and removes its files.
-pub fn drive(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Ended {
+pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> Ended {
     let started = setup.started;
     let mut driver = Driver::begin(setup, root, machine);
-    let left = driver.measure(session);
+    let left = driver.measure(side);
     log::debug!("the whole took {:?}", started.elapsed());
     driver.into_run(None, left)
 }
@@ -125,34 +128,35 @@ pub fn drive(setup: Setup, session: Session, root: &Root, machine: &Machine) -> 
 /// One of two runs that are measured in turns, repetition by repetition.
 pub struct Turns {
     driver: Driver,
-    session: Session,
+    side: Box<dyn Side>,
 }
 
 impl Turns {
     /// Begins a run. Only the costs of skye itself are measured yet.
-    pub fn begin(setup: Setup, session: Session, root: &Root, machine: &Machine) -> Self {
-        Self { driver: Driver::begin(setup, root, machine), session }
+    pub fn begin(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> Self {
+        Self { driver: Driver::begin(setup, root, machine), side }
     }
 
     /// Measures all tests once on fresh files, and removes these. Returns true if another repetition makes sense. After
     /// a failed test it does not: the test would fail again.
     pub fn once(&mut self, repetition: u32) -> bool {
-        let Self { driver, session } = self;
+        let Self { driver, side } = self;
+        let side = &mut **side;
         // Each repetition has the time and the bytes of the whole plan.
         driver.plan.repetitions = repetition;
         driver.started = Instant::now();
         driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
         driver.written_bytes = 0;
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
-        let laid_out = driver.lay_out(session, repetition);
+        let laid_out = driver.lay_out(side, repetition);
         let is_complete = laid_out.is_ok();
         if is_complete || !driver.interruption.is_raised() {
-            driver.repetition(session, repetition, laid_out);
+            driver.repetition(side, repetition, laid_out);
         }
         if !is_complete || patience::hanging().is_some() {
             return false;
         }
-        let Err(trouble) = session.clear() else {
+        let Err(trouble) = side.clear() else {
             let has_failed =
                 |phase: &PhaseRecord| phase.repetition == repetition && phase.status == Status::Failed;
             return !driver.interruption.is_raised() && !driver.phases.iter().any(has_failed);
@@ -175,7 +179,7 @@ impl Turns {
 
     /// Removes what is left, and returns what was measured.
     pub fn end(mut self, pairing: Pairing) -> Ended {
-        let left = self.driver.close(self.session);
+        let left = self.driver.close(self.side);
         self.driver.into_run(Some(pairing), left)
     }
 }
@@ -207,6 +211,8 @@ struct Driver {
     target_probes: Option<TargetProbes>,
     /// The user's command beside each test.
     beside: Option<Beside>,
+    /// The clients that make the run together; none for a session here.
+    hosts: Vec<HostRecord>,
     marks: Marks,
     earlier: Earlier,
     environment: Environment,
@@ -312,7 +318,8 @@ impl Driver {
             plan,
         } = setup;
         // The distance of other runs from this one is only reported for a virtual machine's disk.
-        let is_shared = environment.virtualisation.is_some()
+        let is_shared = plan.clients.is_none()
+            && environment.virtualisation.is_some()
             && environment.target.lies_on_disk()
             && environment.target.backing == Backing::Devices;
         let earlier = if is_shared { Earlier::on(&environment) } else { Earlier::default() };
@@ -337,6 +344,7 @@ impl Driver {
             fills: Vec::new(),
             target_probes: None,
             beside,
+            hosts: Vec::new(),
             marks: Marks::open(),
             earlier,
             environment,
@@ -355,7 +363,9 @@ impl Driver {
     }
 
     fn warn_if_busy(&mut self, root: &Root) {
-        let top = self.environment.target.top_device().filter(|_| !self.plan.allow_busy);
+        // The devices of clients are elsewhere.
+        let is_looked_at = !self.plan.allow_busy && self.plan.clients.is_none();
+        let top = self.environment.target.top_device().filter(|_| is_looked_at);
         let Some(device) = top.cloned() else { return };
         self.view.preparing(&format!("watching {} for others' I/O", device.name));
         let Some(traffic) = observe::idle_traffic(root, &device, WATCH) else { return };
@@ -372,7 +382,7 @@ impl Driver {
 
     /// Measures the costs of skye and of the calls themselves here, for a fraction of a second each.
     fn find_ceilings(&mut self, root: &Root, machine: &Machine) {
-        if self.environment.target.backing == Backing::Simulated {
+        if self.environment.target.backing == Backing::Simulated || self.plan.clients.is_some() {
             return;
         }
         self.view.preparing("finding out what skye itself costs");
@@ -382,29 +392,31 @@ impl Driver {
     }
 
     /// Runs all tests and removes their files. Returns what could not be removed.
-    fn measure(&mut self, mut session: Session) -> Vec<String> {
+    fn measure(&mut self, mut side: Box<dyn Side>) -> Vec<String> {
+        self.hosts = side.hosts();
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
-            if self.interruption.is_raised() || patience::hanging().is_some() || self.has_failed_to_read() {
+            let is_hanging = patience::hanging().is_some();
+            if self.interruption.is_raised() || is_hanging || self.has_failed_to_read() || side.is_over() {
                 break;
             }
-            let laid_out = self.lay_out(&mut session, repetition);
+            let laid_out = self.lay_out(&mut *side, repetition);
             if self.interruption.is_raised() {
                 break;
             }
             if repetition == 1 && laid_out.is_ok() {
                 self.view.preparing("looking below this system");
-                self.target_probes = session.probe_target();
+                self.target_probes = side.probe_target();
                 let probe = self.target_probes.as_ref().and_then(|probes| probes.compressible.as_ref());
                 self.written_bytes += probe.map_or(0, |probe| probe.bytes);
             }
-            self.repetition(&mut session, repetition, laid_out);
+            self.repetition(&mut *side, repetition, laid_out);
         }
         if patience::hanging().is_none() {
-            self.experiment(&mut session);
+            self.experiment(&mut *side);
         }
         self.hold_together();
-        self.close(session)
+        self.close(side)
     }
 
     /// Returns true if a device or a file could not be read. Nothing but the same failure would follow.
@@ -415,18 +427,14 @@ impl Driver {
 
     /// Removes all files. Returns what could not be removed. Where the target hangs, the removal goes on in the
     /// background, so that results need not wait for it.
-    fn close(&mut self, session: Session) -> Vec<String> {
-        self.clock_read_ns = Some(session.clock_read_ns());
+    fn close(&mut self, side: Box<dyn Side>) -> Vec<String> {
+        self.clock_read_ns = Some(side.clock_read_ns());
         self.view.preparing("removing files");
-        let left = match session.close() {
-            None => Vec::new(),
-            Some(removing) if patience::hanging().is_some() => {
-                closing::later(removing);
-                self.is_closing = true;
-                Vec::new()
-            }
-            Some(removing) => closing::left(removing.wait()),
-        };
+        let Closed { left, is_closing, hosts } = side.close();
+        self.is_closing |= is_closing;
+        self.hosts = hosts;
+        // A client that was lost is a part of the work that was not done.
+        self.failed |= self.hosts.iter().any(|host| host.lost.is_some());
         self.view.end();
         left
     }
@@ -439,15 +447,15 @@ impl Driver {
     }
 
     /// Lays out files, and fills the data if the plan asks for that.
-    fn lay_out(&mut self, session: &mut Session, repetition: u32) -> Result<(), Trouble> {
+    fn lay_out(&mut self, side: &mut dyn Side, repetition: u32) -> Result<(), Trouble> {
         self.view.preparing("laying out files");
         let progress = LayoutProgress::default();
         let left = self.deadline.saturating_duration_since(Instant::now());
-        session.lay_out(left.as_nanos() as u64, &progress)?;
+        side.lay_out(left.as_nanos() as u64, &progress)?;
         self.written_bytes += progress.bytes.load(Ordering::Relaxed);
         let left = self.deadline.saturating_duration_since(Instant::now());
         let (all_bytes, view) = (self.fill_bytes(), &mut self.view);
-        let filled = session.fill(repetition, left.as_nanos() as u64, &mut |fill, moment| {
+        let filled = side.fill(repetition, left.as_nanos() as u64, &mut |fill, moment| {
             let done = if let Moment::Tick(tick) = moment { tick.bytes * 100 / all_bytes } else { 0 };
             view.preparing(&format!("filling the data before the tests: {}, {done} %", fill.id));
         })?;
@@ -463,7 +471,7 @@ impl Driver {
     }
 
     /// Runs all tests once. Does not try tests whose data could not be laid out.
-    fn repetition(&mut self, session: &mut Session, repetition: u32, laid_out: Result<(), Trouble>) {
+    fn repetition(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), Trouble>) {
         let lacking = laid_out.err().map(|trouble| {
             self.fail(&trouble);
             format!("its files could not be laid out: {}", trouble.cause)
@@ -475,15 +483,15 @@ impl Driver {
             let hangs = || patience::hanging().map(|call| format!("the target hangs: {call}"));
             let obstacle = lacking.clone().filter(|_| phase.workload.data().is_some()).or_else(hangs);
             let record = match (obstacle, self.time_for(rest, &phases, repetitions_left)) {
-                _ if self.interruption.is_raised() => return,
+                _ if self.interruption.is_raised() || side.is_over() => return,
                 (Some(obstacle), _) => skipped(phase, repetition, &obstacle),
                 (None, None) => {
                     skipped(phase, repetition, "the run's total time is used up; give it more with --time")
                 }
                 (None, Some(budget)) => {
                     self.tell(|audience, driver| audience.begins(&driver.view, index));
-                    let record = self.phase(session, phase, index, repetition, budget);
-                    self.agreeing(session, phase, index, repetition, budget, record)
+                    let record = self.phase(side, phase, index, repetition, budget);
+                    self.agreeing(side, phase, index, repetition, budget, record)
                 }
             };
             self.tell(|audience, driver| {
@@ -561,7 +569,7 @@ impl Driver {
 
     fn phase(
         &mut self,
-        session: &mut Session,
+        side: &mut dyn Side,
         phase: &PlannedPhase,
         index: usize,
         repetition: u32,
@@ -572,7 +580,7 @@ impl Driver {
             .plan
             .phases
             .get(index + 1)
-            .map(|next| format!("{} {}", next.workload.name(), next.workload.label()));
+            .map(|next| format!("{} {}", next.workload.name(), self.plan.label_of(&next.workload)));
         let position = Position {
             phase,
             index: index + 1,
@@ -583,31 +591,32 @@ impl Driver {
                 .saturating_sub(self.started.elapsed().as_nanos() as u64)
                 .max(time_ns),
         };
-        let untimed_bytes = session.untimed_bytes();
+        let untimed_bytes = side.untimed_bytes();
         self.view.begin();
         let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
         let (audience, mut lost) = (&mut self.audience, None);
         let interruption = &self.interruption;
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
         let time = Time { measured_ns: time_ns, budget_ns };
-        let mut record = session.phase(phase, repetition, time, &mut |moment| match moment {
-            Moment::Begin => {
-                beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
-                audience.iter_mut().for_each(|audience| audience.starts());
-                marks.begin(&id, &spec);
-            }
-            Moment::Tick(tick) => {
-                view.update(&position, tick);
-                if let Some(Err(failure)) = audience.as_mut().map(|audience| audience.moves(view, tick)) {
-                    // Nobody would see further results.
-                    interruption.raised.store(true, Ordering::SeqCst);
-                    (*audience, lost) = (None, Some(failure));
+        let Outcome { mut record, clients } =
+            side.phase((index, phase), repetition, time, &mut |moment| match moment {
+                Moment::Begin(_) => {
+                    beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
+                    audience.iter_mut().for_each(|audience| audience.starts());
+                    marks.begin(&id, &spec);
                 }
-                beside.iter_mut().for_each(Beside::watch);
-            }
-            Moment::End => marks.end(&id, &spec),
-            Moment::Over => beside.iter_mut().for_each(Beside::end),
-        });
+                Moment::Tick(tick) => {
+                    view.update(&position, tick);
+                    if let Some(Err(failure)) = audience.as_mut().map(|audience| audience.moves(view, tick)) {
+                        // Nobody would see further results.
+                        interruption.raised.store(true, Ordering::SeqCst);
+                        (*audience, lost) = (None, Some(failure));
+                    }
+                    beside.iter_mut().for_each(Beside::watch);
+                }
+                Moment::End => marks.end(&id, &spec),
+                Moment::Over => beside.iter_mut().for_each(Beside::end),
+            });
         lost.into_iter().for_each(|failure| self.lose(failure));
         if let Some((ran, warnings)) = self.beside.as_mut().map(Beside::take) {
             record.seen.beside = ran;
@@ -615,17 +624,29 @@ impl Driver {
         }
         record.figures.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         record.figures.ceiling_shares = self.ceilings.shares(&record, self.cpus);
-        self.written_bytes += record.counts.app_bytes_written + session.untimed_bytes() - untimed_bytes;
+        self.written_bytes += record.counts.app_bytes_written + side.untimed_bytes() - untimed_bytes;
         record.figures.next_run = self.earlier.next_after(&record);
+        self.judge_clients(&mut record, clients);
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         wording::fill(&mut record);
         record
     }
 
+    /// Judges each client by its own evidence, on its own machine.
+    fn judge_clients(&self, record: &mut PhaseRecord, clients: Vec<(usize, PhaseRecord)>) {
+        for (number, mut own) in clients {
+            let share = record.hosts.iter_mut().find(|share| share.client as usize == number);
+            let (Some(share), Some(host)) = (share, self.hosts.get(number)) else { continue };
+            judge::judge(&mut own, &self.plan, &host.environment, None);
+            wording::fill(&mut own);
+            share.judged = own.judged;
+        }
+    }
+
     /// Repeats a direct test once if the device does not confirm its bytes, and if time and the write limit allow it.
     fn agreeing(
         &mut self,
-        session: &mut Session,
+        side: &mut dyn Side,
         phase: &PlannedPhase,
         index: usize,
         repetition: u32,
@@ -649,7 +670,7 @@ impl Driver {
         if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {
             return first;
         }
-        let mut second = self.phase(session, phase, index, repetition, budget);
+        let mut second = self.phase(side, phase, index, repetition, budget);
         if is_damaged(&second) {
             return second;
         }
@@ -716,6 +737,7 @@ impl Driver {
             seed: self.seed,
             plan: self.plan,
             environment: self.environment,
+            hosts: self.hosts,
             phases: self.phases,
             fills: self.fills,
             target_probes: self.target_probes,

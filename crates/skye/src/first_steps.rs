@@ -12,8 +12,8 @@ use crate::{preset, terminal};
 /// The language of tests, as a page.
 const SPEC: &str = include_str!("../../../docs/spec.md");
 
-/// Commands that are needed once. The last line of the help names them.
-const SELDOM: [&str; 2] = ["completions", "man"];
+/// Commands that the list leaves out: one that no user types, and two that the last line of the help names.
+const SELDOM: [&str; 3] = ["agent", "completions", "man"];
 
 /// Width of the names in a list, in columns.
 const NAME: usize = 12;

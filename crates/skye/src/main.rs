@@ -14,6 +14,7 @@
 //! - Rates of `null`, `nop` and simulated devices are no results and never in the store (`Engine::needs_files`).
 
 mod ab_command;
+mod agent;
 mod beside;
 mod bonnie;
 mod bonniepp;
@@ -42,6 +43,7 @@ mod privileges;
 mod run_command;
 mod run_names;
 mod selftest;
+mod several;
 mod signals;
 mod signatures;
 mod simulation;
@@ -136,6 +138,7 @@ fn dispatch(cli: Cli) -> Done {
     };
     match cli.command {
         Command::Run(arguments) => run_command::run(&arguments, detail),
+        Command::Agent(arguments) => agent::agent(&arguments),
         Command::Report(arguments) => store_commands::report(&arguments, detail),
         Command::Why(arguments) => store_commands::why(&arguments),
         Command::Ab(arguments) => ab_command::ab(&arguments),

@@ -37,6 +37,14 @@ impl Place {
         })
     }
 
+    /// Finds the directory, the block device or the file that a client of a run measures.
+    ///
+    /// # Errors
+    /// As [`real`].
+    pub fn of_client(root: &Root, word: &Path) -> Result<Self, Trouble> {
+        Ok(Self { target: real(root, word)?, device: None, erasure: None })
+    }
+
     /// Makes a block device one that is erased, if the request says so. Nothing is written yet.
     ///
     /// # Errors

@@ -6,19 +6,21 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use model::Plan;
+use model::hosts::HostWord;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
+use model::{Machine, Plan, Request};
 use observe::Root;
 use report::text::{self, Detail, Kind, Style, Widths};
 
 use crate::Done;
 use crate::beside::Beside;
 use crate::cli::RunArguments;
-use crate::driver::{self, Audience, Ended, Setup, is_damaged};
+use crate::driver::{self, Audience, Ended, Setup, Side, is_damaged};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::place::Place;
+use crate::several::{self, Several};
 use crate::signals::Interruption;
 use crate::{outputs, preset, run_names, store, terminal};
 
@@ -38,13 +40,10 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
-    let mut place = Place::find(&root, &arguments.target)?;
-    let asked = arguments.work.request();
-    place.erase_if_asked(&root, &arguments.target, &asked)?;
-    let request = preset::beneath(asked, preset::DEFAULT, &place.target)?;
-    let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
-    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
-    let environment = Environment::new(&machine, place.target.clone(), observe::settings(&root), Vec::new());
+    let Begun { side, plan, environment, seed } = match several::clients(&arguments.clients)? {
+        Some(clients) => Begun::with_clients(arguments, clients)?,
+        None => Begun::here(arguments, &root, &machine)?,
+    };
     if arguments.dry_run {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
         return Ok(exit::DONE);
@@ -56,18 +55,31 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         outputs::check_directory(directory)?;
     }
     Beside::check(arguments, &plan)?;
-    let interruption = Interruption::catch()?;
+    let interruption = match &side {
+        Beginning::Here(_) => Interruption::catch()?,
+        Beginning::Several(_, interruption) => interruption.clone(),
+    };
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
-    let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
+    let (side, hidden_sources): (Box<dyn Side>, _) = match side {
+        Beginning::Here(place) => {
+            let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
+            session.set_observed(!arguments.unobserved);
+            let hidden_sources = session.hidden_sources().to_vec();
+            (Box::new(session), hidden_sources)
+        }
+        Beginning::Several(mut several, interruption) => {
+            let hidden_sources = several.open(&interruption)?;
+            (Box::new(several.fleet), hidden_sources)
+        }
+    };
     // Hidden sources are known by now, and only an empty directory has been written.
-    let environment = Environment { hidden_sources: session.hidden_sources().to_vec(), ..environment };
+    let environment = Environment { hidden_sources, ..environment };
     if shows_text && !arguments.quiet {
         terminal::message("skye", &text::plan_line(&plan));
     }
     if let Some(erases) = text::erases(&environment.target).filter(|_| !arguments.quiet) {
         terminal::message("skye", &erases);
     }
-    session.set_observed(!arguments.unobserved);
     // Output that cannot be written over is written once, at the end.
     let rows = Rc::new(Cell::new(Lines { written: 0, told: terminal::times_told() }));
     let shows_rows = !arguments.quiet && std::io::stdout().is_terminal();
@@ -89,9 +101,55 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         environment,
         plan,
     };
-    let ended = driver::drive(setup, session, &root, &machine);
+    let ended = driver::drive(setup, side, &root, &machine);
     let told = shows_text.then(|| Told { detail, style, rows: rows.get() });
     finish(arguments, ended, told.as_ref())
+}
+
+/// A run that is planned. Nothing is written yet.
+struct Begun {
+    side: Beginning,
+    plan: Plan,
+    environment: Environment,
+    seed: u64,
+}
+
+/// Side of a run that is planned.
+enum Beginning {
+    /// A place here.
+    Here(Box<Place>),
+    /// Clients, and the signals that were caught when they started.
+    Several(Box<Several>, Interruption),
+}
+
+/// Returns the seed of a request, or a fresh one.
+fn seed_of(request: &Request) -> u64 {
+    request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000))
+}
+
+impl Begun {
+    fn here(arguments: &RunArguments, root: &Root, machine: &Machine) -> Result<Self, Failure> {
+        let mut place = Place::find(root, &arguments.target)?;
+        let asked = arguments.work.request();
+        place.erase_if_asked(root, &arguments.target, &asked)?;
+        let request = preset::beneath(asked, preset::DEFAULT, &place.target)?;
+        let plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
+        let settings = observe::settings(root);
+        let environment = Environment::new(machine, place.target.clone(), settings, Vec::new());
+        Ok(Self { side: Beginning::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })
+    }
+
+    fn with_clients(arguments: &RunArguments, clients: Vec<HostWord>) -> Result<Self, Failure> {
+        let interruption = Interruption::catch()?;
+        let mut seed = 0;
+        let chosen = |request: &Request| {
+            seed = seed_of(request);
+            seed
+        };
+        let several = Several::begin(arguments, clients, chosen, &interruption)?;
+        let (plan, environment) = (several.plan.clone(), several.environment.clone());
+        Ok(Self { side: Beginning::Several(Box::new(several), interruption), plan, environment, seed })
+    }
 }
 
 /// The documents that were asked for by name.
@@ -151,6 +209,7 @@ impl Audience for Rows {
             lines.push(String::new());
         }
         lines.push(text::row(record, &widths, &self.style));
+        lines.extend(text::clients(record, &self.style));
         let Lines { written, told } = self.lines.get();
         let told = if written == 0 { terminal::times_told() } else { told };
         self.lines.set(Lines { written: written + lines.len(), told });

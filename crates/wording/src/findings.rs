@@ -347,6 +347,11 @@ findings! {
         means "The test ended at its part of the write limit, before its time. A larger `--write-limit` lets it write more.":
         WriteLimitReached "ended at the write limit", "the test stopped after {elapsed_seconds}, as it had written its part of the write limit ({limit_bytes})";
 
+    "slow_client" "`·`"
+        when "runs of several clients; a client more than 20 % below the median of their rates"
+        means "The others wait for it at the end, or it holds its share back. Its own verdict is in the document.":
+        SlowClient "one client is slow", "{client} reached {ops_per_second}, {below_share} below the median of all clients ({median_ops_per_second})";
+
     "knee" "`←`"
         when "sweeps of at least three points"
         means "Beyond this row, more load adds more waiting than work. `·` if the last row is the best, as the knee may lie beyond it.":

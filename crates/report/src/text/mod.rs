@@ -27,7 +27,7 @@ pub use limits::limited;
 pub use preamble::{erases, named_line, plan_line, where_it_is};
 pub use screen::{Detail, saved, screen};
 pub use style::Style;
-pub use table::{Kind, Widths, apart, head, row, table};
+pub use table::{Kind, Widths, apart, clients, head, row, table};
 pub use why::why;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};

@@ -49,6 +49,7 @@ const TOLD_ALONE: &[&str] = &[
     STEADY_CODE,
     "between_runs",
     "waited_to_start",
+    "slow_client",
     KNEE_CODE,
 ];
 /// Most tests that are named one by one. If there are more, the rows of a verb are only counted.

@@ -96,6 +96,7 @@ pub(crate) fn title(run: &Run) -> String {
         Some(format!("skye {}", printable(&run.skye_version))),
         Some(printable(&target.path)),
         Some(place),
+        run.plan.clients.map(|clients| together(&format!("{} clients", clients.count))),
         Some(printable(&run.plan.preset)),
         run.label.as_deref().map(printable),
         Some(together(&time::minute(&run.started_at))),

@@ -49,7 +49,7 @@ impl Widths {
         let subjects = plan.phases.iter().map(|phase| Subject {
             kind: if phase.workload.files().is_some() { Kind::Files } else { Kind::Data },
             name: phase.workload.name().to_owned(),
-            label: phase.workload.label(),
+            label: plan.label_of(&phase.workload),
             repetition: plan.repetitions,
         });
         // Tests that reach no storage have no limit of storage.
@@ -179,6 +179,27 @@ fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) ->
         }
     }
     style.finish(line.finish())
+}
+
+/// Rate of a client that counts as different from the others, as a share of their median.
+const CLIENT_APART: f64 = 0.2;
+
+/// Renders the rates of the clients as a line beneath their row; `None` where they lie close together.
+pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
+    let together = phase.figures.together.as_ref()?;
+    let median = together.median_ops_per_second?;
+    let (slowest, fastest) = (together.slowest_ops_per_second?, together.fastest_ops_per_second?);
+    let apart = |rate: f64| (rate - median).abs() > CLIENT_APART * median;
+    if !apart(slowest) && !apart(fastest) {
+        return None;
+    }
+    let named = |rate: f64, name: &Option<String>| {
+        format!("{} {}", name.as_deref().map(printable).unwrap_or_default(), amount(rate).unwrap_or_default())
+    };
+    let (slowest, fastest) = (named(slowest, &together.slowest), named(fastest, &together.fastest));
+    let mut shown = Line::default();
+    shown.left(INDENT + 2, &format!("clients: {slowest} to {fastest}, median {}", amount(median)?), DIM);
+    Some(style.finish(shown.finish()))
 }
 
 /// Returns true if an empty line separates the rows of two phases, because a sweep begins or ends between them.
@@ -347,6 +368,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
                     lines.push(String::new());
                 }
                 lines.push(row_of(phase, &Known::All { is_knee: is_knee(phases, index) }, widths, style));
+                lines.extend(clients(phase, style));
                 last = Some(phase);
             }
             lines.join("\n")
@@ -359,6 +381,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::run::Together;
     use proptest::prelude::*;
 
     fn of(phases: &[PhaseRecord]) -> String {
@@ -383,6 +406,30 @@ mod tests {
     #[test]
     fn labels_too_long_for_their_column_are_shortened() {
         insta::assert_snapshot!(sample::plain(&of(&sample::long_labels())));
+    }
+
+    #[test]
+    fn clients_that_lie_apart_have_a_line_of_their_own() {
+        let mut phase = sample::phase("read:rnd4k:q32t4");
+        let with = |slowest: f64, fastest: f64| Together {
+            slowest_ops_per_second: Some(slowest),
+            slowest: Some("ada".into()),
+            median_ops_per_second: Some(1000.0),
+            fastest_ops_per_second: Some(fastest),
+            fastest: Some("eve\u{1b}[31m".into()),
+            ..Together::default()
+        };
+        for (slowest, fastest, is_shown) in
+            [(801.0, 1199.0, false), (799.0, 1000.0, true), (1000.0, 1201.0, true)]
+        {
+            phase.figures.together = Some(with(slowest, fastest));
+            assert_eq!(clients(&phase, &sample::WIDE).is_some(), is_shown, "{slowest} to {fastest}");
+        }
+        phase.figures.together = Some(with(500.0, 12_345.0));
+        let shown = of(std::slice::from_ref(&phase));
+        let line = sample::plain(shown.lines().last().unwrap());
+        assert!(line.starts_with("    clients: ada 500 to eve"), "{line}");
+        assert!(line.ends_with(" 12,345, median 1,000") && !line.contains('\u{1b}'), "{line}");
     }
 
     #[test]

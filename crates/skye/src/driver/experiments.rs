@@ -1,13 +1,11 @@
 //! Experiments after all tests: the answer of a test's rate to a change shows what limits it.
 
+use super::{Driver, Side};
 use model::Experiment;
 use model::experiment::EXPERIMENT_NS;
 use model::plan::PlannedPhase;
 use model::run::{PhaseRecord, Sensed, Sensitivity};
 use model::workload::{Engine, Probing};
-use run::Session;
-
-use super::Driver;
 
 /// Largest share of a run's total time that experiments take.
 const SHARE_OF_TOTAL: f64 = 0.4;
@@ -17,7 +15,7 @@ impl Driver {
     ///
     /// Experiments come after all tests, so that they disturb none. They use the files of the last repetition, and
     /// their results hold for all. They go in rounds: when time runs out, no test has taken it all.
-    pub(super) fn experiment(&mut self, session: &mut Session) {
+    pub(super) fn experiment(&mut self, side: &mut dyn Side) {
         if self.plan.probe == Probing::None {
             return;
         }
@@ -34,7 +32,7 @@ impl Driver {
                 }
                 is_over = false;
                 tried.push(experiment);
-                if self.make(session, phase, experiment) == Some(State::Other) {
+                if self.make(side, phase, experiment) == Some(State::Other) {
                     moved.push((phase.clone(), experiment));
                 }
             }
@@ -42,7 +40,7 @@ impl Driver {
         // The target may be back in the state of the tests by now.
         for (phase, experiment) in moved {
             if self.has_time_for_experiment(&phase, end_ns) {
-                self.make(session, &phase, experiment);
+                self.make(side, &phase, experiment);
             }
         }
     }
@@ -79,7 +77,7 @@ impl Driver {
 
     /// Makes an experiment and has the records judged again. Returns the state in which it found the target, if it gave
     /// an answer.
-    fn make(&mut self, session: &mut Session, phase: &PlannedPhase, experiment: Experiment) -> Option<State> {
+    fn make(&mut self, side: &mut dyn Side, phase: &PlannedPhase, experiment: Experiment) -> Option<State> {
         let record = self.last_record(phase)?;
         self.view.preparing(&format!(
             "{} {}: an experiment on its {}",
@@ -87,9 +85,9 @@ impl Driver {
             record.label,
             experiment.word()
         ));
-        let before = session.experiment_bytes();
+        let before = side.experiment_bytes();
         let begun = std::time::Instant::now();
-        let sensed = session.experiment(experiment, phase, record, &mut |_| {});
+        let sensed = side.experiment(experiment, phase, record);
         let state = |sensed: &Sensed| match judge::has_moved(record, sensed) {
             true => State::Other,
             false => State::OfTest,
@@ -97,7 +95,7 @@ impl Driver {
         let state = sensed.as_ref().map(state);
         let is_again = record.judged.sensitivity.as_ref().is_some_and(|known| known.of(experiment).is_some());
         log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), begun.elapsed());
-        self.written_bytes += session.experiment_bytes() - before;
+        self.written_bytes += side.experiment_bytes() - before;
         // A second answer from another state says no more than the first.
         let sensed = sensed.filter(|_| !(is_again && state == Some(State::Other)))?;
         let is_of =

@@ -19,6 +19,7 @@ mod doctor;
 mod dry_run;
 mod engines;
 mod erase;
+mod fleet;
 mod getc_putc;
 mod given;
 mod gobonniego;

@@ -1,0 +1,260 @@
+//! The agent's end of its channel: a thread that reads commands, one that sends signs of life, and a writer for all.
+//!
+//! Questions for the time are answered by the reader at once. Where the commands end, or none has come for
+//! [`SILENCE`], the reader raises a flag that ends the work in progress. The rest is the program's: it removes its files
+//! and ends.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+use model::frames::{FromAgent, Hello, ToAgent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::channel::{self, FrameReader};
+
+/// Interval between signs of life, on both sides.
+pub const BEAT: Duration = Duration::from_secs(1);
+/// Time without any byte after which a coordinator counts as gone: three signs of life.
+pub const SILENCE: Duration = Duration::from_secs(3);
+/// Longest wait of one poll, so that flags are seen.
+const LOOK_NS: i64 = 100_000_000;
+/// Digits of the largest seed.
+const SEED_DIGITS: usize = 20;
+/// Time that a coordinator may take until its first frame: ssh may still ask other machines for names.
+const HELLO: Duration = Duration::from_secs(30);
+
+/// The channel of an agent.
+pub struct Wire {
+    commands: Receiver<ToAgent>,
+    shared: Arc<Shared>,
+}
+
+/// State that the threads of a channel share.
+struct Shared {
+    /// Held while a frame is written, so that frames never mix.
+    writing: Mutex<()>,
+    /// Raised when the coordinator is gone, or an end was asked for.
+    interrupt: Arc<AtomicBool>,
+    /// Raised when the running test has done enough.
+    enough: Arc<AtomicBool>,
+    /// True once the coordinator is gone.
+    is_gone: AtomicBool,
+}
+
+/// Returns the monotonic clock of this machine.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Neither part is ever negative on a monotonic clock.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl Wire {
+    /// Exchanges the first frames on standard input and output, and starts the threads. `interrupt` is raised when the
+    /// work in progress has to end.
+    ///
+    /// # Errors
+    /// Nobody speaks the protocol on standard input.
+    pub fn open(version: &str, interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
+        let attempt = "speak with a coordinator on standard input and output";
+        let remedy = "`skye run --hosts` starts agents by itself";
+        let fail = |cause: &dyn std::fmt::Display| Trouble::new(attempt, cause).remedy(remedy);
+        for stream in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
+            rustix::io::ioctl_fionbio(stream, true).map_err(|errno| fail(&io::Error::from(errno)))?;
+        }
+        let shared = Arc::new(Shared {
+            writing: Mutex::new(()),
+            interrupt,
+            enough: Arc::default(),
+            is_gone: AtomicBool::new(false),
+        });
+        let mut input = Input { frames: FrameReader::default(), heard: Instant::now() };
+        let deadline = Instant::now() + HELLO;
+        let hello: Hello = loop {
+            match input.frames.next().map_err(|why| fail(&why.0))? {
+                Some(document) => {
+                    break channel::decode(&document, SEED_DIGITS).map_err(|why| fail(&why.0))?;
+                }
+                None if Instant::now() > deadline => return Err(fail(&"nobody has spoken")),
+                None if !input.read().map_err(|error| fail(&error))? => {
+                    return Err(fail(&"it ended before anybody spoke"));
+                }
+                None => {}
+            }
+        };
+        let own = Hello::new(version, &hello.session);
+        shared.write(&own).map_err(|()| fail(&"the coordinator is gone"))?;
+        let (sender, commands) = channel();
+        let start = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.into()).spawn(body).map_err(|error| fail(&error))
+        };
+        let theirs = Arc::clone(&shared);
+        start("commands", Box::new(move || theirs.read_all(input, &sender)))?;
+        let theirs = Arc::clone(&shared);
+        start("beat", Box::new(move || theirs.beat()))?;
+        // The coordinator says the same, with the names of both hosts. It closes the channel.
+        Ok(Self { commands, shared })
+    }
+
+    /// Returns the next command; `None` if the coordinator is gone.
+    pub fn next(&self) -> Option<ToAgent> {
+        self.commands.recv().ok()
+    }
+
+    /// Returns the next command if it comes within a time; `Ok(None)` if none does.
+    ///
+    /// # Errors
+    /// The coordinator is gone.
+    pub fn next_within(&self, time: Duration) -> Result<Option<ToAgent>, Gone> {
+        match self.commands.recv_timeout(time) {
+            Ok(command) => Ok(Some(command)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Gone),
+        }
+    }
+
+    /// Sends a frame. Where nobody takes it, the next command says so.
+    pub fn send(&self, frame: &FromAgent) {
+        let _ = self.shared.write(frame);
+    }
+
+    /// Returns the flag that is raised when the running test has done enough.
+    pub fn enough(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.enough)
+    }
+
+    /// Returns true once the coordinator is gone.
+    pub fn is_gone(&self) -> bool {
+        self.shared.is_gone.load(Ordering::SeqCst)
+    }
+}
+
+/// The coordinator is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+/// Bytes from the coordinator.
+struct Input {
+    frames: FrameReader,
+    /// Time of the last byte.
+    heard: Instant,
+}
+
+impl Input {
+    /// Waits for bytes for a moment, and takes them; false at their end.
+    fn read(&mut self) -> io::Result<bool> {
+        let stdin = rustix::stdio::stdin();
+        if !wait(stdin, PollFlags::IN)? {
+            return Ok(true);
+        }
+        let mut bytes = [0; 1 << 16];
+        match rustix::io::read(stdin, &mut bytes) {
+            Ok(0) => Ok(false),
+            Ok(count) => {
+                self.heard = Instant::now();
+                self.frames.push(&bytes[..count]);
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(true),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// Waits for a moment; true if the descriptor is ready.
+fn wait(stream: BorrowedFd<'_>, flags: PollFlags) -> io::Result<bool> {
+    let mut polled = [PollFd::from_borrowed_fd(stream, flags)];
+    match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: LOOK_NS })) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+impl Shared {
+    /// Hands commands over until they end.
+    fn read_all(&self, mut input: Input, commands: &Sender<ToAgent>) {
+        let why = loop {
+            match input.frames.next() {
+                Ok(Some(document)) => match channel::decode(&document, SEED_DIGITS) {
+                    Ok(command) => {
+                        if !self.take(command, commands) {
+                            break "the program does not listen".to_owned();
+                        }
+                    }
+                    Err(why) => break why.0,
+                },
+                Err(why) => break why.0,
+                Ok(None) => {
+                    let is_stopped = self.is_gone.load(Ordering::SeqCst);
+                    match input.read() {
+                        Ok(true) if is_stopped => break "nobody takes what is sent".to_owned(),
+                        Ok(true) if input.heard.elapsed() > SILENCE => break "it is silent".to_owned(),
+                        Ok(true) => {}
+                        Ok(false) => break "it has closed the channel".to_owned(),
+                        Err(error) => break error.to_string(),
+                    }
+                }
+            }
+        };
+        log::debug!("the coordinator is gone: {why}");
+        self.is_gone.store(true, Ordering::SeqCst);
+        self.interrupt.store(true, Ordering::SeqCst);
+    }
+
+    /// Carries out commands that cannot wait, and hands over all others; false if nobody takes them.
+    fn take(&self, command: ToAgent, commands: &Sender<ToAgent>) -> bool {
+        match command {
+            ToAgent::Beat {} => true,
+            ToAgent::Ping { number } => self.write(&FromAgent::Pong { number, at_ns: now_ns() }).is_ok(),
+            ToAgent::Enough {} => {
+                self.enough.store(true, Ordering::SeqCst);
+                true
+            }
+            ToAgent::Interrupt {} => {
+                self.interrupt.store(true, Ordering::SeqCst);
+                true
+            }
+            other => commands.send(other).is_ok(),
+        }
+    }
+
+    /// Sends signs of life until the coordinator is gone.
+    fn beat(&self) {
+        while !self.is_gone.load(Ordering::SeqCst) {
+            let _ = self.write(&FromAgent::Beat {});
+            std::thread::sleep(BEAT);
+        }
+    }
+
+    /// Writes a frame. Gives up once the coordinator is gone.
+    fn write(&self, frame: &impl serde::Serialize) -> Result<(), ()> {
+        let Some(bytes) = channel::encode(frame) else { return Err(()) };
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let stdout = rustix::stdio::stdout();
+        let (mut rest, mut moved) = (&bytes[..], Instant::now());
+        while !rest.is_empty() {
+            if self.is_gone.load(Ordering::SeqCst) {
+                return Err(());
+            }
+            match rustix::io::write(stdout.as_fd(), rest) {
+                Ok(count) => (rest, moved) = (&rest[count..], Instant::now()),
+                Err(Errno::INTR) => {}
+                // A coordinator that takes nothing is as silent as one that says nothing.
+                Err(Errno::AGAIN) if moved.elapsed() < SILENCE && wait(stdout, PollFlags::OUT).is_ok() => {}
+                Err(_) => {
+                    // The reader ends too, and raises the flag.
+                    self.is_gone.store(true, Ordering::SeqCst);
+                    return Err(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

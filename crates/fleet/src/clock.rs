@@ -1,0 +1,141 @@
+//! Difference between two monotonic clocks, from round trips of a question and its answer.
+//!
+//! A question leaves at `sent`, the other clock shows `there`, and the answer is back at `back`. The difference then
+//! lies between `there - back` and `there - sent`. The round trips with the shortest time say most (Cristian, 1989), and
+//! the difference lies where all of them agree (Marzullo, 1984).
+
+use model::run::ClockRecord;
+
+/// Round trips of a measurement.
+pub const ROUND_TRIPS: u32 = 32;
+/// Round trips of a measurement between tests.
+pub const ROUND_TRIPS_AGAIN: u32 = 8;
+/// One in this many round trips is used: those with the shortest time.
+const SHORTEST: usize = 4;
+
+/// One question and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// Time at which the question left, on the own clock.
+    pub sent_ns: u64,
+    /// Time of the answer, on the other clock.
+    pub there_ns: u64,
+    /// Time at which the answer was back, on the own clock.
+    pub back_ns: u64,
+}
+
+impl RoundTrip {
+    fn length_ns(&self) -> u64 {
+        self.back_ns.saturating_sub(self.sent_ns)
+    }
+
+    /// Returns the least and the largest difference that it allows.
+    fn ends(&self) -> (i64, i64) {
+        let less = |own_ns: u64| (i128::from(self.there_ns) - i128::from(own_ns)) as i64;
+        (less(self.back_ns), less(self.sent_ns))
+    }
+}
+
+/// Returns the other clock less the own one; `None` without round trips.
+pub fn offset(trips: &[RoundTrip]) -> Option<ClockRecord> {
+    let mut trips = trips.to_vec();
+    trips.sort_by_key(RoundTrip::length_ns);
+    let round_trip_ns = trips.first()?.length_ns();
+    trips.truncate(trips.len().div_ceil(SHORTEST));
+    let (mut low, mut high) = trips.first()?.ends();
+    for trip in &trips[1..] {
+        let (least, largest) = trip.ends();
+        // A clock that ran at another rate meanwhile leaves nothing in common. Then the shortest alone counts.
+        if low.max(least) <= high.min(largest) {
+            (low, high) = (low.max(least), high.min(largest));
+        }
+    }
+    let offset_ns = low.midpoint(high);
+    Some(ClockRecord { offset_ns, bound_ns: high.abs_diff(low).div_ceil(2), round_trip_ns, drift_ns: None })
+}
+
+/// Returns an instant of the own clock on the other one.
+pub fn there(own_ns: u64, clock: &ClockRecord) -> u64 {
+    own_ns.saturating_add_signed(clock.offset_ns)
+}
+
+/// Returns an instant of the other clock on the own one.
+pub fn here(there_ns: u64, clock: &ClockRecord) -> u64 {
+    (i128::from(there_ns) - i128::from(clock.offset_ns)).clamp(0, i128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn trip(sent_ns: u64, offset_ns: i64, there_after_ns: u64, back_after_ns: u64) -> RoundTrip {
+        RoundTrip {
+            sent_ns,
+            there_ns: (sent_ns + there_after_ns).saturating_add_signed(offset_ns),
+            back_ns: sent_ns + there_after_ns + back_after_ns,
+        }
+    }
+
+    #[test]
+    fn even_trips_give_the_difference_itself() {
+        let trips: Vec<_> = (1..=32).map(|n| trip(n * 1_000_000, 7_000_000_000, 50_000, 50_000)).collect();
+        let found = offset(&trips).unwrap();
+        assert_eq!((found.offset_ns, found.bound_ns, found.round_trip_ns), (7_000_000_000, 50_000, 100_000));
+        assert_eq!(there(1_000, &found), 7_000_001_000);
+        assert_eq!(here(7_000_001_000, &found), 1_000);
+        assert_eq!(here(5, &found), 0, "before the own clock began");
+    }
+
+    #[test]
+    fn a_slow_way_in_one_direction_stays_within_the_bound() {
+        // The way there takes 1 ms and the way back 100 us: the middle is wrong, and the bound says so.
+        let trips: Vec<_> = (1..=32).map(|n| trip(n * 10_000_000, -3_000, 1_000_000, 100_000)).collect();
+        let found = offset(&trips).unwrap();
+        assert_eq!((found.offset_ns, found.bound_ns), (-3_000 + 450_000, 550_000));
+    }
+
+    #[test]
+    fn trips_in_both_directions_narrow_the_bound() {
+        let trips = [trip(1_000_000, 500, 10_000, 90_000), trip(2_000_000, 500, 90_000, 10_000)];
+        let all: Vec<_> = trips.iter().cycle().take(8).copied().collect();
+        let found = offset(&all).unwrap();
+        assert_eq!((found.offset_ns, found.bound_ns), (500, 10_000));
+    }
+
+    #[test]
+    fn trips_that_contradict_one_another_leave_the_shortest() {
+        let trips = [trip(0, 0, 1_000, 1_000), trip(10_000, 50_000, 1_100, 1_100)];
+        let all: Vec<_> = trips.iter().cycle().take(8).copied().collect();
+        assert_eq!(offset(&all).unwrap().offset_ns, 0);
+        assert_eq!(offset(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_difference_is_within_its_bound(
+            offset_ns in -10_000_000_000i64..10_000_000_000,
+            ways in proptest::collection::vec((1_000u64..5_000_000, 1_000u64..5_000_000), 1..40),
+        ) {
+            let mut at_ns = 20_000_000_000;
+            let trips: Vec<_> = ways.iter().map(|(there, back)| {
+                at_ns += there + back + 1_000;
+                trip(at_ns, offset_ns, *there, *back)
+            }).collect();
+            let found = offset(&trips).unwrap();
+            prop_assert!(found.offset_ns.abs_diff(offset_ns) <= found.bound_ns, "{found:?}");
+            prop_assert!(found.bound_ns <= found.round_trip_ns.div_ceil(2), "{found:?}");
+        }
+
+        #[test]
+        fn no_answer_makes_it_panic(trips in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
+            let trips: Vec<_> = trips
+                .into_iter()
+                .map(|(sent_ns, there_ns, back_ns)| RoundTrip { sent_ns, there_ns, back_ns })
+                .collect();
+            if let Some(found) = offset(&trips) {
+                let _ = (there(u64::MAX, &found), here(u64::MAX, &found), here(0, &found));
+            }
+        }
+    }
+}

@@ -1,0 +1,561 @@
+//! The coordinator's side of a run: its clients, from their first word to their last.
+//!
+//! [`Fleet`] goes through the stages in their order: start, plan, open, lay out, tests, close. In each, it waits for all
+//! clients and tells all refusals at once. The program plans, judges and prints.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use model::frames::{FromAgent, Hello, ToAgent};
+use model::hosts::HostWord;
+use model::plan::{Clients, Plan};
+use model::printable::printable;
+use model::run::{ClockRecord, Environment, HostRecord};
+use model::{Machine, Request, Trouble};
+use run::LayoutProgress;
+
+use crate::clock;
+use crate::hub::Hub;
+use crate::launch::Launcher;
+use crate::link::Event;
+
+/// Interval between looks at the user's signals.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Longest time for cleaning up on a host whose agent died.
+const CLEANING: Duration = Duration::from_secs(20);
+/// Time until a directory that is still in use belongs to an agent that was stopped, and not to one that is just ending.
+const IN_USE: Duration = Duration::from_secs(3);
+
+/// Rule for a client that is lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The run ends, with all that was measured.
+    #[default]
+    Stop,
+    /// Later tests go on without it.
+    Continue,
+}
+
+/// Receiver of a text about a client, by its name.
+pub type Say = Box<dyn FnMut(&str, &str)>;
+
+/// Inputs of a run with several clients.
+pub struct Started {
+    /// The clients, by their numbers.
+    pub hosts: Vec<HostWord>,
+    /// Way to start programs there.
+    pub launcher: Launcher,
+    /// Directory of clients that name none.
+    pub directory: String,
+    /// Arguments of each agent behind its directory.
+    pub limits: Vec<String>,
+    /// Version of this program.
+    pub version: String,
+    /// Rule for a client that is lost.
+    pub on_loss: OnLoss,
+    /// Flag that a signal raises.
+    pub interrupt: Arc<AtomicBool>,
+    /// Receiver of lines that clients write to their standard error, and of losses: the client's name, and the text.
+    pub say: Say,
+}
+
+/// Machine and target of a client.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The machine.
+    pub machine: Machine,
+    /// Machine and target, as the document has them.
+    pub environment: Environment,
+    /// Version of the client's program.
+    pub version: String,
+}
+
+/// State of a client's channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It answers.
+    Live,
+    /// It has removed its files, and ended.
+    Closed,
+    /// It is lost, for this reason.
+    Lost(String),
+}
+
+/// One client.
+pub struct Client {
+    pub(crate) host: HostWord,
+    pub(crate) name: String,
+    pub(crate) directory: String,
+    pub(crate) state: State,
+    pub(crate) found: Option<Found>,
+    pub(crate) clock: Option<ClockRecord>,
+    first_offset_ns: Option<i64>,
+    hello: Option<Hello>,
+    /// Last line of its standard error before it was greeted.
+    last_line: Option<String>,
+    /// True once files may exist there.
+    may_leave: bool,
+    clock_read_ns: f64,
+}
+
+impl Client {
+    pub(crate) fn is_live(&self) -> bool {
+        self.state == State::Live
+    }
+}
+
+/// All clients of a run.
+pub struct Fleet {
+    pub(crate) hub: Hub,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) launcher: Launcher,
+    pub(crate) on_loss: OnLoss,
+    pub(crate) interrupt: Arc<AtomicBool>,
+    pub(crate) say: Say,
+    pub(crate) plan: Option<Plan>,
+    pub(crate) begun_ns: u64,
+    pub(crate) untimed_bytes: u64,
+    /// True if a client was lost whose loss ends the run.
+    pub(crate) is_over: bool,
+}
+
+/// Answer of a client to a stage.
+pub(crate) type Answer<T> = Result<T, Trouble>;
+
+impl Fleet {
+    /// Starts an agent for each client, and waits until all have named machine and target and shown their clocks.
+    ///
+    /// # Errors
+    /// The troubles of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
+    pub fn start(started: Started) -> Result<Self, Vec<Trouble>> {
+        let Started { hosts, launcher, directory, limits, version, on_loss, interrupt, say } = started;
+        let session = format!("{:016x}", fastrand::u64(..));
+        let (mut commands, mut clients, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
+        for host in hosts {
+            let directory = host.directory.clone().unwrap_or_else(|| directory.clone());
+            let mut arguments = vec!["agent".to_owned(), "--dir".to_owned(), directory.clone()];
+            arguments.extend(limits.iter().cloned());
+            match launcher.command(&host, &arguments) {
+                Ok(command) => commands.push((command, host.is_local())),
+                Err(trouble) => troubles.push(trouble),
+            }
+            clients.push(Client {
+                name: host.to_string(),
+                host,
+                directory,
+                state: State::Live,
+                found: None,
+                clock: None,
+                first_offset_ns: None,
+                hello: None,
+                last_line: None,
+                may_leave: false,
+                clock_read_ns: 0.0,
+            });
+        }
+        if !troubles.is_empty() {
+            troubles.dedup();
+            return Err(troubles);
+        }
+        let hub = Hub::start(commands, &Hello::new(&version, &session)).map_err(|trouble| vec![trouble])?;
+        let mut fleet = Self {
+            hub,
+            clients,
+            launcher,
+            on_loss,
+            interrupt,
+            say,
+            plan: None,
+            begun_ns: crate::agent::now_ns(),
+            untimed_bytes: 0,
+            is_over: false,
+        };
+        fleet.all("start skye", true, |client, frame| match frame {
+            FromAgent::Found { machine, environment } => {
+                let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
+                client.found = Some(Found { machine: *machine, environment: *environment, version });
+                Some(Ok(()))
+            }
+            _ => None,
+        })?;
+        fleet.align(clock::ROUND_TRIPS)?;
+        Ok(fleet)
+    }
+
+    /// Returns machine and target of each client. After [`Fleet::start`], all are known.
+    pub fn found(&self) -> impl Iterator<Item = (&str, &Found)> {
+        self.clients.iter().filter_map(|client| Some((client.name.as_str(), client.found.as_ref()?)))
+    }
+
+    /// Returns true if a client was lost whose loss ends the run.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Lets each client plan the request on its own target, and compares the tests with those of `plan`.
+    ///
+    /// # Errors
+    /// The troubles of all clients that refuse, or that would run other tests. Nothing was written.
+    pub fn plan(&mut self, plan: Plan, seed: u64, sharers: &[u32]) -> Result<(), Vec<Trouble>> {
+        let count = self.clients.len() as u32;
+        let mut request = plan.to_request();
+        // The seed says it, with the number of the client: data of two clients is never the same.
+        request.seed = None;
+        request.size = plan.dataset.as_ref().map(|dataset| model::size::Size::Bytes(dataset.size_bytes_max));
+        for (index, sharers) in sharers.iter().enumerate() {
+            let number = index as u32;
+            let seed = seed.wrapping_add(u64::from(number));
+            let request = Box::new(Request { ..request.clone() });
+            self.hub.send(index, ToAgent::Plan { request, seed, number, count, sharers: *sharers });
+        }
+        self.all("plan the run", true, |client, frame| match frame {
+            FromAgent::Planned { plan: own } => Some(compare(&client.name, &plan, &own)),
+            _ => None,
+        })?;
+        self.plan = Some(Plan { clients: Some(Clients { count, number: None }), ..plan });
+        Ok(())
+    }
+
+    /// Returns the plan of the run, once there is one.
+    pub fn planned(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Makes the work directories. Returns the sources of evidence that the first client cannot read.
+    ///
+    /// # Errors
+    /// The troubles of all clients that cannot. The others remove theirs.
+    pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
+        self.clients.iter_mut().for_each(|client| client.may_leave = true);
+        self.order(&ToAgent::Open {});
+        let mut hidden = Vec::new();
+        let opened = self.all("make a work directory", true, |client, frame| match frame {
+            FromAgent::Opened { hidden_sources, clock_read_ns } => {
+                client.clock_read_ns = clock_read_ns;
+                if let Some(found) = &mut client.found {
+                    found.environment.hidden_sources = hidden_sources;
+                }
+                Some(Ok(()))
+            }
+            _ => None,
+        });
+        if let Err(troubles) = opened {
+            self.close();
+            return Err(troubles);
+        }
+        hidden.extend(self.found().next().map(|(_, found)| found.environment.hidden_sources.clone()));
+        Ok(hidden.concat())
+    }
+
+    /// Lays out fresh files on all clients, within `time_ns`.
+    ///
+    /// # Errors
+    /// A client cannot, or was lost and the run ends with that.
+    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+        self.order(&ToAgent::LayOut { time_ns });
+        let laid_out = self.all("lay out files", false, |_, frame| match frame {
+            FromAgent::LaidOut { bytes } => {
+                progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+                Some(Ok(()))
+            }
+            _ => None,
+        });
+        laid_out.map_err(|troubles| together("lay out files", troubles))
+    }
+
+    /// Removes all files that were laid out or made.
+    ///
+    /// # Errors
+    /// As [`Fleet::lay_out`].
+    pub fn clear(&mut self) -> Result<(), Trouble> {
+        self.order(&ToAgent::Clear {});
+        let cleared = self.all("remove files", false, |_, frame| match frame {
+            FromAgent::Cleared {} => Some(Ok(())),
+            _ => None,
+        });
+        cleared.map_err(|troubles| together("remove files", troubles))
+    }
+
+    /// Returns the bytes that tests on files have written untimed.
+    pub fn untimed_bytes(&self) -> u64 {
+        self.untimed_bytes
+    }
+
+    /// Returns the largest cost of one read of a client's clock, in nanoseconds.
+    pub fn clock_read_ns(&self) -> f64 {
+        self.clients.iter().map(|client| client.clock_read_ns).fold(0.0, f64::max)
+    }
+
+    /// Removes everything everywhere, and ends all agents. Returns lines about files that are left.
+    pub fn close(&mut self) -> Vec<String> {
+        self.order(&ToAgent::Close {});
+        let mut lines = Vec::new();
+        let closed = self.all("remove its files", true, |client, frame| match frame {
+            FromAgent::Closed { left } => {
+                client.state = State::Closed;
+                lines.extend(left.iter().map(|line| format!("{}: {}", client.name, printable(line))));
+                Some(Ok(()))
+            }
+            _ => None,
+        });
+        // A client that is lost is told below, by what became of its files.
+        drop(closed);
+        (0..self.clients.len()).for_each(|index| self.hub.close(index));
+        for index in 0..self.clients.len() {
+            lines.extend(self.clean_after(index));
+        }
+        lines
+    }
+
+    /// Removes the files of a client that was lost, where its launcher still works. Returns a line about files that may
+    /// be left.
+    fn clean_after(&mut self, index: usize) -> Option<String> {
+        let client = &mut self.clients[index];
+        if !matches!(client.state, State::Lost(_)) || !std::mem::replace(&mut client.may_leave, false) {
+            return None;
+        }
+        let words = ["clean".to_owned(), client.directory.clone()];
+        let typed = self.launcher.typed(&client.host, &words);
+        let left =
+            |why: &str| Some(format!("{}: {why}; when it can, `{typed}` removes its files", client.name));
+        let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
+        let begun = std::time::Instant::now();
+        loop {
+            let Ok(mut command) = self.launcher.command(&client.host, &words) else {
+                return left("it is lost");
+            };
+            command.stdin(std::process::Stdio::null());
+            let Ok(mut child) = command.spawn() else { return left("it is lost") };
+            while child.try_wait().is_ok_and(|status| status.is_none()) {
+                if begun.elapsed() > CLEANING {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return left("it does not answer");
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let Ok(output) = child.wait_with_output() else { return left("it is lost") };
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            if !output.status.success() {
+                let line = said.lines().last().unwrap_or("it is lost").trim().to_owned();
+                return left(&printable(&line));
+            }
+            // A process that was just killed may not be gone yet; one that was stopped holds its lock.
+            let in_use = said.lines().find(|line| line.starts_with("in use") && line.contains(&own));
+            match in_use {
+                None => return None,
+                Some(line) if begun.elapsed() > IN_USE => return left(&printable(line.trim())),
+                Some(_) => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// Returns the clients for the document.
+    pub fn records(&self) -> Vec<HostRecord> {
+        let record = |(number, client): (usize, &Client)| {
+            let found = client.found.as_ref()?;
+            let drift_ns = |clock: &ClockRecord| Some(clock.offset_ns - client.first_offset_ns?);
+            Some(HostRecord {
+                client: number as u32,
+                name: client.name.clone(),
+                skye_version: found.version.clone(),
+                environment: found.environment.clone(),
+                clock: client.clock.map(|clock| ClockRecord { drift_ns: drift_ns(&clock), ..clock }),
+                lost: match &client.state {
+                    State::Lost(why) => Some(why.clone()),
+                    State::Live | State::Closed => None,
+                },
+            })
+        };
+        self.clients.iter().enumerate().filter_map(record).collect()
+    }
+
+    /// Measures all clocks.
+    pub(crate) fn align(&mut self, trips: u32) -> Result<(), Vec<Trouble>> {
+        let mut waits: Vec<_> = self.clients.iter().map(Client::is_live).collect();
+        (0..waits.len()).filter(|index| waits[*index]).for_each(|index| self.hub.ask_time(index, trips));
+        while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
+            self.check_interrupt()?;
+            let Some((index, event)) = self.hub.next(LOOK) else { continue };
+            if let Event::Clock(clock) = event {
+                waits[index] = false;
+                let client = &mut self.clients[index];
+                client.first_offset_ns.get_or_insert(clock.offset_ns);
+                client.clock = Some(clock);
+            } else {
+                self.note(index, event);
+            }
+        }
+        let lost: Vec<_> = self.clients.iter().filter_map(|client| lost("show its clock", client)).collect();
+        if lost.is_empty() || self.on_loss == OnLoss::Continue { Ok(()) } else { Err(lost) }
+    }
+
+    fn check_interrupt(&self) -> Result<(), Vec<Trouble>> {
+        if self.interrupt.load(Ordering::Relaxed) { Err(Vec::new()) } else { Ok(()) }
+    }
+
+    /// Sends a frame to all clients that answer.
+    pub(crate) fn order(&mut self, frame: &ToAgent) {
+        for (index, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_live()) {
+            log::debug!("{}: {frame:?}", client.name);
+            self.hub.send(index, frame.clone());
+        }
+    }
+
+    /// Waits until each client has given its answer to a stage. A lost client fails the stage, unless it is not
+    /// `strict` and the run goes on without it.
+    fn all<T>(
+        &mut self,
+        attempt: &str,
+        strict: bool,
+        mut take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
+    ) -> Result<(), Vec<Trouble>> {
+        let mut waits: Vec<_> = self.clients.iter().map(Client::is_live).collect();
+        let mut troubles = Vec::new();
+        let mut is_told = false;
+        // A client that was lost before is no news.
+        let was_lost: Vec<_> = waits.iter().map(|waits| !waits).collect();
+        while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
+            // Before files exist, nobody needs to be waited for.
+            let is_early = self.clients.iter().all(|client| !client.may_leave);
+            if self.interrupt.load(Ordering::Relaxed) {
+                if is_early {
+                    return Err(Vec::new());
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    self.order(&ToAgent::Interrupt {});
+                }
+            }
+            let Some((index, event)) = self.hub.next(LOOK) else { continue };
+            let Event::Frame(frame) = event else {
+                if let Some(trouble) = self.note(index, event) {
+                    (waits[index], self.clients[index].state) = (false, State::Lost(trouble.cause.clone()));
+                    troubles.push(trouble);
+                }
+                continue;
+            };
+            let client = &mut self.clients[index];
+            let answer = match frame {
+                FromAgent::Failed { trouble, .. } => Some(Err(of_client(&client.name, trouble))),
+                frame => take(client, frame).map(|answer| answer.map(drop)),
+            };
+            if let Some(answer) = answer.filter(|_| waits[index]) {
+                waits[index] = false;
+                troubles.extend(answer.err());
+            }
+        }
+        let is_lost = |(client, was_lost): (&Client, &bool)| lost(attempt, client).filter(|_| !was_lost);
+        if strict || self.on_loss == OnLoss::Stop {
+            let lost = self.clients.iter().zip(&was_lost).filter_map(is_lost);
+            troubles.extend(lost.filter(|lost| !troubles.contains(lost)).collect::<Vec<_>>());
+        }
+        if troubles.is_empty() { Ok(()) } else { Err(troubles) }
+    }
+
+    /// Takes an event that no stage waits for. Returns the trouble of a client that speaks another protocol.
+    pub(crate) fn note(&mut self, index: usize, event: Event) -> Option<Trouble> {
+        let client = &mut self.clients[index];
+        match event {
+            Event::Hello(hello) => {
+                let is_understood = hello.is_understood();
+                let theirs = (hello.protocol_oldest, hello.protocol_newest);
+                let version = printable(&hello.version);
+                client.hello = Some(hello);
+                if !is_understood {
+                    let cause = format!(
+                        "skye {version} there speaks protocol {} to {}, and this one {} to {}",
+                        theirs.0,
+                        theirs.1,
+                        model::frames::PROTOCOL_OLDEST,
+                        model::frames::PROTOCOL_NEWEST
+                    );
+                    let attempt = format!("speak with {}", client.name);
+                    self.hub.close(index);
+                    return Some(Trouble::new(attempt, cause).remedy("install the same version on both"));
+                }
+            }
+            Event::Said(line) => {
+                client.last_line = Some(line.clone());
+                // Before its first word, the line is a reason and not news.
+                if client.hello.is_some() {
+                    (self.say)(&client.name, &printable(&line));
+                }
+            }
+            Event::Lost(why) if client.is_live() => {
+                let why = match (&client.hello, &client.last_line) {
+                    (None, Some(line)) => printable(line),
+                    _ => why,
+                };
+                client.state = State::Lost(why.clone());
+                if client.may_leave {
+                    (self.say)(&client.name, &format!("lost: {why}"));
+                    self.is_over |= self.on_loss == OnLoss::Stop;
+                }
+            }
+            Event::Lost(_) | Event::Frame(_) | Event::Clock(_) => {}
+        }
+        None
+    }
+}
+
+/// Returns the trouble of a client that is lost.
+fn lost(attempt: &str, client: &Client) -> Option<Trouble> {
+    let State::Lost(why) = &client.state else { return None };
+    let remedy = match (&client.hello, client.host.is_local()) {
+        (None, false) => Some(
+            "see if `ssh HOST skye --version` works without a question; --rsh names another launcher, --remote-skye where it is",
+        ),
+        _ => None,
+    };
+    let trouble = Trouble::new(format!("{attempt} on {}", client.name), why);
+    Some(match remedy {
+        Some(remedy) => trouble.remedy(remedy),
+        None => trouble,
+    })
+}
+
+/// Returns the trouble of a client with its name, safe to print.
+pub(crate) fn of_client(name: &str, trouble: Trouble) -> Trouble {
+    let Trouble { attempt, cause, remedy } = trouble;
+    let told = Trouble::new(format!("{} on {name}", printable(&attempt)), printable(&cause));
+    match remedy {
+        Some(remedy) => told.remedy(printable(&remedy)),
+        None => told,
+    }
+}
+
+/// Returns one trouble of several.
+fn together(attempt: &str, troubles: Vec<Trouble>) -> Trouble {
+    let mut troubles = troubles.into_iter();
+    let Some(first) = troubles.next() else { return Trouble::new(attempt, "it was interrupted") };
+    let more: Vec<_> =
+        troubles.map(|trouble| format!("cannot {}: {}", trouble.attempt, trouble.cause)).collect();
+    let cause = [vec![first.cause], more].concat().join("; ");
+    Trouble { cause, ..Trouble { attempt: first.attempt, cause: String::new(), remedy: first.remedy } }
+}
+
+/// Refuses a client that would do another test than the plan says.
+fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
+    let differs = |cause: String| {
+        Err(Trouble::new(format!("run the same tests on {name}"), cause)
+            .remedy("say how with --engine, --size or --files, so that all clients can do it"))
+    };
+    if plan.phases.len() != own.phases.len() {
+        return differs(format!("it would run {} tests instead of {}", own.phases.len(), plan.phases.len()));
+    }
+    for (wanted, own) in plan.phases.iter().zip(&own.phases) {
+        if (&wanted.workload, wanted.engine) != (&own.workload, own.engine) {
+            return differs(format!(
+                "{} would be `{}` by {} there, and `{}` by {} on the first",
+                wanted.id,
+                model::spec::print(&own.workload),
+                own.engine.word(),
+                model::spec::print(&wanted.workload),
+                wanted.engine.word()
+            ));
+        }
+    }
+    Ok(())
+}

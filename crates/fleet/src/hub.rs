@@ -1,0 +1,206 @@
+//! The thread with all channels: it waits for all at once, sends signs of life, and notices who is silent.
+//!
+//! Time in which this thread did not run is nobody's silence.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+use model::frames::{Hello, ToAgent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::agent::BEAT;
+use crate::link::{Event, Link};
+
+/// Longest wait of one poll. Silence is noticed within it.
+const LOOK: Duration = Duration::from_millis(100);
+/// Longest gap between two looks of a thread that runs.
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
+/// Time that processes have to end once their channels are closed.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Order to the thread.
+enum Order {
+    /// Send a frame to a client.
+    Send(usize, ToAgent),
+    /// Measure the clock of a client by this many round trips.
+    AskTime(usize, u32),
+    /// Close the channel to a client.
+    Close(usize),
+}
+
+/// All channels of a run.
+pub struct Hub {
+    /// Orders; `None` once all is over.
+    orders: Option<Sender<Order>>,
+    wake: PipeWriter,
+    events: Receiver<(usize, Event)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hub {
+    /// Starts one process for each command, and says hello to each. A process that cannot be started is an event.
+    ///
+    /// # Errors
+    /// The system refuses a pipe or a thread.
+    pub fn start(commands: Vec<(Command, bool)>, hello: &Hello) -> Result<Self, Trouble> {
+        let fail = |error| Trouble::new("start the thread of the clients", error);
+        let (woken, wake) = std::io::pipe().map_err(fail)?;
+        for end in [woken.as_fd(), wake.as_fd()] {
+            rustix::io::ioctl_fionbio(end, true).map_err(|errno| fail(errno.into()))?;
+        }
+        let (orders, taken) = channel();
+        let (sender, events) = channel();
+        let mut links = Vec::new();
+        for (index, (command, is_local)) in commands.into_iter().enumerate() {
+            let program = command.get_program().to_string_lossy().into_owned();
+            let link = Link::start(command, hello, is_local);
+            if let Err(error) = &link {
+                let _ = sender.send((index, Event::Lost(format!("{program} cannot be started: {error}"))));
+            }
+            links.push(link.ok());
+        }
+        let mut loops = Loop { links, orders: taken, woken, events: sender };
+        let thread = std::thread::Builder::new().name("clients".into()).spawn(move || loops.run());
+        Ok(Self { orders: Some(orders), wake, events, thread: Some(thread.map_err(fail)?) })
+    }
+
+    /// Sends a frame to a client.
+    pub fn send(&mut self, client: usize, frame: ToAgent) {
+        self.order(Order::Send(client, frame));
+    }
+
+    /// Measures the clock of a client.
+    pub fn ask_time(&mut self, client: usize, trips: u32) {
+        self.order(Order::AskTime(client, trips));
+    }
+
+    /// Closes the channel to a client.
+    pub fn close(&mut self, client: usize) {
+        self.order(Order::Close(client));
+    }
+
+    fn order(&mut self, order: Order) {
+        // A thread that has panicked shows as the end of its events.
+        let _ = self.orders.as_ref().map(|orders| orders.send(order));
+        // A full pipe wakes the thread as well.
+        let _ = self.wake.write(&[0]);
+    }
+
+    /// Returns the next event of any client; `None` if none comes within a time.
+    pub fn next(&mut self, time: Duration) -> Option<(usize, Event)> {
+        match self.events.recv_timeout(time) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(time);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Hub {
+    /// Closes all channels, and waits until the processes have ended.
+    fn drop(&mut self) {
+        self.orders = None;
+        let _ = self.wake.write(&[0]);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// State of the thread.
+struct Loop {
+    links: Vec<Option<Link>>,
+    orders: Receiver<Order>,
+    woken: PipeReader,
+    events: Sender<(usize, Event)>,
+}
+
+impl Loop {
+    fn run(&mut self) {
+        let (mut beaten, mut looked) = (Instant::now(), Instant::now());
+        let mut events = Vec::new();
+        loop {
+            self.wait();
+            let gap = looked.elapsed().saturating_sub(LONGEST_LOOK);
+            looked = Instant::now();
+            loop {
+                match self.orders.try_recv() {
+                    Ok(order) => self.obey(order),
+                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                    Err(std::sync::mpsc::TryRecvError::Disconnected) => return self.end(),
+                }
+            }
+            let is_beat = beaten.elapsed() >= BEAT;
+            if is_beat {
+                beaten = Instant::now();
+            }
+            for (client, link) in self.links.iter_mut().enumerate() {
+                let Some(link) = link.as_mut() else { continue };
+                if !link.is_open() {
+                    // A process that has ended keeps its number until somebody asks for its end.
+                    link.is_gone();
+                    continue;
+                }
+                link.heard += gap;
+                link.receive(&mut events);
+                if is_beat {
+                    link.send(&ToAgent::Beat {});
+                }
+                link.flush();
+                link.check(&mut events);
+                for event in events.drain(..) {
+                    let _ = self.events.send((client, event));
+                }
+            }
+        }
+    }
+
+    /// Waits until something arrives, or for a moment.
+    fn wait(&mut self) {
+        let flags = [PollFlags::IN, PollFlags::IN, PollFlags::OUT];
+        let mut polled = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
+        for link in self.links.iter().flatten().filter(|link| link.is_open()) {
+            for (stream, flags) in link.streams().into_iter().zip(flags) {
+                polled.extend(stream.map(|stream| PollFd::from_borrowed_fd(stream, flags)));
+            }
+        }
+        let time = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+        let _ = poll(&mut polled, Some(&time));
+        drop(polled);
+        let mut bytes = [0; 256];
+        while self.woken.read(&mut bytes).is_ok_and(|count| count == bytes.len()) {}
+    }
+
+    fn obey(&mut self, order: Order) {
+        let link =
+            |links: &mut Vec<Option<Link>>, client: usize| links.get_mut(client).and_then(Option::take);
+        let (Order::Send(client, _) | Order::AskTime(client, _) | Order::Close(client)) = order;
+        let Some(mut taken) = link(&mut self.links, client) else { return };
+        match order {
+            Order::Send(_, frame) => taken.send(&frame),
+            Order::AskTime(_, trips) => taken.ask_time(trips),
+            Order::Close(_) => taken.close(),
+        }
+        self.links[client] = Some(taken);
+    }
+
+    /// Closes all channels, and waits until the processes have ended.
+    fn end(&mut self) {
+        self.links.iter_mut().flatten().for_each(Link::close);
+        let begun = Instant::now();
+        while self.links.iter_mut().flatten().any(|link| !link.is_gone()) {
+            if begun.elapsed() > ENDING {
+                let still =
+                    self.links.iter_mut().flatten().filter_map(|link| (!link.is_gone()).then_some(link));
+                return still.for_each(Link::give_up);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

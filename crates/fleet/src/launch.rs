@@ -1,0 +1,172 @@
+//! Command lines that start an agent: on this machine, over ssh, or by a launcher of the user's.
+//!
+//! ssh never asks for anything: a prompt would wait for ever in a run that nobody watches. Another launcher gets the
+//! host and the words of a command. It may join them for a shell, as ssh does, or not, as kubectl does. So these words
+//! have no signs that a shell would take for others.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use model::Trouble;
+use model::hosts::HostWord;
+
+/// Options of ssh, unless the user names a launcher: no prompt, and a limit for the connection.
+const SSH: &[&str] = &["ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=10"];
+/// Word of a launcher that stands for the host.
+const HOST: &str = "{}";
+
+/// Way to start programs on hosts.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// This program, for clients on this machine.
+    pub own_program: OsString,
+    /// Words of another launcher than ssh.
+    pub rsh: Option<Vec<String>>,
+    /// Name or path of skye on other hosts.
+    pub remote_program: String,
+}
+
+impl Launcher {
+    /// Reads the words of a launcher as a shell would.
+    ///
+    /// # Errors
+    /// There is no word, or a quote has no end.
+    pub fn words(text: &str) -> Result<Vec<String>, String> {
+        match shlex::split(text) {
+            Some(words) if !words.is_empty() => Ok(words),
+            Some(_) => Err("it names no program".into()),
+            None => Err(format!("`{text}` has a quote without its end")),
+        }
+    }
+
+    /// Returns the command that runs skye with `arguments` on a host.
+    ///
+    /// # Errors
+    /// A word needs quotes, and nobody knows if the user's launcher has a shell that takes them away.
+    pub fn command(&self, host: &HostWord, arguments: &[String]) -> Result<Command, Trouble> {
+        let mut command = match &self.rsh {
+            _ if host.is_local() => {
+                let mut command = Command::new(&self.own_program);
+                command.args(arguments);
+                command
+            }
+            None => {
+                let mut command = Command::new(SSH[0]);
+                command.args(&SSH[1..]).arg(&host.host).arg(self.remote_line(arguments));
+                command
+            }
+            Some(rsh) => {
+                let own = || std::iter::once(&self.remote_program).chain(arguments);
+                if let Some(word) = own().find(|word| quoted(word) != **word) {
+                    let attempt = format!("pass `{word}` through `{}`", rsh.join(" "));
+                    return Err(Trouble::new(attempt, "it has signs that a shell there may take for others")
+                        .remedy(
+                            "use a directory whose path has letters, digits, slashes, dots and hyphens alone",
+                        ));
+                }
+                let words = with_host(rsh, &host.host);
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]).args(own());
+                command
+            }
+        };
+        // A signal from the terminal is the coordinator's, which ends its agents in order.
+        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// Returns the text that a shell on the host runs.
+    fn remote_line(&self, arguments: &[String]) -> String {
+        let words = std::iter::once(&self.remote_program).chain(arguments);
+        words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the command line that a user types to run skye with `arguments` on a host.
+    pub fn typed(&self, host: &HostWord, arguments: &[String]) -> String {
+        if host.is_local() {
+            let words = std::iter::once("skye").chain(arguments.iter().map(String::as_str));
+            return words.map(quoted).collect::<Vec<_>>().join(" ");
+        }
+        let launcher = match &self.rsh {
+            Some(words) => with_host(words, &host.host).join(" "),
+            None => format!("ssh {}", host.host),
+        };
+        format!("{launcher} {}", self.remote_line(arguments))
+    }
+}
+
+/// Returns the words of a launcher with the host in its place, or at their end.
+fn with_host(rsh: &[String], host: &str) -> Vec<String> {
+    let mut words = rsh.to_vec();
+    match words.iter_mut().find(|word| *word == HOST) {
+        Some(place) => *place = host.to_owned(),
+        None => words.push(host.to_owned()),
+    }
+    words
+}
+
+/// Returns a word as a POSIX shell reads it. A word with a NUL, which no command line can hold, stays as it is.
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launcher(rsh: Option<&str>) -> Launcher {
+        Launcher {
+            own_program: "/bin/skye".into(),
+            rsh: rsh.map(|text| Launcher::words(text).unwrap()),
+            remote_program: "skye".into(),
+        }
+    }
+
+    fn line(command: &Command) -> Vec<String> {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn hosts_are_reached_by_ssh_or_by_another_launcher() {
+        let hosts = model::hosts::parse("root@ada,local").unwrap();
+        let arguments = ["agent", "--dir", "/mnt/my disk"].map(String::from);
+        let over_ssh = line(&launcher(None).command(&hosts[0], &arguments).unwrap());
+        let shell = shlex::split(&over_ssh[5]).unwrap();
+        assert_eq!(over_ssh[..5], ["ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=10", "root@ada"]);
+        assert_eq!(shell, ["skye", "agent", "--dir", "/mnt/my disk"]);
+        let local = line(&launcher(None).command(&hosts[1], &arguments).unwrap());
+        assert_eq!(local, ["/bin/skye", "agent", "--dir", "/mnt/my disk"]);
+        // A launcher without a shell gets each word by itself, and one with a shell joins them again.
+        let kubectl = launcher(Some("kubectl exec -i {} --"));
+        let plain = ["agent", "--dir", "/mnt"].map(String::from);
+        let expected = ["kubectl", "exec", "-i", "root@ada", "--", "skye", "agent", "--dir", "/mnt"];
+        assert_eq!(line(&kubectl.command(&hosts[0], &plain).unwrap()), expected);
+        assert!(kubectl.command(&hosts[0], &arguments).is_err());
+        let ssh = launcher(Some("ssh -p 22"));
+        assert_eq!(line(&ssh.command(&hosts[0], &plain).unwrap())[..4], ["ssh", "-p", "22", "root@ada"]);
+        let clean = ["clean", "/mnt"].map(String::from);
+        assert_eq!(kubectl.typed(&hosts[0], &clean), "kubectl exec -i root@ada -- skye clean /mnt");
+        assert_eq!(launcher(None).typed(&hosts[0], &clean), "ssh root@ada skye clean /mnt");
+        assert_eq!(launcher(None).typed(&hosts[1], &clean), "skye clean /mnt");
+    }
+
+    #[test]
+    fn words_of_a_launcher_are_those_of_a_shell() {
+        assert_eq!(Launcher::words("ssh -o 'User me' \"\"").unwrap(), ["ssh", "-o", "User me", ""]);
+        assert!(Launcher::words("  ").is_err() && Launcher::words("ssh 'x").is_err());
+    }
+
+    #[test]
+    fn a_shell_reads_a_quoted_word_back() {
+        for word in
+            ["plain", "with blank", "it's", "$(touch x)", "a;b", "", "\"", "tab\there", "`x`", "*", "~"]
+        {
+            let shell =
+                Command::new("sh").arg("-c").arg(format!("printf %s {}", quoted(word))).output().unwrap();
+            assert_eq!(String::from_utf8(shell.stdout).unwrap(), word);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Many clients as one: starts an agent on each host, aligns their clocks, begins each test everywhere at one instant,
+//! and fetches the measurements.
+//!
+//! `channel` has the frames, and `launch` the command lines that start agents. The hub is one thread with all
+//! channels. `phase` runs one test on all clients, and [`Fleet`] a whole run. [`agent::Wire`] is the other end
+//! of a channel.
+//!
+//! Invariants:
+//! - No socket listens, on any side, in any mode: frames go over the standard streams of a process that was started.
+//! - A frame has limits of length, depth and counts. A malformed one ends its session, and nothing else.
+//! - No frame runs a command, names a path or raises a limit.
+//! - Clocks of hosts are never believed: each has an offset with a bound, from round trips of frames.
+//! - While something is measured, a client sends a tick and a heartbeat a second, and nothing else.
+//! - An agent whose coordinator is gone or silent ends by itself, and takes its files with it.
+
+pub mod agent;
+mod channel;
+mod clock;
+mod coordinator;
+mod hub;
+pub mod launch;
+mod link;
+mod phase;
+
+pub use coordinator::{Client, Fleet, Found, OnLoss, Say, Started};
+pub use phase::Together;

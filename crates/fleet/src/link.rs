@@ -1,0 +1,270 @@
+//! One channel to a client: the process that was started, and the bytes in both directions.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use std::time::{Duration, Instant};
+
+use model::frames::{FromAgent, Hello, ToAgent};
+use model::run::ClockRecord;
+
+use crate::agent::now_ns;
+use crate::channel::{self, DIGITS_MAX, FrameReader, Malformed};
+use crate::clock::{self, RoundTrip};
+
+/// Time without any byte after which a client counts as lost: two signs of life.
+pub const SILENCE: Duration = Duration::from_secs(2);
+/// Time until the first frame. ssh gives up after 10 s, and a container may have to be woken up.
+const HELLO: Duration = Duration::from_secs(40);
+/// Longest line of a client's standard error that is kept.
+const LINE_BYTES_MAX: usize = 2000;
+/// Most lines of a client's standard error. One that says more has a fault of another kind.
+const LINES_MAX: usize = 1000;
+/// Time that the last line of a client may take to arrive after its channel has ended.
+const LAST_WORDS: Duration = Duration::from_millis(30);
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 16;
+/// Most bytes that wait to be sent. All frames to a client are small.
+const PENDING_BYTES_MAX: usize = 1 << 20;
+
+/// Event on a channel.
+#[derive(Debug)]
+pub enum Event {
+    /// Its first frame.
+    Hello(Hello),
+    /// A frame.
+    Frame(FromAgent),
+    /// A measurement of its clock has ended.
+    Clock(ClockRecord),
+    /// A line of its standard error.
+    Said(String),
+    /// It is lost, for this reason.
+    Lost(String),
+}
+
+/// A channel to a client.
+pub struct Link {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    frames: FrameReader,
+    pending: Vec<u8>,
+    line: Vec<u8>,
+    lines: usize,
+    is_greeted: bool,
+    /// Time of the last byte; before the first, of the start.
+    pub heard: Instant,
+    trips: Vec<RoundTrip>,
+    trips_wanted: u32,
+    sent_ns: u64,
+    /// True if the process runs on this machine and not behind a launcher.
+    is_local: bool,
+}
+
+impl Link {
+    /// Starts a process, and speaks the first word.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(mut command: Command, hello: &Hello, is_local: bool) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let streams = [stdin.as_ref().map(AsFd::as_fd), stdout.as_ref().map(AsFd::as_fd)];
+        for stream in streams.into_iter().chain([stderr.as_ref().map(AsFd::as_fd)]).flatten() {
+            rustix::io::ioctl_fionbio(stream, true)?;
+        }
+        let mut link = Self {
+            child,
+            stdin,
+            stdout,
+            stderr,
+            frames: FrameReader::default(),
+            pending: Vec::new(),
+            line: Vec::new(),
+            lines: 0,
+            is_greeted: false,
+            heard: Instant::now(),
+            trips: Vec::new(),
+            trips_wanted: 0,
+            sent_ns: 0,
+            is_local,
+        };
+        link.pending.extend(channel::encode(hello).unwrap_or_default());
+        Ok(link)
+    }
+
+    /// Returns true until it is lost or closed.
+    pub fn is_open(&self) -> bool {
+        self.stdout.is_some()
+    }
+
+    /// Returns the streams to wait for: input, errors, and output if something waits to be sent.
+    pub fn streams(&self) -> [Option<BorrowedFd<'_>>; 3] {
+        let stdin = self.stdin.as_ref().filter(|_| !self.pending.is_empty());
+        [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd), stdin.map(AsFd::as_fd)]
+    }
+
+    /// Adds a frame to those that wait to be sent, and sends what it can.
+    pub fn send(&mut self, frame: &ToAgent) {
+        if self.pending.len() < PENDING_BYTES_MAX {
+            self.pending.extend(channel::encode(frame).unwrap_or_default());
+        }
+        self.flush();
+    }
+
+    /// Sends what it can.
+    pub fn flush(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        while !self.pending.is_empty() {
+            match stdin.write(&self.pending) {
+                Ok(count) => drop(self.pending.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The end of what it says tells why.
+                Err(_) => {
+                    self.stdin = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Begins to measure the client's clock.
+    pub fn ask_time(&mut self, trips: u32) {
+        self.trips.clear();
+        self.trips_wanted = trips;
+        self.ping();
+    }
+
+    fn ping(&mut self) {
+        self.sent_ns = now_ns();
+        self.send(&ToAgent::Ping { number: self.trips.len() as u32 });
+    }
+
+    /// Takes all that has arrived.
+    pub fn receive(&mut self, events: &mut Vec<Event>) {
+        self.receive_lines(events);
+        let Some(stdout) = &mut self.stdout else { return };
+        let mut bytes = vec![0; READ_BYTES];
+        let read = stdout.read(&mut bytes);
+        let back_ns = now_ns();
+        match read {
+            Ok(0) => self.end(events, "its channel has ended"),
+            Ok(count) => {
+                self.heard = Instant::now();
+                self.frames.push(&bytes[..count]);
+                if let Err(Malformed(why)) = self.take_frames(back_ns, events) {
+                    self.end(events, &format!("it sends what is no frame of skye: {why}"));
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => self.end(events, &format!("its channel has failed: {error}")),
+        }
+    }
+
+    fn take_frames(&mut self, back_ns: u64, events: &mut Vec<Event>) -> Result<(), Malformed> {
+        loop {
+            let Some(document) = self.frames.next()? else { return Ok(()) };
+            if !self.is_greeted {
+                events.push(Event::Hello(channel::decode(&document, DIGITS_MAX)?));
+                self.is_greeted = true;
+                continue;
+            }
+            match channel::decode(&document, DIGITS_MAX)? {
+                FromAgent::Beat {} => {}
+                FromAgent::Pong { number, at_ns } => {
+                    if number as usize != self.trips.len() || self.trips_wanted == 0 {
+                        continue;
+                    }
+                    self.trips.push(RoundTrip { sent_ns: self.sent_ns, there_ns: at_ns, back_ns });
+                    if self.trips.len() < self.trips_wanted as usize {
+                        self.ping();
+                    } else {
+                        self.trips_wanted = 0;
+                        events.extend(clock::offset(&self.trips).map(Event::Clock));
+                    }
+                }
+                frame => events.push(Event::Frame(frame)),
+            }
+        }
+    }
+
+    fn receive_lines(&mut self, events: &mut Vec<Event>) {
+        let Some(stderr) = &mut self.stderr else { return };
+        let mut bytes = vec![0; READ_BYTES];
+        match stderr.read(&mut bytes) {
+            Ok(0) => self.stderr = None,
+            Ok(count) => {
+                for byte in &bytes[..count] {
+                    match byte {
+                        b'\n' => self.end_line(events),
+                        _ if self.line.len() < LINE_BYTES_MAX => self.line.push(*byte),
+                        _ => {}
+                    }
+                }
+                return;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return;
+            }
+            Err(_) => self.stderr = None,
+        }
+        self.end_line(events);
+    }
+
+    fn end_line(&mut self, events: &mut Vec<Event>) {
+        let line = String::from_utf8_lossy(&self.line).trim_end().to_owned();
+        self.line.clear();
+        if !line.is_empty() && self.lines < LINES_MAX {
+            self.lines += 1;
+            events.push(Event::Said(line));
+        }
+    }
+
+    /// Notices that the client has been silent for too long.
+    pub fn check(&mut self, events: &mut Vec<Event>) {
+        let silent = self.heard.elapsed();
+        match (self.is_open(), self.is_greeted) {
+            (true, true) if silent > SILENCE => {
+                let seconds = silent.as_secs_f64();
+                self.end(events, &format!("nothing was heard from it for {seconds:.1} s"));
+            }
+            (true, false) if silent > HELLO => {
+                self.end(events, &format!("it did not answer within {} s", HELLO.as_secs()));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, events: &mut Vec<Event>, why: &str) {
+        // What it said last may be the reason, and comes on a stream of its own.
+        let begun = Instant::now();
+        while self.stderr.is_some() && begun.elapsed() < LAST_WORDS {
+            self.receive_lines(events);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.end_line(events);
+        self.close();
+        events.push(Event::Lost(why.to_owned()));
+    }
+
+    /// Closes the channel. The agent then removes its files and ends, once it runs.
+    pub fn close(&mut self) {
+        self.flush();
+        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+    }
+
+    /// Returns true once the process has ended.
+    pub fn is_gone(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Ends a launcher that has not ended by itself. An agent on this machine is left alone: it has files to remove.
+    pub fn give_up(&mut self) {
+        if !self.is_local {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! One test on all clients: a barrier before each measured part, one instant for all, ticks, and the measurements.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use model::Trouble;
+use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
+use model::plan::{PlannedPhase, Until};
+use model::run::{Interval, PhaseRecord, Status};
+use run::sum::{self, Part};
+use run::{Beginning, Known, Moment, Session, Tick, Time};
+
+use crate::agent::now_ns;
+use crate::clock::{self, ROUND_TRIPS_AGAIN};
+use crate::coordinator::{Fleet, LOOK, OnLoss, of_client};
+use crate::link::Event;
+
+/// Least time between the order to begin and the agreed instant.
+const LEAD_NS: u64 = 50_000_000;
+/// Longest round trips in that time: an order must arrive before its instant, however the way there is today.
+const LEAD_ROUND_TRIPS: u64 = 5;
+
+/// Reason in the record of a test that a signal ended.
+const INTERRUPTED: &str = "interrupted";
+
+/// A client in a test.
+#[derive(Debug, Default)]
+struct Runner {
+    stage: Stage,
+    /// Counts so far.
+    last: Slice,
+    /// Operations of each interval so far.
+    ops: Vec<u64>,
+    measured: Option<Box<Measured>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// It prepares a measured part, or measures it.
+    #[default]
+    Busy,
+    /// It is ready to begin a measured part.
+    Ready,
+    /// It has ended, or takes no part.
+    Ended,
+}
+
+/// A test that all clients have made.
+pub struct Together {
+    /// The record of the sum.
+    pub record: PhaseRecord,
+    /// The records of the clients, each with its number, to be judged.
+    pub clients: Vec<(usize, PhaseRecord)>,
+}
+
+impl Fleet {
+    /// Runs one test on all clients that answer. A test always gives a record.
+    pub fn phase(
+        &mut self,
+        index: usize,
+        phase: &PlannedPhase,
+        repetition: u32,
+        time: Time,
+        on_moment: &mut dyn FnMut(Moment<'_>),
+    ) -> Together {
+        let Some(plan) = self.plan.clone() else {
+            let record = Session::untried(phase, repetition, Status::Failed, "there is no plan");
+            return Together { record, clients: Vec::new() };
+        };
+        // A clock that drifts is followed from test to test.
+        let _ = self.align(ROUND_TRIPS_AGAIN);
+        if self.is_over {
+            let reason = "a client was lost before it began";
+            let record = Session::untried(phase, repetition, Status::Skipped, reason);
+            return Together { record, clients: Vec::new() };
+        }
+        self.order(&ToAgent::Phase {
+            index: index as u32,
+            repetition,
+            measured_ns: time.measured_ns,
+            budget_ns: time.budget_ns,
+        });
+        let mut running = Running {
+            runners: self.clients.iter().map(|_| Runner::default()).collect(),
+            until: plan.until_of(phase),
+            is_data: phase.workload.data().is_some(),
+            started: None,
+            known: None,
+            looked_ns: 0,
+            is_enough: false,
+            failure: None,
+        };
+        for (runner, client) in running.runners.iter_mut().zip(&self.clients) {
+            if !client.is_live() {
+                runner.stage = Stage::Ended;
+            }
+        }
+        self.drive(&mut running, on_moment);
+        on_moment(Moment::Over);
+        let parts: Vec<_> = self
+            .clients
+            .iter()
+            .zip(&running.runners)
+            .enumerate()
+            .filter_map(|(number, (client, runner))| {
+                let measured = runner.measured.as_deref()?;
+                let start_ns = clock::here(measured.start_ns, client.clock.as_ref()?);
+                Some(Part { client: number as u32, name: &client.name, measured, start_ns })
+            })
+            .collect();
+        let mut record = sum::sum(&plan, phase, repetition, &parts, self.begun_ns);
+        self.untimed_bytes +=
+            parts.iter().map(|part| part.measured.untimed_bytes).fold(0, u64::saturating_add);
+        drop(parts);
+        if let Some(failure) = running.failure {
+            let reason = failure.to_string();
+            // The others were interrupted for that very reason.
+            let known = record.reason.take().filter(|known| known != INTERRUPTED);
+            record.reason = Some(known.map_or(reason.clone(), |known| format!("{known}; {reason}")));
+            if record.status == Status::Done {
+                record.status = Status::Partial;
+            }
+        }
+        let clients = running
+            .runners
+            .into_iter()
+            .enumerate()
+            .filter_map(|(number, runner)| Some((number, runner.measured?.record)))
+            .collect();
+        Together { record, clients }
+    }
+
+    fn drive(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
+        let (mut is_told, mut ticked) = (false, Instant::now());
+        while running.runners.iter().any(|runner| runner.stage != Stage::Ended) {
+            if self.interrupt.load(Ordering::Relaxed) && !std::mem::replace(&mut is_told, true) {
+                self.order(&ToAgent::Interrupt {});
+            }
+            let event = self.hub.next(LOOK);
+            if let Some((index, event)) = event {
+                self.take(running, index, event);
+            }
+            let was_told = is_told;
+            if running.failure.is_some() && self.on_loss == OnLoss::Stop && !is_told {
+                is_told = true;
+                self.order(&ToAgent::Interrupt {});
+            }
+            if was_told || is_told {
+                running.runners.iter_mut().filter(|runner| runner.stage == Stage::Ready).for_each(|runner| {
+                    // Its flag is raised, and nothing begins any more.
+                    runner.stage = Stage::Busy;
+                });
+            }
+            self.begin(running, on_moment);
+            if ticked.elapsed() >= LOOK {
+                ticked = Instant::now();
+                self.tick(running, on_moment);
+            }
+        }
+        if running.started.is_some() {
+            on_moment(Moment::End);
+        }
+    }
+
+    /// Takes an event of a client.
+    fn take(&mut self, running: &mut Running, index: usize, event: Event) {
+        let client = &self.clients[index];
+        let runner = &mut running.runners[index];
+        match event {
+            Event::Frame(FromAgent::Ready {}) => runner.stage = Stage::Ready,
+            Event::Frame(FromAgent::Tick { slices }) => {
+                slices.into_iter().for_each(|slice| runner.add(slice))
+            }
+            Event::Frame(FromAgent::Measured(measured)) => {
+                log::debug!("{}: {} is over", client.name, measured.record.id);
+                (runner.stage, runner.measured) = (Stage::Ended, Some(measured));
+            }
+            Event::Frame(FromAgent::Failed { trouble, .. }) => {
+                runner.stage = Stage::Ended;
+                running.failure.get_or_insert(of_client(&client.name, trouble));
+            }
+            event => {
+                self.note(index, event);
+                let client = &self.clients[index];
+                if !client.is_live() && runner.stage != Stage::Ended {
+                    runner.stage = Stage::Ended;
+                    let why = match &client.state {
+                        crate::coordinator::State::Lost(why) => why.as_str(),
+                        _ => "it has ended",
+                    };
+                    running.failure.get_or_insert(Trouble::new(format!("go on with {}", client.name), why));
+                }
+            }
+        }
+    }
+
+    /// Begins a measured part, once nobody prepares any more. Where a client has ended, the others begin nothing.
+    fn begin(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
+        let stages = || running.runners.iter().map(|runner| runner.stage);
+        if stages().any(|stage| stage == Stage::Busy) || !stages().any(|stage| stage == Stage::Ready) {
+            return;
+        }
+        let has_ended = running.runners.iter().any(|runner| runner.measured.is_some());
+        let is_off = has_ended || (running.failure.is_some() && self.on_loss == OnLoss::Stop);
+        if !is_off && running.started.is_none() {
+            let mut beginning = Beginning::default();
+            on_moment(Moment::Begin(&mut beginning));
+        }
+        let clocks = || self.clients.iter().filter_map(|client| client.clock);
+        let longest_ns = clocks().map(|clock| clock.round_trip_ns).max().unwrap_or(0);
+        let at_ns = now_ns() + LEAD_NS.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
+        if !is_off {
+            running.started.get_or_insert(at_ns);
+        }
+        for (index, runner) in running.runners.iter_mut().enumerate() {
+            if runner.stage == Stage::Ready {
+                runner.stage = Stage::Busy;
+                let there = |clock| clock::there(at_ns, &clock);
+                let at_ns = self.clients[index].clock.map(there).filter(|_| !is_off);
+                self.hub.send(index, ToAgent::Start { at_ns });
+            }
+        }
+    }
+
+    /// Shows the state of the test, and ends it once its rate is known.
+    fn tick(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
+        let Some(started_ns) = running.started else { return };
+        let sum = |of: fn(&Slice) -> u64| {
+            running.runners.iter().map(|runner| of(&runner.last)).fold(0, u64::saturating_add)
+        };
+        let (ops, bytes) = (sum(|slice| slice.ops), sum(|slice| slice.bytes));
+        on_moment(Moment::Tick(&Tick {
+            elapsed_ns: now_ns().saturating_sub(started_ns),
+            ops,
+            bytes,
+            p99_ns: None,
+            known: running.known,
+            frame: None,
+            zones: None,
+        }));
+        if running.is_data && !running.is_enough && running.has_enough() {
+            running.is_enough = true;
+            self.order(&ToAgent::Enough {});
+        }
+    }
+}
+
+impl Runner {
+    /// Adds the counts at the end of an interval.
+    fn add(&mut self, slice: Slice) {
+        if slice.elapsed_ns < self.last.elapsed_ns || self.ops.len() >= model::run::INTERVALS_MAX {
+            self.last = slice;
+            return;
+        }
+        let place = (slice.elapsed_ns / SLICE_NS).saturating_sub(1) as usize;
+        let ops = slice.ops.saturating_sub(self.last.ops);
+        while self.ops.len() <= place.min(model::run::INTERVALS_MAX) {
+            self.ops.push(0);
+        }
+        if let Some(sum) = self.ops.get_mut(place) {
+            *sum = sum.saturating_add(ops);
+        }
+        self.last = slice;
+    }
+}
+
+/// State of a test.
+struct Running {
+    runners: Vec<Runner>,
+    until: Option<Until>,
+    is_data: bool,
+    /// Instant of the first measured part.
+    started: Option<u64>,
+    /// Precision of the sum, once it is steady.
+    known: Option<Known>,
+    /// Time up to which the sum was looked at.
+    looked_ns: u64,
+    is_enough: bool,
+    failure: Option<Trouble>,
+}
+
+impl Running {
+    /// Returns true if the rate of the sum is known as well as was asked for. Two looks in a row must agree.
+    fn has_enough(&mut self) -> bool {
+        let of_all = || self.runners.iter().filter(|runner| !runner.ops.is_empty());
+        let Some(seen) = of_all().map(|runner| runner.ops.len()).min() else { return false };
+        let seen_ns = seen as u64 * SLICE_NS;
+        if seen_ns <= self.looked_ns {
+            return false;
+        }
+        self.looked_ns = seen_ns;
+        let interval = |index: usize| Interval {
+            start_ns: index as u64 * SLICE_NS,
+            length_ns: SLICE_NS,
+            ops: of_all().map(|runner| runner.ops[index]).fold(0, u64::saturating_add),
+            bytes: 0,
+            histogram: Vec::new(),
+            frame: None,
+        };
+        let intervals: Vec<_> = (0..seen).map(interval).collect();
+        let before = std::mem::replace(&mut self.known, run::known(&intervals, seen_ns));
+        let now = self.known;
+        self.until.is_some_and(|until| {
+            let suffices = |known: &Option<Known>| {
+                known.as_ref().is_some_and(|known| known.half_width <= until.precision)
+            };
+            seen_ns >= until.time_min_ns && suffices(&before) && suffices(&now)
+        })
+    }
+}

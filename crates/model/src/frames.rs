@@ -1,0 +1,233 @@
+//! Frames between the coordinator of a run and its clients.
+//!
+//! A frame is its length in four bytes, the most significant first, and one JSON document. The first frame of both sides
+//! is a [`Hello`], whose form never changes. After it, both speak the newest protocol that both understand.
+//!
+//! No frame can run a command, name a path, or raise a limit: an agent has those on its own command line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::request::Request;
+use crate::run::{Environment, PhaseRecord};
+use crate::trouble::Trouble;
+
+/// Oldest protocol that this version speaks.
+pub const PROTOCOL_OLDEST: u32 = 1;
+/// Newest protocol that this version speaks.
+pub const PROTOCOL_NEWEST: u32 = 1;
+/// Largest frame. The record of a test with 3,000 intervals is below a quarter of it.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// Time between two slices of a tick: that of an interval of a record.
+pub const SLICE_NS: u64 = 100_000_000;
+
+/// First frame of both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Oldest protocol understood.
+    pub protocol_oldest: u32,
+    /// Newest protocol understood.
+    pub protocol_newest: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Number of the session, drawn at random; an agent repeats that of its coordinator.
+    pub session: String,
+}
+
+impl Hello {
+    /// Returns the hello of this version in a session.
+    pub fn new(version: &str, session: &str) -> Self {
+        Self {
+            protocol_oldest: PROTOCOL_OLDEST,
+            protocol_newest: PROTOCOL_NEWEST,
+            version: version.to_owned(),
+            session: session.to_owned(),
+        }
+    }
+
+    /// Returns true if this version and the other side understand one protocol.
+    pub fn is_understood(&self) -> bool {
+        self.protocol_oldest <= PROTOCOL_NEWEST && self.protocol_newest >= PROTOCOL_OLDEST
+    }
+}
+
+/// Frame from the coordinator to a client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToAgent {
+    /// A sign of life.
+    Beat {},
+    /// A question for the time, which is answered at once.
+    Ping {
+        /// Number of the question.
+        number: u32,
+    },
+    /// The request that the client plans for itself, on its own target.
+    Plan {
+        /// Request without a preset: it says everything.
+        request: Box<Request>,
+        /// Seed of offsets and data.
+        seed: u64,
+        /// Number of this client.
+        number: u32,
+        /// Number of clients.
+        count: u32,
+        /// Number of clients that share the room of this file system.
+        sharers: u32,
+    },
+    /// Make the work directory.
+    Open {},
+    /// Lay out fresh files.
+    LayOut {
+        /// Time that it may take.
+        time_ns: u64,
+    },
+    /// Prepare one test of the plan, and report when it is ready to begin.
+    Phase {
+        /// Place of the test in the plan.
+        index: u32,
+        /// Number of the repetition, from 1.
+        repetition: u32,
+        /// Measured time.
+        measured_ns: u64,
+        /// Total time.
+        budget_ns: u64,
+    },
+    /// Begin the measured part that is ready.
+    Start {
+        /// Instant on the client's monotonic clock; null if the part is not to begin.
+        at_ns: Option<u64>,
+    },
+    /// End the test: its rate is known well enough.
+    Enough {},
+    /// End the test, and begin no other.
+    Interrupt {},
+    /// Remove the files, and keep the directory.
+    Clear {},
+    /// Remove everything, and end.
+    Close {},
+}
+
+/// Frame from a client to the coordinator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromAgent {
+    /// A sign of life.
+    Beat {},
+    /// Answer to a question for the time.
+    Pong {
+        /// Number of the question.
+        number: u32,
+        /// The client's monotonic clock.
+        at_ns: u64,
+    },
+    /// The machine and the target of the client.
+    Found {
+        /// The machine.
+        machine: Box<Machine>,
+        /// Machine and target, as the document has them.
+        environment: Box<Environment>,
+    },
+    /// The client's own plan.
+    Planned {
+        /// The plan, without its seed.
+        plan: Box<Plan>,
+    },
+    /// The work directory is there.
+    Opened {
+        /// Sources of evidence that cannot be read there.
+        hidden_sources: Vec<String>,
+        /// Cost of reading its clock.
+        clock_read_ns: f64,
+    },
+    /// Files are laid out.
+    LaidOut {
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// A measured part is ready to begin.
+    Ready {},
+    /// Counts of the running test since it began, of at most a second.
+    Tick {
+        /// The counts at the end of each interval.
+        slices: Vec<Slice>,
+    },
+    /// A test is over.
+    Measured(Box<Measured>),
+    /// The files are removed.
+    Cleared {},
+    /// Everything is removed.
+    Closed {
+        /// Lines about files that could not be removed.
+        left: Vec<String>,
+    },
+    /// Something failed.
+    Failed {
+        /// The failure.
+        trouble: Trouble,
+        /// True if nothing was written.
+        is_refusal: bool,
+    },
+}
+
+/// Counts of a running test.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Time from its start.
+    pub elapsed_ns: u64,
+    /// Operations so far.
+    pub ops: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+}
+
+/// A test of one client, with distributions that merge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Its record, not yet judged.
+    pub record: PhaseRecord,
+    /// Start of its time axis, on the client's monotonic clock.
+    pub start_ns: u64,
+    /// Latencies of operations: upper ends of buckets, and the count in each.
+    pub latencies: Vec<(u64, u64)>,
+    /// Latencies of each step of the record, in the same form.
+    pub steps: Vec<Vec<(u64, u64)>>,
+    /// Bytes that it wrote untimed.
+    pub untimed_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_as_they_are_written() {
+        let frames = [
+            ToAgent::Beat {},
+            ToAgent::Ping { number: 7 },
+            ToAgent::Start { at_ns: None },
+            ToAgent::Plan {
+                request: Box::new(Request { tests: vec!["read:rnd4k".into()], ..Request::default() }),
+                seed: u64::MAX,
+                number: 1,
+                count: 2,
+                sharers: 2,
+            },
+        ];
+        for frame in frames {
+            let text = serde_json::to_string(&frame).unwrap();
+            assert_eq!(serde_json::from_str::<ToAgent>(&text).unwrap(), frame, "{text}");
+        }
+        let hello = Hello::new("0.1.0", "s");
+        assert!(hello.is_understood());
+        assert!(
+            !Hello { protocol_oldest: PROTOCOL_NEWEST + 1, protocol_newest: 9, ..hello.clone() }
+                .is_understood()
+        );
+        // Keys that a later version adds are no obstacle.
+        let later = r#"{"protocol_oldest":1,"protocol_newest":5,"version":"9","session":"s","more":1}"#;
+        assert!(serde_json::from_str::<Hello>(later).unwrap().is_understood());
+    }
+}

@@ -1,0 +1,286 @@
+//! Lists of hosts as the user writes them: `ada,bob:/mnt/b,user@host*2,node[01-04]`, `local*8`.
+//!
+//! Ranges are written as Slurm and ClusterShell write them: `node[01-04,7]`, with leading zeros kept. Names become words
+//! of a command line, so they hold letters, digits and a few signs, and never begin with a hyphen.
+
+use std::fmt;
+
+/// Most clients of a run.
+pub const CLIENTS_MAX: usize = 3844;
+/// Name of this machine, where no other program starts the client.
+pub const LOCAL: &str = "local";
+
+/// One client: a process on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostWord {
+    /// User and host as the launcher takes them: "ada", "root@bob".
+    pub host: String,
+    /// Directory there; `None` for that of the command line.
+    pub directory: Option<String>,
+    /// Number of the process on this host, from 1; `None` if it is the only one.
+    pub process: Option<u32>,
+}
+
+impl HostWord {
+    /// Returns true if the client runs on this machine.
+    pub fn is_local(&self) -> bool {
+        self.host == LOCAL
+    }
+}
+
+impl fmt::Display for HostWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)?;
+        match self.process {
+            Some(process) => write!(f, "#{process}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a list of hosts, and returns its clients in their order.
+///
+/// # Errors
+/// One sentence with the word that cannot be understood.
+pub fn parse(text: &str) -> Result<Vec<HostWord>, String> {
+    let mut clients = Vec::new();
+    for word in words(text)? {
+        clients.extend(of_word(word)?);
+        if clients.len() > CLIENTS_MAX {
+            break;
+        }
+    }
+    numbered(clients)
+}
+
+/// Reads a file of hosts: a list on each line, and comments behind `#`.
+///
+/// # Errors
+/// As [`parse`], with the number of the line.
+pub fn parse_file(text: &str) -> Result<Vec<HostWord>, String> {
+    let mut clients = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if !line.is_empty() {
+            clients.extend(parse(line).map_err(|problem| format!("line {}: {problem}", index + 1))?);
+        }
+        if clients.len() > CLIENTS_MAX {
+            break;
+        }
+    }
+    numbered(clients)
+}
+
+/// Refuses lists that are empty or too long, and numbers the processes of each host that has several.
+fn numbered(mut clients: Vec<HostWord>) -> Result<Vec<HostWord>, String> {
+    match clients.len() {
+        0 => return Err("it names no host".into()),
+        1..=CLIENTS_MAX => {}
+        _ => return Err(format!("there are more than {CLIENTS_MAX} clients")),
+    }
+    number(&mut clients);
+    Ok(clients)
+}
+
+/// Numbers the processes of each host that has several.
+fn number(clients: &mut [HostWord]) {
+    let mut counts = std::collections::HashMap::<String, (u32, u32)>::new();
+    for client in clients.iter() {
+        counts.entry(client.host.clone()).or_default().0 += 1;
+    }
+    for client in clients {
+        let Some((all, seen)) = counts.get_mut(&client.host) else { continue };
+        *seen += 1;
+        client.process = (*all > 1).then_some(*seen);
+    }
+}
+
+/// Splits a list at its commas, except those in brackets.
+fn words(text: &str) -> Result<Vec<&str>, String> {
+    let (mut words, mut start, mut is_inside) = (Vec::new(), 0, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '[' if is_inside => return Err(format!("`{text}` has a bracket within brackets")),
+            '[' => is_inside = true,
+            ']' if !is_inside => return Err(format!("`{text}` closes a bracket that it never opens")),
+            ']' => is_inside = false,
+            ',' if !is_inside => {
+                words.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if is_inside {
+        return Err(format!("`{text}` opens a bracket that it never closes"));
+    }
+    words.push(text[start..].trim());
+    match words.iter().find(|word| word.is_empty()) {
+        Some(_) => Err(format!("`{text}` has nothing between two commas")),
+        None => Ok(words),
+    }
+}
+
+/// Reads `[user@]host[*N][:DIR]`, where the host may have ranges in brackets.
+fn of_word(word: &str) -> Result<Vec<HostWord>, String> {
+    let (name, directory) = match colon(word) {
+        Some(at) => (&word[..at], Some(&word[at + 1..])),
+        None => (word, None),
+    };
+    let directory = match directory {
+        Some(path) if !path.starts_with('/') || path.chars().any(char::is_control) => {
+            return Err(format!("`{word}` names no directory by its absolute path, as in {name}:/mnt"));
+        }
+        path => path.map(str::to_owned),
+    };
+    let (name, times) = match name.split_once('*') {
+        Some((name, times)) => (name, times.parse().ok().filter(|times| (1..=CLIENTS_MAX).contains(times))),
+        None => (name, Some(1)),
+    };
+    let Some(times) = times else {
+        return Err(format!("`{word}` has no number from 1 to {CLIENTS_MAX} behind the `*`"));
+    };
+    let hosts = expand(name, word)?;
+    if hosts.len().saturating_mul(times) > CLIENTS_MAX {
+        return Err(format!("`{word}` means more than {CLIENTS_MAX} clients"));
+    }
+    for host in &hosts {
+        check(host, word)?;
+    }
+    let all = hosts.into_iter().flat_map(|host| std::iter::repeat_n(host, times));
+    Ok(all.map(|host| HostWord { host, directory: directory.clone(), process: None }).collect())
+}
+
+/// Returns the place of the colon before the directory: those of an address in brackets do not count.
+fn colon(word: &str) -> Option<usize> {
+    let from = word.find(']').filter(|_| is_address(word)).unwrap_or(0);
+    word[from..].find(':').map(|at| from + at)
+}
+
+/// Returns true for `[2001:db8::1]` with a user before it or not.
+fn is_address(word: &str) -> bool {
+    let host = word.split_once('@').map_or(word, |(_, host)| host);
+    host.strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .is_some_and(|(inside, _)| inside.contains(':'))
+}
+
+/// Returns every name that ranges in brackets stand for.
+fn expand(name: &str, word: &str) -> Result<Vec<String>, String> {
+    if is_address(name) {
+        return Ok(vec![name.replace(['[', ']'], "")]);
+    }
+    let Some((before, rest)) = name.split_once('[') else { return Ok(vec![name.to_owned()]) };
+    let Some((inside, after)) = rest.split_once(']') else {
+        return Err(format!("`{word}` opens a bracket that it never closes"));
+    };
+    let behind = expand(after, word)?;
+    let mut names = Vec::new();
+    for part in inside.split(',') {
+        let problem = || format!("`{part}` in `{word}` is no range of numbers such as 01-04");
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let is_number =
+            |text: &str| (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(first) || !is_number(last) {
+            return Err(problem());
+        }
+        let number = |text: &str| text.parse::<u32>().map_err(|_| problem());
+        let (from, to) = (number(first)?, number(last)?);
+        let count = (u64::from(to) + 1).saturating_sub(from.into());
+        if count == 0 || count.saturating_mul(behind.len() as u64) + names.len() as u64 > CLIENTS_MAX as u64 {
+            return Err(match count {
+                0 => format!("`{part}` in `{word}` ends before it begins"),
+                _ => format!("`{word}` means more than {CLIENTS_MAX} clients"),
+            });
+        }
+        let width = first.len();
+        let numbers = (from..=to).map(|number| format!("{before}{number:0width$}"));
+        names.extend(numbers.flat_map(|name| behind.iter().map(move |end| format!("{name}{end}"))));
+    }
+    Ok(names)
+}
+
+/// Refuses names that a launcher could take for something else.
+fn check(host: &str, word: &str) -> Result<(), String> {
+    let parts: Vec<_> = host.split('@').collect();
+    let is_safe = |part: &&str| {
+        let letters = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
+        !part.is_empty() && !part.starts_with('-') && part.chars().all(letters)
+    };
+    match parts.len() <= 2 && parts.iter().all(is_safe) {
+        true => Ok(()),
+        false => Err(format!("`{word}` is no host such as ada, root@bob:/mnt or node[01-04]")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names(text: &str) -> Vec<String> {
+        let client = |client: &HostWord| match &client.directory {
+            Some(directory) => format!("{client}:{directory}"),
+            None => client.to_string(),
+        };
+        parse(text).unwrap().iter().map(client).collect()
+    }
+
+    #[test]
+    fn hosts_are_written_as_clusters_write_them() {
+        assert_eq!(names("ada,bob:/mnt/b"), ["ada", "bob:/mnt/b"]);
+        assert_eq!(names("root@ada*2"), ["root@ada#1", "root@ada#2"]);
+        assert_eq!(names("node[01-03,7]"), ["node01", "node02", "node03", "node7"]);
+        assert_eq!(names("r[1-2]n[08-09]:/x"), ["r1n08:/x", "r1n09:/x", "r2n08:/x", "r2n09:/x"]);
+        assert_eq!(names("local*2,ada,local:/y"), ["local#1", "local#2", "ada", "local#3:/y"]);
+        assert_eq!(names("[2001:db8::1]:/x,eve@[::1]"), ["2001:db8::1:/x", "eve@::1"]);
+        assert_eq!(names("ada*2:/a:b"), ["ada#1:/a:b", "ada#2:/a:b"]);
+        let file = "# clients\nada, bob  # two\n\nnode[1-2]:/mnt\nada\n";
+        let all: Vec<_> = parse_file(file).unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(all, ["ada#1", "bob", "node1", "node2", "ada#2"]);
+    }
+
+    #[test]
+    fn words_that_are_no_hosts_are_refused() {
+        for (text, problem) in [
+            ("", "nothing between two commas"),
+            ("ada,,bob", "nothing between two commas"),
+            ("-oProxyCommand=x", "is no host"),
+            ("a@-b", "is no host"),
+            ("a b", "is no host"),
+            ("a;b", "is no host"),
+            ("$(x)", "is no host"),
+            ("a@b@c", "is no host"),
+            ("ada:mnt", "absolute path"),
+            ("ada:", "absolute path"),
+            ("ada:/a\nb", "absolute path"),
+            ("ada*0", "behind the `*`"),
+            ("ada*x", "behind the `*`"),
+            ("ada*99999", "behind the `*`"),
+            ("n[1-", "never closes"),
+            ("n1]", "never opens"),
+            ("n[[1]]", "within brackets"),
+            ("n[a-b]", "is no range"),
+            ("n[3-1]", "ends before it begins"),
+            ("n[1-999999]", "more than"),
+            ("n[1-99]m[1-99]", "more than"),
+            ("n[1-99]*99", "more than"),
+            ("local*3844,ada", "there are more than 3844 clients"),
+        ] {
+            let refused = parse(text).unwrap_err();
+            assert!(refused.contains(problem), "{text}: {refused}");
+        }
+        assert_eq!(parse_file("# none\n").unwrap_err(), "it names no host");
+        assert!(parse_file("ada\nbob*\n").unwrap_err().starts_with("line 2: "));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[a-z0-9@:/*,\\[\\]# -]{0,40}|\\PC{0,40}") {
+            for clients in [parse(&text), parse_file(&text)].into_iter().flatten() {
+                prop_assert!((1..=CLIENTS_MAX).contains(&clients.len()));
+                prop_assert!(clients.iter().all(|client| !client.host.starts_with('-')));
+            }
+        }
+    }
+}

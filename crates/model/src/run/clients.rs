@@ -1,0 +1,94 @@
+//! Clients of a run that several hosts make together: who they are, and the share of each in a test.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Budget, Counts, CpuShares, Environment, Judged, Latency, Rate, Status};
+use crate::document::document;
+
+document! {
+    /// One client of a run: a process on one host.
+    pub struct HostRecord {
+        /// Number of the client, from 0.
+        pub client: u32,
+        /// Its name: the host as the command line has it, and the number of the process there.
+        pub name: String,
+        /// Its version of the program.
+        pub skye_version: String,
+        /// Its machine and target.
+        pub environment: Environment,
+        /// Its clock against that of the coordinator; null where it was lost before that was known.
+        pub clock: Option<ClockRecord>,
+        /// The reason for its loss; null where it stayed until the end.
+        pub lost: Option<String>,
+    }
+
+    /// A client's monotonic clock against that of the coordinator.
+    #[derive(Copy)]
+    pub struct ClockRecord {
+        /// The client's clock less the coordinator's.
+        pub offset_ns: i64,
+        /// Largest possible error of that difference.
+        pub bound_ns: u64,
+        /// Shortest round trip of a frame and its answer.
+        pub round_trip_ns: u64,
+        /// Change of the difference from the first measurement to the last; null where it was measured once.
+        pub drift_ns: Option<i64>,
+    }
+
+    /// The share of one client in a test that several made together.
+    pub struct ClientShare {
+        /// Number of the client, from 0.
+        pub client: u32,
+        /// Name of the client.
+        pub name: String,
+        /// How the test ended there.
+        pub status: Status,
+        /// Why it did not end as planned; null if it did.
+        pub reason: Option<String>,
+        /// Operations, bytes and times.
+        #[serde(flatten)]
+        pub counts: Counts,
+        /// Rates of this client, over its own time.
+        pub rate: Rate,
+        /// Latency of whole operations.
+        pub latency_ns: Option<Latency>,
+        /// Histogram of the same operations: HdrHistogram V2 deflate, base64.
+        pub histogram: Option<String>,
+        /// Where the time of its threads went.
+        pub budget: Option<Budget>,
+        /// CPU of its machine meanwhile.
+        pub cpu: Option<CpuShares>,
+        /// Findings about its number.
+        #[serde(flatten)]
+        pub judged: Judged,
+    }
+
+    /// Rates of a test that several clients made together.
+    #[derive(Default)]
+    pub struct Together {
+        /// Number of clients that were measured.
+        pub clients: u32,
+        /// Number of clients with which the run began.
+        pub clients_planned: u32,
+        /// Time in which every client worked: from the start until the first was done.
+        pub window_ns: u64,
+        /// Rate over that time; null where it is not known.
+        pub window_ops_per_second: Option<f64>,
+        /// Rate until the last client was done, with the sync at its end.
+        pub last_ops_per_second: Option<f64>,
+        /// Rate of the slowest client.
+        pub slowest_ops_per_second: Option<f64>,
+        /// Name of the slowest client.
+        pub slowest: Option<String>,
+        /// Median of the clients' rates.
+        pub median_ops_per_second: Option<f64>,
+        /// Rate of the fastest client.
+        pub fastest_ops_per_second: Option<f64>,
+        /// Name of the fastest client.
+        pub fastest: Option<String>,
+        /// Standard deviation of the clients' rates, as a share of their mean; null for one client.
+        pub spread: Option<f64>,
+        /// Largest difference between the first operations of two clients, without the error of their clocks.
+        pub start_skew_ns: Option<u64>,
+    }
+}

@@ -1,0 +1,109 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::request::{Allow, Request};
+use model::run::{PhaseRecord, Status};
+use observe::Root;
+
+use crate::dataset::LayoutProgress;
+use crate::session::{Session, Time};
+
+/// Runs tests one after the other in a new directory, each for its number of nanoseconds. Before each
+/// test, `between` gets its index and the directory of the first thread.
+fn run(
+    temp: &Path,
+    tests: &[(&str, u64)],
+    mut between: impl FnMut(usize, &Path),
+) -> (Vec<PhaseRecord>, Vec<String>) {
+    let root = Root::system();
+    let target = observe::target(&root, temp).unwrap();
+    let request = Request {
+        tests: tests.iter().map(|(spec, _)| (*spec).to_owned()).collect(),
+        allow: vec![Allow::LowSpace],
+        ..Request::default()
+    };
+    let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
+    let mut session = Session::open(&root, &plan, &target, 1, std::sync::Arc::default()).unwrap();
+    session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+    let work = fs::read_dir(temp).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
+    let records = plan.phases.iter().zip(tests).enumerate().map(|(index, (phase, (_, measured_ns)))| {
+        between(index, &work.join("t0000"));
+        let time = Time { measured_ns: *measured_ns, budget_ns: 20_000_000_000 };
+        session.phase(phase, 1, time, &mut |_| {})
+    });
+    let records = records.collect();
+    let left = session.close().unwrap().wait().unwrap().left;
+    let below = |path: &Path| path.strip_prefix(&work).unwrap_or(path).display().to_string();
+    (records, left.iter().map(|(path, _)| below(path)).collect())
+}
+
+/// Returns a directory where files are made at once, whatever the state of this machine's file systems.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+const ONE_ROUND: u64 = 50_000_000;
+
+#[test]
+fn a_round_in_the_order_of_a_directory_that_is_cut_short_leaves_nothing_to_guess() {
+    let temp = in_memory();
+    let tests = [
+        ("create:files=5000", ONE_ROUND),
+        ("unlink:order=dir:files=5000", 100_000),
+        ("stat:order=dir:files=5000", ONE_ROUND),
+    ];
+    let (records, left) = run(temp.path(), &tests, |_, _| {});
+    assert!(records[1].counts.passes < 1.0 && records[1].status == Status::Done, "{:?}", records[1].reason);
+    assert_eq!(records[2].status, Status::Done, "{:?}", records[2].reason);
+    assert_eq!(records[2].workload.files, 5000);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_file_that_does_not_come_fails_the_test_and_what_is_not_ours_stays() {
+    let temp = in_memory();
+    let tests = [
+        ("create:files=100:names=number-first", ONE_ROUND),
+        ("stat:order=dir:files=100:names=number-first", ONE_ROUND),
+        ("unlink:order=dir:files=100:names=number-first", ONE_ROUND),
+    ];
+    let first_of = |thread: &Path| -> PathBuf {
+        let mut paths = fs::read_dir(thread).unwrap().map(|entry| entry.unwrap().path());
+        paths.find(|path| path.file_name().unwrap().as_encoded_bytes().starts_with(b"f0")).unwrap()
+    };
+    let (records, left) = run(temp.path(), &tests, |index, thread| {
+        if index == 1 {
+            fs::remove_file(first_of(thread)).unwrap();
+            fs::write(thread.join("precious"), "mine").unwrap();
+        }
+    });
+    assert_eq!(records[1].status, Status::Failed);
+    let reason = records[1].reason.as_deref().unwrap();
+    assert!(reason.starts_with("cannot come upon every file in ") && reason.contains("/t0000"), "{reason}");
+    assert!(reason.contains("100 files were expected and 99 came"), "{reason}");
+    assert!(reason.contains("write order=seq"), "{reason}");
+    // The next test made the set anew, and left the file that skye did not make.
+    assert_eq!(left, ["t0000/precious"]);
+}
+
+#[test]
+fn sets_are_made_anew_for_other_names_and_kinds() {
+    let temp = in_memory();
+    let specs = [
+        "create:files=50",
+        "stat:files=50:names=letters-first",
+        "unlink:files=50:names=letters-first",
+        "create:files=50:kind=symlink:dirs=3:names=number-first",
+        "stat:files=50:kind=hardlink:dirs=3:order=dir",
+        "open:files=50:kind=symlink:dirs=3:order=rnd",
+        "stat:files=50:contents:size=1..3k:chunk=512",
+        "rename:files=50:names=letters-first",
+    ];
+    let (records, left) = run(temp.path(), &specs.map(|spec| (spec, ONE_ROUND)), |_, _| {});
+    for (record, spec) in records.iter().zip(specs) {
+        assert_eq!(record.status, Status::Done, "{spec}: {:?}", record.reason);
+        assert!(record.counts.passes >= 1.0, "{spec}");
+    }
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}

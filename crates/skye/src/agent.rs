@@ -1,0 +1,283 @@
+//! `skye agent`: a client of a run, which another skye has started and drives over standard input and output.
+//!
+//! An agent is a session like any other: it plans for itself, with the same refusals, limits and removals. Its command
+//! line names its directory and its limits, and no frame raises them. However it ends, it removes what it made.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use engine::clock::{Clock, Monotonic};
+use fleet::agent::Wire;
+use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
+use model::plan::{self, Clients};
+use model::run::Environment;
+use model::size::Size;
+use model::{Machine, Plan, Request, Trouble};
+use observe::Root;
+use run::{Beginning, LayoutProgress, Moment, Session, Time, Unmade, patience, sum};
+
+use crate::cli::{self, AgentArguments};
+use crate::exit::{self, Failure};
+use crate::place::Place;
+use crate::signals::Interruption;
+use crate::{Done, closing, driver};
+
+/// Interval between looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
+/// Longest time until an agreed instant. Threads that wait for it hear nothing.
+const LEAD_NS_MAX: u64 = 60_000_000_000;
+/// Slices of one tick: those of a second.
+const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
+
+/// Serves one coordinator, and ends with it.
+pub fn agent(arguments: &AgentArguments) -> Done {
+    let interruption = Interruption::catch_but_pipes()?;
+    let raised = interruption.raised.clone();
+    let wire = Wire::open(env!("CARGO_PKG_VERSION"), raised).map_err(Failure::refused)?;
+    let root = Root::system();
+    let machine = driver::machine(&root);
+    let mut agent = Agent {
+        arguments,
+        wire,
+        interruption,
+        machine,
+        place: None,
+        plan: None,
+        session: None,
+        seed: 0,
+        root,
+    };
+    let found = Place::of_client(&agent.root, &arguments.dir);
+    let ended = match found {
+        Ok(place) => agent.serve(place),
+        Err(trouble) => {
+            agent.refuse(trouble);
+            while agent.wire.next().is_some_and(|command| command != ToAgent::Close {}) {}
+            true
+        }
+    };
+    let left = agent.close();
+    Ok(if ended && left.is_empty() { exit::DONE } else { exit::FAILED })
+}
+
+/// An agent at work.
+struct Agent<'a> {
+    arguments: &'a AgentArguments,
+    wire: Wire,
+    interruption: Interruption,
+    root: Root,
+    machine: Machine,
+    place: Option<Place>,
+    plan: Option<Plan>,
+    seed: u64,
+    session: Option<Session>,
+}
+
+impl Agent<'_> {
+    /// Carries out commands until the last; false if the coordinator has gone before.
+    fn serve(&mut self, place: Place) -> bool {
+        let settings = observe::settings(&self.root);
+        let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
+        self.place = Some(place);
+        let machine = Box::new(self.machine.clone());
+        self.wire.send(&FromAgent::Found { machine, environment: Box::new(environment) });
+        while let Some(command) = self.wire.next() {
+            let answer = match command {
+                ToAgent::Plan { request, seed, number, count, sharers } => {
+                    self.seed = seed;
+                    self.plan(*request, Clients { count, number: Some(number) }, sharers)
+                }
+                ToAgent::Open {} => self.open(),
+                ToAgent::LayOut { time_ns } => self.lay_out(time_ns),
+                ToAgent::Clear {} => self.clear(),
+                ToAgent::Phase { index, repetition, measured_ns, budget_ns } => {
+                    self.phase(index as usize, repetition, Time { measured_ns, budget_ns })
+                }
+                ToAgent::Close {} => {
+                    let left = self.close();
+                    self.wire.send(&FromAgent::Closed { left });
+                    return true;
+                }
+                // A part that was ready has ended meanwhile, or the wire has carried it out.
+                ToAgent::Start { .. }
+                | ToAgent::Beat {}
+                | ToAgent::Ping { .. }
+                | ToAgent::Enough {}
+                | ToAgent::Interrupt {} => continue,
+            };
+            match answer {
+                Ok(frame) => self.wire.send(&frame),
+                Err(trouble) if self.session.is_none() => self.refuse(trouble),
+                Err(trouble) => self.wire.send(&FromAgent::Failed { trouble, is_refusal: false }),
+            }
+        }
+        false
+    }
+
+    fn refuse(&self, trouble: Trouble) {
+        self.wire.send(&FromAgent::Failed { trouble, is_refusal: true });
+    }
+
+    /// Plans the request for this target, within the limits of the command line.
+    fn plan(&mut self, request: Request, clients: Clients, sharers: u32) -> Result<FromAgent, Trouble> {
+        let place = self.place.as_ref().ok_or_else(|| unexpected("plan the run"))?;
+        if self.session.is_some() {
+            return Err(unexpected("plan the run"));
+        }
+        let target = place.target.clone().shared_by(sharers);
+        let request = within_limits(request, self.arguments, &target, &self.machine)?;
+        let plan = plan::plan(&request, &target, &self.machine)?;
+        let plan = Plan { clients: Some(clients), ..plan };
+        self.plan = Some(plan.clone());
+        Ok(FromAgent::Planned { plan: Box::new(plan) })
+    }
+
+    fn open(&mut self) -> Result<FromAgent, Trouble> {
+        let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
+            return Err(unexpected("make a work directory"));
+        };
+        let raised = self.interruption.raised.clone();
+        let session = Session::open(&self.root, plan, &place.target, self.seed, raised);
+        let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
+        session.set_stdio_program(cli::stdio_program());
+        session.set_enough(self.wire.enough());
+        let hidden_sources = session.hidden_sources().to_vec();
+        let clock_read_ns = session.clock_read_ns();
+        self.session = Some(session);
+        Ok(FromAgent::Opened { hidden_sources, clock_read_ns })
+    }
+
+    fn session(&mut self, attempt: &str) -> Result<&mut Session, Trouble> {
+        self.session.as_mut().ok_or_else(|| unexpected(attempt))
+    }
+
+    fn lay_out(&mut self, time_ns: u64) -> Result<FromAgent, Trouble> {
+        let progress = LayoutProgress::default();
+        self.session("lay out files")?.lay_out(time_ns, &progress)?;
+        Ok(FromAgent::LaidOut { bytes: progress.bytes.load(Ordering::Relaxed) })
+    }
+
+    fn clear(&mut self) -> Result<FromAgent, Trouble> {
+        self.session("remove files")?.clear()?;
+        Ok(FromAgent::Cleared {})
+    }
+
+    /// Runs a test. Before each measured part, it waits for the others.
+    fn phase(&mut self, index: usize, repetition: u32, time: Time) -> Result<FromAgent, Trouble> {
+        let attempt = "run a test";
+        let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(index)).cloned();
+        let phase = phase.ok_or_else(|| Trouble::new(attempt, "the plan has no such test"))?;
+        let Self { session, wire, interruption, .. } = self;
+        let session = session.as_mut().ok_or_else(|| unexpected(attempt))?;
+        wire.enough().store(false, Ordering::SeqCst);
+        let untimed_bytes = session.untimed_bytes();
+        let mut slices = Vec::with_capacity(SLICES);
+        let send = |slices: &mut Vec<Slice>| {
+            if !slices.is_empty() {
+                wire.send(&FromAgent::Tick { slices: std::mem::take(slices) });
+            }
+        };
+        let record = session.phase(&phase, repetition, time, &mut |moment| match moment {
+            Moment::Begin(beginning) => *beginning = wait_to_begin(wire, interruption),
+            Moment::Tick(tick) => {
+                slices.push(Slice { elapsed_ns: tick.elapsed_ns, ops: tick.ops, bytes: tick.bytes });
+                if slices.len() >= SLICES {
+                    send(&mut slices);
+                }
+            }
+            Moment::End => {}
+            Moment::Over => send(&mut slices),
+        });
+        let figures = &record.figures;
+        let measured = Measured {
+            start_ns: session.start_ns() + record.counts.start_ns,
+            latencies: sum::buckets(figures.histogram.as_deref()),
+            steps: figures.steps.iter().map(|step| sum::buckets(step.histogram.as_deref())).collect(),
+            untimed_bytes: session.untimed_bytes() - untimed_bytes,
+            record,
+        };
+        Ok(FromAgent::Measured(Box::new(measured)))
+    }
+
+    /// Removes everything. Returns lines about files that are left.
+    fn close(&mut self) -> Vec<String> {
+        match self.session.take().and_then(Session::close) {
+            None => Vec::new(),
+            Some(removing) if patience::hanging().is_some() => {
+                closing::later(removing);
+                vec!["its target hangs; files are removed when it answers again".to_owned()]
+            }
+            Some(removing) => closing::left(removing.wait()),
+        }
+    }
+}
+
+/// Returns the trouble of a command that comes too early, too late or twice.
+fn unexpected(attempt: &str) -> Trouble {
+    Trouble::new(attempt, "the coordinator asks for it at another time than a skye would")
+}
+
+/// Says that a measured part is ready, and waits for the order to begin it.
+fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> Beginning {
+    let off = Beginning { at_ns: None, is_off: true };
+    wire.send(&FromAgent::Ready {});
+    while !interruption.is_raised() {
+        match wire.next_within(LOOK) {
+            Ok(Some(ToAgent::Start { at_ns })) => {
+                let latest_ns = Monotonic.now_ns() + LEAD_NS_MAX;
+                return Beginning { at_ns, is_off: at_ns.is_none_or(|at_ns| at_ns > latest_ns) };
+            }
+            Ok(_) => {}
+            Err(fleet::agent::Gone) => return off,
+        }
+    }
+    off
+}
+
+/// Returns a request that stays within the limits of the command line.
+fn within_limits(
+    request: Request,
+    arguments: &AgentArguments,
+    target: &model::Target,
+    machine: &Machine,
+) -> Result<Request, Trouble> {
+    if let Some(more) = request.allow.iter().find(|allow| !arguments.allow.contains(allow)) {
+        return Err(Trouble::new(
+            "plan the run",
+            format!("--allow {more} is not on the agent's command line"),
+        ));
+    }
+    let bytes = |size: Size| size.resolve(target.space.free_bytes, machine.memory_bytes);
+    let limit = bytes(arguments.write_limit.unwrap_or(Size::Bytes(plan::WRITE_LIMIT_BYTES)));
+    let asked = request.write_limit.map_or(limit, bytes);
+    Ok(Request { write_limit: Some(Size::Bytes(asked.min(limit))), ..request })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::request::Allow;
+
+    #[test]
+    fn no_frame_raises_a_limit() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Root::system();
+        let target = observe::target(&root, temp.path()).unwrap();
+        let machine = observe::machine(&root);
+        let arguments = AgentArguments {
+            dir: temp.path().to_owned(),
+            write_limit: Some(Size::Bytes(1000)),
+            allow: vec![Allow::Busy],
+        };
+        let limited = |request| within_limits(request, &arguments, &target, &machine);
+        let of = |size| Request { write_limit: size, ..Request::default() };
+        for (asked, granted) in [(None, 1000), (Some(Size::Bytes(999)), 999), (Some(Size::Bytes(1001)), 1000)]
+        {
+            assert_eq!(limited(of(asked)).unwrap().write_limit, Some(Size::Bytes(granted)));
+        }
+        let allowing = |allow| limited(Request { allow: vec![allow], ..Request::default() });
+        assert!(allowing(Allow::Busy).is_ok());
+        let refused = allowing(Allow::LowSpace).unwrap_err().to_string();
+        assert_eq!(refused, "cannot plan the run: --allow low-space is not on the agent's command line");
+    }
+}

@@ -1,0 +1,213 @@
+//! Side of a run that the driver talks to: one session here, or clients that make the run together.
+
+use fleet::Fleet;
+use model::plan::PlannedPhase;
+use model::run::{FillRecord, HostRecord, PhaseRecord, Sensed, TargetProbes};
+use model::{Experiment, Trouble};
+use run::{LayoutProgress, Moment, Session, Time, patience};
+
+use crate::closing;
+
+/// A test that is over.
+pub struct Outcome {
+    /// Its record.
+    pub record: PhaseRecord,
+    /// Records of the clients that the record sums up, each with its number, to be judged.
+    pub clients: Vec<(usize, PhaseRecord)>,
+}
+
+/// End of a side.
+#[derive(Debug, Default)]
+pub struct Closed {
+    /// Lines about files that could not be removed.
+    pub left: Vec<String>,
+    /// True while files are still being removed from a target that hangs.
+    pub is_closing: bool,
+    /// The clients, for the document.
+    pub hosts: Vec<HostRecord>,
+}
+
+/// Side that measures.
+pub trait Side {
+    /// Returns the clients that make the run together; none for a session here.
+    fn hosts(&self) -> Vec<HostRecord>;
+    /// Returns true if the run must end, because a client is lost.
+    fn is_over(&self) -> bool;
+    /// Lays out fresh files for a repetition, within `time_ns`.
+    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble>;
+    /// Fills the data before the tests of a repetition, within `time_ns`, where the plan asks for that.
+    fn fill(
+        &mut self,
+        repetition: u32,
+        time_ns: u64,
+        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+    ) -> Result<Vec<FillRecord>, Trouble>;
+    /// Removes all files that were laid out or made.
+    fn clear(&mut self) -> Result<(), Trouble>;
+    /// Makes short experiments on the target.
+    fn probe_target(&mut self) -> Option<TargetProbes>;
+    /// Runs the test at that place of the plan.
+    fn phase(
+        &mut self,
+        place: (usize, &PlannedPhase),
+        repetition: u32,
+        time: Time,
+        on_moment: &mut dyn FnMut(Moment<'_>),
+    ) -> Outcome;
+    /// Makes an experiment on a test that gave `record`.
+    fn experiment(
+        &mut self,
+        experiment: Experiment,
+        phase: &PlannedPhase,
+        record: &PhaseRecord,
+    ) -> Option<Sensed>;
+    /// Returns the bytes that tests on files have written untimed.
+    fn untimed_bytes(&self) -> u64;
+    /// Returns the bytes that experiments have written.
+    fn experiment_bytes(&self) -> u64;
+    /// Returns the cost of one read of the clock, in nanoseconds.
+    fn clock_read_ns(&self) -> f64;
+    /// Removes everything.
+    fn close(self: Box<Self>) -> Closed;
+}
+
+impl Side for Session {
+    fn hosts(&self) -> Vec<HostRecord> {
+        Vec::new()
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+        Session::lay_out(self, time_ns, progress)
+    }
+
+    fn fill(
+        &mut self,
+        repetition: u32,
+        time_ns: u64,
+        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+    ) -> Result<Vec<FillRecord>, Trouble> {
+        Session::fill(self, repetition, time_ns, on_moment)
+    }
+
+    fn clear(&mut self) -> Result<(), Trouble> {
+        Session::clear(self)
+    }
+
+    fn probe_target(&mut self) -> Option<TargetProbes> {
+        Session::probe_target(self)
+    }
+
+    fn phase(
+        &mut self,
+        (_, phase): (usize, &PlannedPhase),
+        repetition: u32,
+        time: Time,
+        on_moment: &mut dyn FnMut(Moment<'_>),
+    ) -> Outcome {
+        let record = Session::phase(self, phase, repetition, time, on_moment);
+        Outcome { record, clients: Vec::new() }
+    }
+
+    fn experiment(
+        &mut self,
+        experiment: Experiment,
+        phase: &PlannedPhase,
+        record: &PhaseRecord,
+    ) -> Option<Sensed> {
+        Session::experiment(self, experiment, phase, record, &mut |_| {})
+    }
+
+    fn untimed_bytes(&self) -> u64 {
+        Session::untimed_bytes(self)
+    }
+
+    fn experiment_bytes(&self) -> u64 {
+        Session::experiment_bytes(self)
+    }
+
+    fn clock_read_ns(&self) -> f64 {
+        Session::clock_read_ns(self)
+    }
+
+    fn close(self: Box<Self>) -> Closed {
+        match Session::close(*self) {
+            None => Closed::default(),
+            Some(removing) if patience::hanging().is_some() => {
+                closing::later(removing);
+                Closed { is_closing: true, ..Closed::default() }
+            }
+            Some(removing) => Closed { left: closing::left(removing.wait()), ..Closed::default() },
+        }
+    }
+}
+
+impl Side for Fleet {
+    fn hosts(&self) -> Vec<HostRecord> {
+        self.records()
+    }
+
+    fn is_over(&self) -> bool {
+        Fleet::is_over(self)
+    }
+
+    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+        Fleet::lay_out(self, time_ns, progress)
+    }
+
+    /// A plan with clients has no fills.
+    fn fill(
+        &mut self,
+        _: u32,
+        _: u64,
+        _: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+    ) -> Result<Vec<FillRecord>, Trouble> {
+        Ok(Vec::new())
+    }
+
+    fn clear(&mut self) -> Result<(), Trouble> {
+        Fleet::clear(self)
+    }
+
+    /// Each client has a target of its own, and none is the run's.
+    fn probe_target(&mut self) -> Option<TargetProbes> {
+        None
+    }
+
+    fn phase(
+        &mut self,
+        (index, phase): (usize, &PlannedPhase),
+        repetition: u32,
+        time: Time,
+        on_moment: &mut dyn FnMut(Moment<'_>),
+    ) -> Outcome {
+        let fleet::Together { record, clients } =
+            Fleet::phase(self, index, phase, repetition, time, on_moment);
+        Outcome { record, clients }
+    }
+
+    /// A plan with clients has no experiments.
+    fn experiment(&mut self, _: Experiment, _: &PlannedPhase, _: &PhaseRecord) -> Option<Sensed> {
+        None
+    }
+
+    fn untimed_bytes(&self) -> u64 {
+        Fleet::untimed_bytes(self)
+    }
+
+    fn experiment_bytes(&self) -> u64 {
+        0
+    }
+
+    fn clock_read_ns(&self) -> f64 {
+        Fleet::clock_read_ns(self)
+    }
+
+    fn close(mut self: Box<Self>) -> Closed {
+        let left = Fleet::close(&mut self);
+        Closed { left, is_closing: false, hosts: self.records() }
+    }
+}

@@ -1,0 +1,252 @@
+//! Runs that several clients make together: the clients of a command line, their plan, and the room that they share.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use fleet::launch::Launcher;
+use fleet::{Fleet, Found, OnLoss, Started};
+use model::hosts::{self, HostWord};
+use model::plan::{self, Clients, Plan};
+use model::run::Environment;
+use model::size::Size;
+use model::target::Backing;
+use model::workload::Probing;
+use model::{Request, Trouble};
+
+use crate::cli::{ClientArguments, LossRule, RunArguments};
+use crate::exit::Failure;
+use crate::signals::Interruption;
+use crate::{inputs, preset, terminal};
+
+/// Default size of the data set of each client. It is at most the free space divided by `DATASET_SHARE`. All have the
+/// same, so that none is chosen by how fast a client is.
+const DATASET_BYTES: u64 = 1 << 30;
+const DATASET_SHARE: u64 = 10;
+
+/// Run that several clients are about to make. Nothing is written yet.
+pub struct Several {
+    /// The clients.
+    pub fleet: Fleet,
+    /// Plan of the run.
+    pub plan: Plan,
+    /// Machine and target of the first client.
+    pub environment: Environment,
+}
+
+/// Returns the clients that a command line names; `None` if it names none.
+///
+/// # Errors
+/// A list of hosts cannot be read or understood.
+pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<HostWord>>, Failure> {
+    let refused =
+        |word: &str, problem: String| Err(Failure::Refused(format!("cannot use {word}: {problem}")));
+    match (&arguments.hosts, &arguments.hosts_file) {
+        (None, None) => Ok(None),
+        (Some(text), _) => match hosts::parse(text) {
+            Ok(clients) => Ok(Some(clients)),
+            Err(problem) => refused("--hosts", problem),
+        },
+        (None, Some(file)) => {
+            let name = format!("--hosts-file {}", file.display());
+            let text = inputs::read_text(file, inputs::DESCRIPTION_BYTES_MAX);
+            match text.map_err(|error| error.to_string()).and_then(|text| hosts::parse_file(&text)) {
+                Ok(clients) => Ok(Some(clients)),
+                Err(problem) => refused(&name, problem),
+            }
+        }
+    }
+}
+
+impl Several {
+    /// Starts an agent for each client, and plans the run with them.
+    ///
+    /// # Errors
+    /// All refusals, of whichever client. Nothing was written.
+    pub fn begin(
+        arguments: &RunArguments,
+        clients: Vec<HostWord>,
+        seed: impl FnOnce(&Request) -> u64,
+        interruption: &Interruption,
+    ) -> Result<Self, Failure> {
+        let flags = arguments.work.request();
+        let mut fleet = start(arguments, clients, &flags, interruption)?;
+        let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
+        let Some(first) = found.first() else { return Err(Failure::Refused("there is no client".into())) };
+        let sharers = sharers(&found);
+        let request = preset::beneath(flags, preset::DEFAULT, &first.environment.target)?;
+        for (option, is_asked) in
+            [("--erase", request.erase.is_some()), ("--precondition", request.precondition.is_some())]
+        {
+            if is_asked {
+                let problem =
+                    format!("cannot use {option} with several clients: run it on one host, without --hosts");
+                return Err(Failure::Refused(problem));
+            }
+        }
+        let request = with_size(request, &found, &sharers);
+        // An experiment changes the load of one client, which says nothing about the sum.
+        let request = Request { probe: Some(Probing::None), ..request };
+        let target = first.environment.target.clone().shared_by(sharers[0]);
+        let plan = plan::plan(&request, &target, &first.machine).map_err(Failure::refused)?;
+        fleet
+            .plan(plan.clone(), seed(&request), &sharers)
+            .map_err(|troubles| refusals(troubles, interruption))?;
+        let clients = Some(Clients { count: found.len() as u32, number: None });
+        let notes = [plan.notes.clone(), notes(&found)].concat();
+        Ok(Self { environment: first.environment.clone(), plan: Plan { clients, notes, ..plan }, fleet })
+    }
+
+    /// Makes the work directories.
+    ///
+    /// # Errors
+    /// All refusals. The work directories of the other clients are removed.
+    pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
+        self.fleet.open().map_err(|troubles| refusals(troubles, interruption))
+    }
+}
+
+fn start(
+    arguments: &RunArguments,
+    hosts: Vec<HostWord>,
+    flags: &Request,
+    interruption: &Interruption,
+) -> Result<Fleet, Failure> {
+    let ClientArguments { rsh, remote_skye, on_loss, .. } = &arguments.clients;
+    let refused = |problem: String| Failure::Refused(format!("cannot use --rsh: {problem}"));
+    let launcher = Launcher {
+        // By its descriptor, so that a program that was replaced meanwhile still starts itself.
+        own_program: "/proc/self/exe".into(),
+        rsh: rsh.as_deref().map(Launcher::words).transpose().map_err(refused)?,
+        remote_program: remote_skye.clone(),
+    };
+    let mut limits = Vec::new();
+    // A preset may say them, too; then it comes from this command line all the same.
+    let preset = flags.preset.as_deref().or_else(|| flags.tests.is_empty().then_some(preset::DEFAULT));
+    let beneath = preset.map(preset::load).transpose()?.unwrap_or_default();
+    let request = flags.clone().over(beneath);
+    limits
+        .extend(request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]));
+    limits.extend(request.allow.iter().flat_map(|allow| ["--allow".to_owned(), allow.to_string()]));
+    let started = Started {
+        hosts,
+        launcher,
+        directory: directory(&arguments.target)?,
+        limits,
+        version: env!("CARGO_PKG_VERSION").into(),
+        on_loss: match on_loss {
+            LossRule::Stop => OnLoss::Stop,
+            LossRule::Continue => OnLoss::Continue,
+        },
+        interrupt: interruption.raised.clone(),
+        say: Box::new(terminal::message),
+    };
+    Fleet::start(started).map_err(|troubles| refusals(troubles, interruption))
+}
+
+/// Returns the directory on clients that name none: that of the command line, by its absolute path.
+fn directory(target: &Path) -> Result<String, Failure> {
+    let refused =
+        |cause: &str| Failure::Refused(format!("cannot use {} as the target: {cause}", target.display()));
+    if target.to_str().is_some_and(|word| word.starts_with("sim:")) {
+        return Err(refused("clients measure directories, files and devices"));
+    }
+    // A host may not have the links of this one, so none is followed here.
+    let path = std::path::absolute(target).map_err(|error| refused(&error.to_string()))?;
+    match path.to_str() {
+        Some(path) => Ok(path.to_owned()),
+        None => Err(refused("its name is not UTF-8, as documents of runs are")),
+    }
+}
+
+/// Returns one failure of all refusals: a line for each.
+fn refusals(troubles: Vec<Trouble>, interruption: &Interruption) -> Failure {
+    if interruption.is_raised() && troubles.is_empty() {
+        return Failure::Refused(format!("ended by SIG{}; nothing was written", interruption.name()));
+    }
+    let mut lines: Vec<_> = troubles.iter().map(ToString::to_string).collect();
+    let last = lines.pop().unwrap_or_else(|| "the clients do not answer".into());
+    lines.iter().for_each(|line| terminal::error(line));
+    Failure::Refused(last)
+}
+
+/// Returns the number of clients that share the room of each client's file system, itself included.
+fn sharers(found: &[Found]) -> Vec<u32> {
+    let key = |found: &Found| {
+        let (host, target) = (&found.environment.host, &found.environment.target);
+        match target.backing {
+            // The same export is the same room, wherever it is mounted.
+            Backing::RemoteOrUserSpace => target.source.clone(),
+            _ => format!("{host} {}", target.mount_point),
+        }
+    };
+    let mut counts = HashMap::<String, u32>::new();
+    found.iter().for_each(|found| *counts.entry(key(found)).or_default() += 1);
+    found.iter().map(|found| counts.get(&key(found)).copied().unwrap_or(1)).collect()
+}
+
+/// Adds the size of each client's data set, where the request has none.
+fn with_size(mut request: Request, found: &[Found], sharers: &[u32]) -> Request {
+    let free =
+        |(found, sharers): (&Found, &u32)| found.environment.target.space.free_bytes / u64::from(*sharers);
+    let least = found.iter().zip(sharers).map(free).min().unwrap_or_default();
+    let is_written = found.iter().all(|found| !found.environment.target.is_only_read());
+    if is_written {
+        request.size.get_or_insert(Size::Bytes(DATASET_BYTES.min(least / DATASET_SHARE)));
+    }
+    request
+}
+
+/// Returns notes on clients that differ from the first.
+fn notes(found: &[Found]) -> Vec<String> {
+    let Some(first) = found.first() else { return Vec::new() };
+    let mut notes = Vec::new();
+    let versions = |found: &Found| found.version.clone();
+    if found.iter().any(|other| versions(other) != versions(first)) {
+        notes.push("the clients have different versions of skye".to_owned());
+    }
+    let systems = |found: &Found| found.environment.target.file_system.clone();
+    if found.iter().any(|other| systems(other) != systems(first)) {
+        notes.push("the clients have different file systems".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Machine;
+
+    fn found(host: &str, mount_point: &str, source: &str, backing: Backing) -> Found {
+        let temp = tempfile::tempdir().unwrap();
+        let root = observe::Root::system();
+        let mut target = observe::target(&root, temp.path()).unwrap();
+        target.mount_point = mount_point.into();
+        target.source = source.into();
+        target.backing = backing;
+        target.space.free_bytes = 100 << 30;
+        let machine = Machine { host: host.into(), ..observe::machine(&root) };
+        let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
+        Found { machine, environment, version: "0.1.0".into() }
+    }
+
+    #[test]
+    fn clients_of_one_file_system_share_its_room() {
+        let clients = [
+            found("ada", "/mnt", "/dev/sda1", Backing::Devices),
+            found("ada", "/mnt", "/dev/sda1", Backing::Devices),
+            found("bob", "/mnt", "/dev/sda1", Backing::Devices),
+            found("bob", "/nfs", "nas:/export", Backing::RemoteOrUserSpace),
+            found("eve", "/other", "nas:/export", Backing::RemoteOrUserSpace),
+            found("eve", "/more", "nas:/export", Backing::RemoteOrUserSpace),
+        ];
+        let sharers = sharers(&clients);
+        assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
+        // Each has a tenth of its share of the room, and a gibibyte at most.
+        let sized = with_size(Request::default(), &clients, &sharers);
+        assert_eq!(sized.size, Some(Size::Bytes(DATASET_BYTES)));
+        let crowded = with_size(Request::default(), &clients, &[400; 6]);
+        assert_eq!(crowded.size, Some(Size::Bytes((100 << 30) / 400 / 10)));
+        let asked = Request { size: Some(Size::Bytes(5)), ..Request::default() };
+        assert_eq!(with_size(asked, &clients, &sharers).size, Some(Size::Bytes(5)));
+    }
+}

@@ -1,0 +1,321 @@
+//! Runs that several clients make together: their sum, their refusals, and all that may happen to them.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, skye};
+use crate::support::scratch;
+
+/// Room for the files of some clients.
+const ROOM: u64 = 256 << 20;
+/// Longest wait for processes that end by themselves.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Returns a run of clients in a directory, with words of its own.
+fn together(directory: &Path, words: &str) -> Skye {
+    let common = "--size 8m --allow low-space,shared-directory --seed 7";
+    skye().arg("run").arg(directory).words(common).words(words)
+}
+
+fn saved(ran: &Ran) -> Value {
+    let saved = ran.saved();
+    assert_eq!(saved.len(), 1, "{ran}");
+    document(&saved[0])
+}
+
+/// Returns the agents that a process has started and that live.
+fn agents(parent: u32) -> Vec<Pid> {
+    let is_agent = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields: Vec<_> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_ours = fields.get(1).is_some_and(|ppid| *ppid == parent.to_string());
+        is_ours && fields.first() != Some(&"Z") && command.split(|byte| *byte == 0).nth(1) == Some(b"agent")
+    };
+    let numbers = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut found: Vec<_> = numbers.filter(|pid| is_agent(*pid)).filter_map(Pid::from_raw).collect();
+    found.sort_by_key(|pid| pid.as_raw_nonzero());
+    found
+}
+
+/// Waits until something holds that happens by itself.
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < DEADLINE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns true once a work directory holds files of at least so many bytes.
+fn holds_data(directory: &Path) -> bool {
+    let bytes = |work: &Path| -> u64 {
+        let entries = fs::read_dir(work).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
+    };
+    leftovers(directory).iter().filter(|work| bytes(work) >= 8 << 20).count() == 2
+}
+
+#[test]
+fn the_sum_is_that_of_its_clients() {
+    let directory = scratch(ROOM);
+    let tests = "--hosts local*3 --time 1 --test read:rnd4k:t2:buffered --test create:t2:files=200 \
+                 --test write:seq64k:buffered:passes=1";
+    let ran = together(directory.path(), tests).run().did_not_panic().exits(0);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    assert_eq!((&run["run_status"], &run["plan"]["clients"]["count"]), (&"complete".into(), &3.into()));
+    let names: Vec<_> =
+        run["hosts"].as_array().unwrap().iter().map(|host| host["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["local#1", "local#2", "local#3"]);
+    for host in run["hosts"].as_array().unwrap() {
+        // All have the same clock, so the true difference is 0.
+        let [offset, bound] = ["offset_ns", "bound_ns"].map(|key| host["clock"][key].as_i64().unwrap());
+        assert!(offset.abs() <= bound, "{}", host["clock"]);
+        assert_eq!(host["lost"], Value::Null);
+    }
+    for phase in run["phases"].as_array().unwrap() {
+        let shares = phase["hosts"].as_array().unwrap();
+        assert_eq!(shares.len(), 3, "{}", phase["id"]);
+        for key in ["ops", "bytes", "app_bytes_written", "app_bytes_read"] {
+            let sum: u64 = shares.iter().map(|share| share[key].as_u64().unwrap()).sum();
+            assert_eq!(phase[key].as_u64(), Some(sum), "{} {key}", phase["id"]);
+        }
+        assert_eq!(phase["status"], "done", "{ran}");
+        assert!(phase["label"].as_str().unwrap().ends_with(" ×3"), "{}", phase["label"]);
+        let together = &phase["together"];
+        let of = |key: &str| {
+            together[key].as_f64().unwrap_or_else(|| panic!("{key} of {}: {together}", phase["id"]))
+        };
+        assert!(of("slowest_ops_per_second") <= of("median_ops_per_second"));
+        assert!(of("median_ops_per_second") <= of("fastest_ops_per_second"));
+        assert_eq!(together["clients"], 3);
+        let fastest = shares.iter().map(|share| share["elapsed_ns"].as_u64().unwrap()).max();
+        assert!(phase["elapsed_ns"].as_u64() >= fastest, "{}", phase["id"]);
+        if phase["name"] != "write" {
+            assert!(phase["start_late_ns"].as_u64().is_some() && of("start_skew_ns") >= 0.0);
+        }
+    }
+    // Intervals lie on one axis, and lose nothing.
+    let ops = &run["phases"][0]["intervals"]["ops"];
+    let sum: u64 = match ops.as_array() {
+        Some(each) => each.iter().map(|ops| ops.as_u64().unwrap()).sum(),
+        None => {
+            ops.as_u64().unwrap()
+                * run["phases"][0]["intervals"]["start_ns"].as_array().map_or(1, |all| all.len() as u64)
+        }
+    };
+    assert_eq!(Some(sum), run["phases"][0]["ops"].as_u64());
+    // The report of a saved run has the same rows.
+    ran.tells(&["q1t2 buffered x3", "3 clients"]);
+}
+
+#[test]
+fn all_refusals_come_at_once_and_nothing_is_written() {
+    let directory = scratch(1 << 20);
+    let words = "--test read:rnd4k --hosts local:/no/such/ada,local,local:/no/such/bob";
+    let ran = together(directory.path(), words).run().did_not_panic().exits(2).has_no_result();
+    ran.says(&["/no/such/ada", "/no/such/bob", "on local#1", "on local#3"]);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    for (words, said) in [
+        ("--hosts ada;bob", "is no host"),
+        ("--hosts n[3-1]", "ends before it begins"),
+        ("--hosts=-oProxyCommand=x", "is no host"),
+        ("--hosts ada --rsh /no/such/program", "/no/such/program cannot be started"),
+        ("--hosts ada --rsh false", "cannot start skye on ada: its channel has ended"),
+        ("--hosts-file /no/such/file", "cannot use --hosts-file /no/such/file"),
+        ("--hosts local*2 --test create:files=4000m", "inodes"),
+    ] {
+        let ran = together(directory.path(), "").words(words).run().did_not_panic().exits(2).has_no_result();
+        ran.says(&[said]);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{words}");
+    }
+    skye()
+        .arg("run")
+        .arg("sim:any.toml")
+        .words("--hosts local*2 --test read:rnd4k")
+        .run()
+        .exits(2)
+        .says(&["clients measure directories"]);
+}
+
+/// Runs clients that a launcher starts, to the end.
+#[track_caller]
+fn by(launcher: &str, directory: &Path, words: &str) -> Ran {
+    let program = together(directory, words).arg("--rsh").arg(launcher);
+    program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye")).run().did_not_panic().exits(0)
+}
+
+#[test]
+fn another_launcher_starts_clients_elsewhere() {
+    let directory = scratch(ROOM);
+    // It takes the host away, as a program does that knows where to go.
+    let launcher = r#"sh -c 'test "$1" = ada && shift && exec "$@"' x"#;
+    let ran = by(launcher, directory.path(), "--hosts ada --time 0.3 --test read:rnd4k:buffered");
+    assert_eq!(saved(&ran)["hosts"][0]["name"], "ada");
+    assert_nothing_left(directory.path());
+}
+
+#[test]
+fn a_clock_that_is_seconds_off_is_found_within_its_bound() {
+    xtask::require!(root, timens);
+    let directory = scratch(ROOM);
+    let launcher = r#"sh -c 'shift; exec unshare --time --monotonic 7 --fork "$@"' x"#;
+    let words = "--hosts local,ada --time 1 --cache warm --test read:rnd4k:buffered";
+    let ran = by(launcher, directory.path(), words);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    for (host, true_offset_ns) in run["hosts"].as_array().unwrap().iter().zip([0, 7_000_000_000_i64]) {
+        let [offset, bound] = ["offset_ns", "bound_ns"].map(|key| host["clock"][key].as_i64().unwrap());
+        assert!((offset - true_offset_ns).abs() <= bound, "{}: {}", host["name"], host["clock"]);
+    }
+    // On one axis, both clients worked at the same time.
+    let phase = &run["phases"][0];
+    let [window, elapsed] =
+        [&phase["together"]["window_ns"], &phase["elapsed_ns"]].map(|ns| ns.as_u64().unwrap());
+    assert!(window > 0 && elapsed < 7_000_000_000, "{}", phase["together"]);
+}
+
+#[test]
+fn a_dry_run_asks_all_clients_and_writes_nothing() {
+    let directory = scratch(1 << 20);
+    let words = "--hosts local*2 --test read:rnd4k:buffered --dry-run";
+    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    assert!(ran.stdout.contains("read:rnd4k"), "{ran}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// Begins a run of two clients whose test lasts until something happens to it.
+fn long(directory: &Path, words: &str) -> crate::support::program::Running {
+    let tests =
+        "--hosts local*2 --time 40 --cache warm --test read:rnd4k:buffered --test read:seq4k:buffered";
+    let mut running = together(directory, tests).words(words).spawn();
+    assert!(running.wait_until(|| holds_data(directory)), "the files are not laid out");
+    // By now the clients go from the layout to the test.
+    std::thread::sleep(Duration::from_millis(1500));
+    running
+}
+
+#[test]
+fn an_agent_that_is_killed_is_named_and_leaves_nothing() {
+    let directory = scratch(ROOM);
+    let running = long(directory.path(), "");
+    let found = agents(running.id());
+    assert_eq!(found.len(), 2);
+    kill_process(found[1], Signal::KILL).unwrap();
+    let ran = running.wait().did_not_panic().exits(1).says(&["local#", "lost: its channel has ended"]);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    assert_eq!(run["run_status"], "partial", "{ran}");
+    let lost: Vec<_> =
+        run["hosts"].as_array().unwrap().iter().filter(|host| host["lost"] != Value::Null).collect();
+    assert_eq!(lost.len(), 1, "{ran}");
+    let phase = &run["phases"][0];
+    assert_eq!((&phase["status"], phase["hosts"].as_array().unwrap().len()), (&"partial".into(), 1), "{ran}");
+    assert_eq!(run["phases"].as_array().unwrap().len(), 1, "the run ends with it");
+}
+
+#[test]
+fn a_stopped_agent_is_lost_the_others_go_on_and_it_cleans_up_later() {
+    let directory = scratch(ROOM);
+    let tests = "--hosts local*2 --time 6 --cache warm --on-loss continue --test read:rnd4k:buffered --test read:seq4k:buffered";
+    let mut running = together(directory.path(), tests).spawn();
+    assert!(running.wait_until(|| holds_data(directory.path())), "the files are not laid out");
+    let found = agents(running.id());
+    assert_eq!(found.len(), 2);
+    kill_process(found[0], Signal::STOP).unwrap();
+    let ran = running.wait().did_not_panic();
+    kill_process(found[0], Signal::CONT).unwrap();
+    let ran = ran.exits(1).says(&["lost: nothing was heard from it"]);
+    // Its lock is held, so nobody else removes its files. The message has the command that does.
+    ran.tells(&["skye clean"]);
+    eventually("the removal by the agent itself", || leftovers(directory.path()).is_empty());
+}
+
+#[test]
+fn a_coordinator_that_is_killed_leaves_nothing() {
+    let directory = scratch(ROOM);
+    let mut running = long(directory.path(), "");
+    let found = agents(running.id());
+    assert_eq!(found.len(), 2);
+    running.signal(Signal::KILL);
+    running.wait();
+    eventually("the end of the agents", || {
+        found.iter().all(|pid| rustix::process::test_kill_process(*pid).is_err())
+    });
+    assert_nothing_left(directory.path());
+}
+
+#[test]
+fn an_interrupt_ends_all_clients_and_saves() {
+    let directory = scratch(ROOM);
+    let mut running = long(directory.path(), "");
+    running.signal(Signal::INT);
+    let ran = running.wait().did_not_panic().exits(130).says(&["ended by SIGINT; its files are removed"]);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    let phase = &run["phases"][0];
+    assert_eq!((&phase["status"], phase["hosts"].as_array().unwrap().len()), (&"partial".into(), 2), "{ran}");
+    assert!(phase["ops"].as_u64() > Some(0));
+}
+
+#[test]
+fn what_is_no_frame_ends_a_session_and_nothing_else() {
+    let directory = scratch(1 << 20);
+    let launcher = "sh -c 'echo good evening, general; sleep 1'";
+    let words = "--hosts ada --test read:rnd4k";
+    let ran = together(directory.path(), words).arg("--rsh").arg(launcher).run().did_not_panic().exits(2);
+    ran.says(&["on ada", "it sends what is no frame of skye"]);
+    // The other way round: an agent that is told nonsense, nothing, or a frame that it knows too early.
+    let hello = r#"{"protocol_oldest":1,"protocol_newest":1,"version":"0","session":"s"}"#;
+    let framed = |text: &str| format!("\\0\\0\\0\\{:03o}{}", text.len(), text.replace('"', "\\\""));
+    for said in [
+        "good evening, general".to_owned(),
+        String::new(),
+        "\\377\\377\\377\\377".to_owned(),
+        format!("{}{}", framed(hello), framed(r#"{"open":{}}"#)),
+        format!(
+            "{}{}",
+            framed(hello),
+            framed(r#"{"phase":{"index":9,"repetition":1,"measured_ns":1,"budget_ns":1}}"#)
+        ),
+        format!("{}{}", framed(hello), framed(r#"{"run":"/bin/sh"}"#)),
+    ] {
+        let script = format!("printf \"{said}\" | \"$@\"");
+        let ran = skye()
+            .arg("agent")
+            .arg("--dir")
+            .arg(directory.path())
+            .through("sh", &["-c", &script, "sh"])
+            .run()
+            .did_not_panic();
+        assert!(matches!(ran.code, Some(1 | 2)), "{said}: {ran}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{said}");
+    }
+}
+
+#[test]
+fn no_side_listens() {
+    xtask::require!(strace);
+    let directory = scratch(ROOM);
+    let trace = directory.path().join("trace");
+    let calls = ["-f", "-e", "trace=listen,bind,accept,accept4", "-o", trace.to_str().unwrap()];
+    let work = directory.path().join("work");
+    fs::create_dir(&work).unwrap();
+    together(&work, "--hosts local*2 --time 0.3 --test read:rnd4k:buffered")
+        .through("strace", &calls)
+        .run()
+        .did_not_panic()
+        .exits(0);
+    let trace = fs::read_to_string(trace).unwrap();
+    assert!(trace.contains("exited with 0"), "{trace}");
+    for call in ["listen(", "bind(", "accept(", "accept4("] {
+        assert!(!trace.contains(call), "{trace}");
+    }
+}
