@@ -6,6 +6,7 @@
 mod case;
 mod cuts;
 mod guest;
+mod record;
 mod replay;
 mod supplies;
 
@@ -26,8 +27,8 @@ use supplies::{KERNELS, Kernel, Supplies};
 pub use case::Case;
 pub use guest::probe;
 
-const USAGE: &str = "say `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N [--kernel VERSION]` \
-    or `lab run FILE [--kernel VERSION] [--keep DIR]`";
+const USAGE: &str = "say `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N [--kernel VERSION]`, \
+    `lab run FILE [--kernel VERSION] [--keep DIR]` or `lab record [--only NAME] [--kernel VERSION] [--keep DIR]`";
 /// Power cuts of a campaign, and of a long one.
 const CUTS: u32 = 4;
 const CUTS_LONG: u32 = 60;
@@ -41,8 +42,8 @@ const FILES: &[(&str, &str)] = &[
     ("Devices", include_str!("../lab/devices.toml")),
     ("NFS", include_str!("../lab/nfs.toml")),
 ];
-/// Longest time of a guest, per case.
-const CASE: Duration = Duration::from_secs(180);
+/// Longest time of a guest around the run of a case.
+const AROUND: Duration = Duration::from_secs(60);
 /// Longest time that a guest takes to start.
 const BOOT: Duration = Duration::from_secs(120);
 
@@ -118,7 +119,8 @@ fn run(
         fs::write(shared.join("functions"), case::FUNCTIONS)?;
         cases.iter().enumerate().try_for_each(|(number, case)| case.write(&place(shared, number)))
     })?;
-    let ended = guest.wait(BOOT + CASE * u32::try_from(cases.len())?)?;
+    let runs = cases.iter().map(|case| Duration::from_secs(case.seconds.into()) + AROUND);
+    let ended = guest.wait(BOOT + runs.sum::<Duration>())?;
     let disturbance = Load::now()?.since(&before);
     for (number, case) in cases.iter().enumerate().filter(|_| keep.is_some()) {
         let kept = keep.unwrap_or(Path::new(".")).join(format!("{}-{}", case.name, kernel.version));
@@ -271,6 +273,9 @@ impl<'a> Wish<'a> {
 /// # Errors
 /// The command line is not understood, or no guest can run here.
 pub fn command(arguments: &[String]) -> Result<bool> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(word, _)| *word == "record") {
+        return record::command(rest);
+    }
     let wish = Wish::parse(arguments)?;
     let program = crate::release("skye")?;
     let mut is_good = true;

@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Functions that scripts of cases may use; in the guest, they are in `/lab/functions`.
-pub const FUNCTIONS: &str = include_str!("../../lab/functions.sh");
-/// Limits in seconds of what is around a run.
+pub const FUNCTIONS: &str =
+    concat!(include_str!("../../lab/functions.sh"), "\n", include_str!("../../lab/record.sh"));
+/// Limit in seconds of what is around a run.
 const SETUP_SECONDS: u32 = 90;
+/// Usual limit in seconds of a run.
 const SECONDS: u32 = 120;
 
 /// A file of cases.
@@ -30,6 +32,8 @@ pub struct Case {
     pub name: String,
     /// Its setup in words, for the table in `docs/limiters.md`.
     pub built: String,
+    /// Directory of `crates/observe/tests/fixtures` that gets the tree of files that the case records.
+    pub fixture: Option<String>,
     /// True if it runs with each test of skye, and not only with `--long`.
     #[serde(default)]
     pub is_short: bool,
@@ -44,6 +48,9 @@ pub struct Case {
     /// Script that takes it down again.
     #[serde(default)]
     pub after: String,
+    /// Limit of `run` in seconds.
+    #[serde(default = "usual_seconds")]
+    pub seconds: u32,
     /// True if skye can remove nothing, because the target no longer works.
     #[serde(default)]
     pub left: bool,
@@ -65,6 +72,10 @@ pub struct Case {
     /// Texts that are in neither.
     #[serde(default)]
     pub never: Vec<String>,
+}
+
+fn usual_seconds() -> u32 {
+    SECONDS
 }
 
 /// Answer of a case.
@@ -129,6 +140,7 @@ impl Case {
         for (name, script) in [("setup", &self.setup), ("run", &self.run), ("after", &self.after)] {
             fs::write(directory.join(name), format!(". /lab/functions\n{script}"))?;
         }
+        fs::write(directory.join("seconds"), self.seconds.to_string())?;
         Ok(())
     }
 
@@ -206,7 +218,7 @@ for case in /lab/[0-9]*; do
   cd "$case"
   echo "lab: $case" > /dev/console
   if timeout {SETUP_SECONDS} sh -e ./setup > setup.out 2>&1 < /dev/null; then
-    timeout {SECONDS} sh ./run > out 2> err < /dev/null
+    timeout "$(cat seconds)" sh ./run > out 2> err < /dev/null
     echo $? > status
     find /mnt -maxdepth 3 -name 'skye.*' > left 2> /dev/null
   fi
