@@ -1,20 +1,31 @@
 # Functions that record a tree of files for crates/observe/tests/fixtures. The tree grows in `tree`, in the directory
 # of the case. A guest starts programs slowly, so one `cp` copies many files.
 
-# record TARGET [NAMES]: runs skye on TARGET, and records every file of the kernel that it opened. Of other processes,
-# only those with a name like the extended regular expression NAMES are recorded.
+# record TARGET [NAMES]: lets skye look at TARGET, and records every file of the kernel that it opened. Of other
+# processes, only those with a name like the extended regular expression NAMES are recorded.
 record() {
     recorded "$SKYE" doctor "$1"
+    finished "$2"
+}
+
+# record_run TARGET [NAMES]: the same with a test, which reads what goes on around it.
+record_run() {
     recorded "$SKYE" run "$1" --size 1m --time 0.5 --test read:rnd4k --no-probe --no-save --allow low-space,busy
-    [ -z "$2" ] || processes "$2"
+    finished "$2"
+}
+
+# finished NAMES: records such processes. Fails if skye has not begun.
+finished() {
+    [ -z "$1" ] || processes "$1"
     [ -s tree/proc/self/mountinfo ]
 }
 
-# recorded COMMAND…: runs a command, and records every file of the kernel that it opened.
+# recorded COMMAND…: runs a command, by the user `$user` if that is set, and records every file of the kernel that it
+# opened.
 recorded() {
     rm -rf opened
     mkdir -p opened
-    strace -ff -qq -y --seccomp-bpf -e 'trace=?open,openat' -o opened/by "$@" > recorded.out 2>&1 || true
+    strace ${user:+-u "$user"} -ff -qq -y --seccomp-bpf -e 'trace=?open,openat' -o opened/by "$@" > recorded.out 2>&1 || true
     cat opened/by.* | opened > paths
     kept < paths
 }
@@ -27,7 +38,7 @@ opened() {
         { real = substr($3, RSTART, RLENGTH - 1); sub(/^[^<]*</, "", real); path = $2 }
         path !~ /^\// { path = $1; sub(/^[^<]*</, "", path); sub(/>.*/, "", path); path = path "/" $2 }
         path !~ /^\/(proc|sys|dev\/mapper)(\/|$)/ || path ~ / / { next }
-        path ~ /^\/proc\/(self\/(fd|task|maps|status)|sys\/kernel\/random|[02-9]|1[0-9])/ { next }
+        path ~ /^\/proc\/(self\/(auxv|fd|maps|status|task)|sys\/kernel\/random|[02-9]|1[0-9])/ { next }
         path ~ /^\/proc\/self\// { sub(/^\/proc\/[0-9]+\//, "/proc/self/", real) }
         { print ($3 ~ /O_DIRECTORY/ ? "list" : "read"), path, real }' | sort -u
 }
@@ -49,6 +60,9 @@ kept() {
             listed "$real"
         elif [ -f "$real" ]; then
             echo "$real" >> files
+        elif [ -f "$real/dev" ]; then
+            # A device that was only looked for.
+            echo "$real/dev" >> files
         fi
     done
     copied
@@ -72,8 +86,15 @@ listed() {
 # machine around it, are left out.
 copied() {
     mkdir -p tree
-    for list in links files; do
+    # A link that was reached through another one has a directory of its own.
+    sed 's,/[^/]*$,,' links | xargs -r -d '\n' realpath > directories
+    sed 's,.*/,,' links | paste -d / directories - > reached
+    for list in reached files; do
         sort -u $list | xargs -r -d '\n' cp -P --parents --no-preserve=mode -t tree 2> /dev/null || true
+    done
+    # Some kernels give nothing of /proc/sys to `cp`. A file that nobody can read is as good as missing.
+    find tree -type f -empty | while read -r file; do
+        dd if="/${file#tree/}" of="$file" bs=4k status=none 2> /dev/null || rm -f "$file"
     done
     for file in tree/proc/self/mountinfo tree/proc/self/mountstats; do
         if [ -f $file ]; then

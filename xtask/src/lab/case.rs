@@ -13,7 +13,7 @@ use serde_json::Value;
 pub const FUNCTIONS: &str =
     concat!(include_str!("../../lab/functions.sh"), "\n", include_str!("../../lab/record.sh"));
 /// Limit in seconds of what is around a run.
-const SETUP_SECONDS: u32 = 90;
+const SETUP_SECONDS: u32 = 300;
 /// Usual limit in seconds of a run.
 const SECONDS: u32 = 120;
 

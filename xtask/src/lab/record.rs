@@ -59,7 +59,8 @@ fn record(kernel: &Kernel, cases: &[Case], program: &Path, keep: Option<&Path>) 
 /// Returns what must not be in a tree: large files, and names of the machine around the guest.
 fn faults(tree: &Path) -> Result<Vec<String>> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let foreign = [crate::root().to_string_lossy().into_owned(), host.trim().to_owned()];
+    let (host, checkout) = (host.trim(), crate::root().to_string_lossy());
+    let is_inside_word = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     let mut faults = Vec::new();
     for path in files(tree)?.iter().filter(|path| !path.is_symlink()) {
         let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
@@ -67,8 +68,9 @@ fn faults(tree: &Path) -> Result<Vec<String>> {
             faults.push(format!("{} has {} bytes", path.display(), bytes.len()));
         }
         let text = String::from_utf8_lossy(&bytes);
-        let named = foreign.iter().filter(|name| !name.is_empty() && text.contains(*name));
-        faults.extend(named.map(|name| format!("{} says {name}", path.display())));
+        let is_named =
+            text.contains(&*checkout) || text.split(|c| !is_inside_word(c)).any(|word| word == host);
+        faults.extend(is_named.then(|| format!("{} names this machine", path.display())));
     }
     Ok(faults)
 }
