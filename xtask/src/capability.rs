@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 23] = [
+pub static CAPABILITIES: [Capability; 24] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),

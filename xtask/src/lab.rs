@@ -6,6 +6,7 @@
 mod case;
 mod cuts;
 mod guest;
+mod record;
 mod replay;
 mod supplies;
 
@@ -27,8 +28,8 @@ use supplies::{KERNELS, Kernel, Supplies};
 pub use case::Case;
 pub use guest::probe;
 
-const USAGE: &str = "say `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N [--kernel VERSION]` \
-    or `lab run FILE [--kernel VERSION] [--keep DIR]`";
+const USAGE: &str = "say `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N [--kernel VERSION]`, \
+    `lab run FILE [--kernel VERSION] [--keep DIR]` or `lab record [--only NAME] [--kernel VERSION] [--keep DIR]`";
 /// Power cuts of a campaign, and of a long one.
 const CUTS: u32 = 4;
 const CUTS_LONG: u32 = 60;
@@ -276,6 +277,9 @@ impl<'a> Wish<'a> {
 /// # Errors
 /// The command line is not understood, or no guest can run here.
 pub fn command(arguments: &[String]) -> Result<bool> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(word, _)| *word == "record") {
+        return record::command(rest);
+    }
     let wish = Wish::parse(arguments)?;
     let program = crate::release("skye")?;
     let mut is_good = true;

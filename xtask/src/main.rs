@@ -36,6 +36,8 @@ Usage: cargo xtask COMMAND
                                guests that are killed while skye writes to their disk, so often
   lab run FILE [--kernel VERSION]…
                                the cases of a file, written like those in xtask/lab
+  lab record [--only NAME]… [--kernel VERSION]
+                               machines for the tests of observe, recorded in a guest
 
 Exit codes: 0 done, 1 failed, 2 usage.";
 

@@ -155,3 +155,22 @@ fn disk_details(root: &Root, place: &Place) -> Vec<String> {
     }
     details
 }
+
+#[cfg(test)]
+mod tests {
+    use super::bus;
+
+    #[test]
+    fn the_way_to_a_disk_names_its_bus() {
+        let pci = "sys/devices/pci0000:00/0000:00:05.0";
+        for (below, expected) in [
+            ("host7/rport-7:0-0/target7:0:0/7:0:0:1/block/sdb", Some("Fibre Channel")),
+            ("host3/session1/target3:0:0/3:0:0:0/block/sdc", Some("iSCSI")),
+            ("usb2/2-1/2-1:1.0/host4/target4:0:0/4:0:0:0/block/sdd", Some("USB")),
+            ("virtio1/block/vda", Some("virtio")),
+            ("ata1/host0/target0:0:0/0:0:0:0/block/sda", None),
+        ] {
+            assert_eq!(bus(&format!("{pci}/{below}")), expected, "{below}");
+        }
+    }
+}

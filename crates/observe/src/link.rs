@@ -53,3 +53,48 @@ fn leading_number(text: &str, unit: &str) -> Option<f64> {
     let (number, rest) = text.split_once(' ')?;
     rest.starts_with(unit).then(|| number.parse().ok()).flatten().filter(|number: &f64| *number > 0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Returns the link of a disk in a directory, on a machine with one file.
+    fn link_of(directory: &str, files: &[(&str, &str)]) -> Option<(String, u64)> {
+        let home = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = home.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let name = directory.rsplit('/').next().unwrap().to_owned();
+        let (directory, disk) = (directory.to_owned(), directory.to_owned());
+        let place = Place { name, directory, disk, is_partition: false };
+        let link = link(&Root::at(home.path()), &place)?;
+        Some((link.name, link.bytes_per_second / 1_000_000))
+    }
+
+    #[test]
+    fn pcie_by_speed_and_lanes() {
+        let function = "sys/devices/pci0000:00/0000:00:1d.0/0000:03:00.0";
+        let nvme = format!("{function}/nvme/nvme0/nvme0n1");
+        let (speed, width) =
+            (format!("{function}/current_link_speed"), format!("{function}/current_link_width"));
+        let link = |told: &str, lanes: &str| link_of(&nvme, &[(&speed, told), (&width, lanes)]);
+        assert_eq!(link("8.0 GT/s PCIe\n", "4\n"), Some(("PCIe 3.0 x4".into(), 3938)));
+        assert_eq!(link("32.0 GT/s PCIe\n", "2\n"), Some(("PCIe 5.0 x2".into(), 7876)));
+        assert_eq!(link("Unknown\n", "4\n"), None);
+        assert_eq!(link("8.0 GT/s PCIe\n", "0\n"), None);
+        assert_eq!(link_of(&nvme, &[]), None);
+    }
+
+    #[test]
+    fn sata_by_its_port() {
+        let disk = "sys/devices/pci0000:00/0000:00:17.0/ata3/host2/target2:0:0/2:0:0:0/block/sdb";
+        let port = "sys/class/ata_link/link3/sata_spd";
+        assert_eq!(link_of(disk, &[(port, "6.0 Gbps\n")]), Some(("SATA 6 Gbit/s".into(), 600)));
+        assert_eq!(link_of(disk, &[(port, "<unknown>\n")]), None);
+        assert_eq!(link_of(disk, &[]), None);
+    }
+}

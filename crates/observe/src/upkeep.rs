@@ -38,8 +38,10 @@ pub(crate) fn upkeep(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Upke
             .into_iter()
             .collect(),
         "btrfs" => {
-            // The name of a kernel worker contains the queue that it works on: "kworker/u8:3-btrfs-scrub".
-            let scrub = kernel_thread(root, |name| name.contains("btrfs-scrub")).then_some(Upkeep::Scrub);
+            // A kernel worker has the name of its queue: "kworker/u8:3+btrfs-scrub" at work. Afterwards, it keeps that
+            // name with "-" until its next work, so it may tell of a scrub that is over.
+            let is_at_work = || kernel_thread(root, |name| name.ends_with("+btrfs-scrub"));
+            let scrub = (scrubs(root) || is_at_work()).then_some(Upkeep::Scrub);
             let directory =
                 mount::find(mounts, None, &target.path).and_then(|mount| btrfs_directory(root, mount));
             let operation =
@@ -54,9 +56,29 @@ pub(crate) fn upkeep(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Upke
 /// Returns true if a kernel thread has such a name. A program may have any name, but it also has a command
 /// line.
 fn kernel_thread(root: &Root, is_meant: impl Fn(&str) -> bool) -> bool {
-    let processes = root.list("proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
-    processes.into_iter().any(|process| {
+    processes(root).any(|process| {
         root.line(&format!("proc/{process}/comm")).is_some_and(|name| is_meant(&name))
             && root.line(&format!("proc/{process}/cmdline")).is_none()
     })
+}
+
+/// Returns true if the program of btrfs scrubs: it waits in the kernel for as long as that takes. Its words may be
+/// abbreviated.
+fn scrubs(root: &Root) -> bool {
+    let is = |word: Option<&str>, full: &str| word.is_some_and(|word| full.starts_with(word));
+    processes(root).any(|process| {
+        let mut found = root.line(&format!("proc/{process}/comm")).filter(|name| name == "btrfs");
+        found = found.and_then(|_| root.line(&format!("proc/{process}/cmdline")));
+        found.is_some_and(|line| {
+            let mut words =
+                line.split('\0').skip(1).filter(|word| !word.is_empty() && !word.starts_with('-'));
+            let (group, verb) = (words.next(), words.next());
+            is(group, "scrub") && (is(verb, "start") || is(verb, "resume"))
+        })
+    })
+}
+
+/// Numbers of all processes.
+fn processes(root: &Root) -> impl Iterator<Item = String> {
+    root.list("proc").into_iter().filter(|name| name.parse::<u32>().is_ok())
 }

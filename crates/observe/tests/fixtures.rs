@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::process::Command;
 
 use model::Target;
 use model::target::Device;
@@ -12,6 +13,13 @@ use observe::{Identity, Probe, Root, machine, near_cpus, resolve};
 
 fn root(name: &str) -> Root {
     Root::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name))
+}
+
+/// Numbers of a block device, which a guest gives in the order in which it finds its devices.
+fn block(name: &str, device: &str) -> (u32, u32) {
+    let text = root(name).line(&format!("sys/class/block/{device}/dev")).unwrap();
+    let (major, minor) = text.split_once(':').unwrap();
+    (major.parse().unwrap(), minor.parse().unwrap())
 }
 
 fn resolved(name: &str, path: &str, device: (u32, u32)) -> Target {
@@ -28,7 +36,11 @@ fn resolved(name: &str, path: &str, device: (u32, u32)) -> Target {
 /// Goal: a fixture gives this mount, these devices from top to bottom, this layout and these notes.
 /// Method: write all of it as text, a line for each fact; an absent fact has no line.
 fn check(name: &str, path: &str, device: (u32, u32), expected: &str) {
-    let found = describe(&resolved(name, path, device));
+    let target = resolved(name, path, device);
+    for device in &target.device_stack {
+        assert_eq!((device.major, device.minor), block(name, &device.name), "{}", device.name);
+    }
+    let found = describe(&target);
     let expected: Vec<_> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(found.lines().collect::<Vec<_>>(), expected, "{name} at {path}:\n{found}");
 }
@@ -64,8 +76,8 @@ fn describe(target: &Target) -> String {
 }
 
 fn describe_device(device: &Device) -> String {
-    let Device { name, major, minor, kind, .. } = device;
-    let mut text = format!("{name} {major}:{minor} {kind:?}");
+    let Device { name, kind, .. } = device;
+    let mut text = format!("{name} {kind:?}");
     if !device.is_leaf() {
         write!(text, " > {}", device.lies_on.join(" ")).unwrap();
     }
@@ -78,49 +90,57 @@ fn describe_device(device: &Device) -> String {
     text
 }
 
+/// An NVMe device of the guests, by its number.
+fn nvme(number: u32) -> String {
+    format!("nvme{number}n1 Disk over PCIe 1.0 x1 (250 MB/s) [NVMe over pcie, firmware 7.2.22]")
+}
+
 #[test]
 fn ext4_on_a_partition() {
-    let nvme = "nvme0n1 259:0 Disk [NVMe over pcie, firmware GDC5602Q]";
     check(
         "ext4_nvme",
-        "/home/ada",
-        (259, 2),
+        "/mnt/t",
+        block("ext4_nvme", "nvme0n1p2"),
         &format!(
             "
-        ext4 of /dev/nvme0n1p2 at /: Devices
-        nvme0n1p2 259:2 Partition > nvme0n1
-        {nvme}
+        ext4 of /dev/nvme0n1p2 at /mnt/t: Devices
+        nvme0n1p2 Partition > nvme0n1
+        {}
         layout: block 4096, journal internal
-    "
+    ",
+            nvme(0)
         ),
     );
     check(
         "ext4_nvme",
         "/mnt/with blank/x",
-        (259, 1),
+        block("ext4_nvme", "nvme0n1p1"),
         &format!(
             "
         ext4 of /dev/nvme0n1p1 at /mnt/with blank: Devices
-        nvme0n1p1 259:1 Partition > nvme0n1
-        {nvme}
-        layout: block 4096, width 131072, journal none
+        nvme0n1p1 Partition > nvme0n1
+        {}
+        layout: block 4096, width 131072, journal internal
         note: mounted with nobarrier: what is synced is not flushed to the medium, so no rate is durable
         note: mounted with data=writeback: after a crash files may hold old blocks
         note: mounted with sync: every write waits for the medium
-    "
+    ",
+            nvme(0)
         ),
     );
+    let plain = resolved("ext4_nvme", "/mnt/plain", block("ext4_nvme", "nvme0n1p3"));
+    assert_eq!(plain.geometry.journal.as_deref(), Some("none"));
 }
 
 #[test]
 fn a_partition_has_the_queue_and_the_model_of_its_disk() {
-    let target = resolved("ext4_nvme", "/", (259, 2));
+    let target = resolved("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2"));
     let [partition, disk] = &target.device_stack[..] else { panic!("{:?}", target.device_stack) };
-    assert_eq!(partition.size_bytes, 1_873_285_120 * 512);
-    assert_eq!(disk.size_bytes, 1_875_385_008 * 512);
+    assert_eq!(partition.size_bytes, 100 << 20);
+    assert_eq!(disk.size_bytes, 1 << 30);
     for device in [partition, disk] {
-        assert_eq!(device.model.as_deref(), Some("SAMSUNG MZQL2960HCJR-00A07"));
-        assert_eq!((device.logical_block_bytes, device.physical_block_bytes), (Some(512), Some(4096)));
+        assert_eq!(device.model.as_deref(), Some("QEMU NVMe Ctrl"));
+        assert_eq!((device.logical_block_bytes, device.physical_block_bytes), (Some(512), Some(512)));
         assert_eq!((device.rotational, device.nr_requests), (Some(false), Some(1023)));
         assert_eq!(
             (device.scheduler.as_deref(), device.write_cache.as_deref()),
@@ -134,10 +154,10 @@ fn a_partition_has_the_queue_and_the_model_of_its_disk() {
 
 #[test]
 fn ext4_whose_superblock_may_be_read() {
-    check("ext4_superblock", "/", (8, 1), "
-        ext4 of /dev/sda1 at /: Devices
-        sda1 8:1 Partition > sda
-        sda 8:0 Disk
+    check("ext4_superblock", "/mnt/t", (8, 1), "
+        ext4 of /dev/sda1 at /mnt/t: Devices
+        sda1 Partition > sda
+        sda Disk over SATA 1.5 Gbit/s (150 MB/s)
         layout: block 4096, unit 65536, width 262144, groups 1, journal internal, journal bytes 4194304, dir_index extent 64bit flex_bg metadata_csum
     ");
 }
@@ -146,64 +166,79 @@ fn ext4_whose_superblock_may_be_read() {
 fn lvm_on_luks() {
     check(
         "lvm_on_luks",
-        "/",
-        (253, 1),
-        "
-        xfs of /dev/mapper/vg0-root at /: Devices
-        dm-1 253:1 DeviceMapper > dm-0 [LVM volume vg0-root]
-        dm-0 253:0 DeviceMapper > nvme0n1p2 [LUKS2 mapping luks-data]
-        nvme0n1p2 259:2 Partition > nvme0n1
-        nvme0n1 259:0 Disk over PCIe 3.0 x4 (3938 MB/s) [NVMe over pcie, firmware GDC5602Q]
+        "/mnt/t",
+        block("lvm_on_luks", "dm-1"),
+        &format!(
+            "
+        xfs of /dev/mapper/vg0-root at /mnt/t: Devices
+        dm-1 DeviceMapper > dm-0 [LVM volume vg0-root]
+        dm-0 DeviceMapper > nvme0n1p2 [LUKS2 mapping luks-data]
+        nvme0n1p2 Partition > nvme0n1
+        {}
         layout: block 4096, unit 65536, width 262144, journal internal
     ",
+            nvme(0)
+        ),
     );
 }
 
 #[test]
 fn lvm_thin_and_snapshots() {
-    check("lvm_thin", "/home", (253, 3), "
-        ext4 of /dev/mapper/vg1-home at /home: Devices
-        dm-3 253:3 DeviceMapper > dm-2 [LVM volume vg1-home]
-        dm-2 253:2 DeviceMapper > dm-0 dm-1 [LVM thin pool vg1-pool-tpool]
-        dm-0 253:0 DeviceMapper > sda1 [LVM thin pool's metadata vg1-pool_tmeta]
-        dm-1 253:1 DeviceMapper > sda1 [LVM thin pool's data vg1-pool_tdata]
-        sda1 8:1 Partition > sda
-        sda 8:0 Disk
-        layout: block 4096
+    check(
+        "lvm_thin",
+        "/mnt/t",
+        block("lvm_thin", "dm-4"),
+        &format!(
+            "
+        ext4 of /dev/mapper/vg1-home at /mnt/t: Devices
+        dm-4 DeviceMapper > dm-2 [LVM volume vg1-home]
+        dm-2 DeviceMapper > dm-0 dm-1 [LVM thin pool vg1-pool-tpool]
+        dm-0 DeviceMapper > nvme0n1 [LVM thin pool's metadata vg1-pool_tmeta]
+        dm-1 DeviceMapper > nvme0n1 [LVM thin pool's data vg1-pool_tdata]
+        {}
+        layout: block 4096, width 262144, journal internal
         note: vg1-home is a thin volume: the first write of a block allocates it, and the pool is shared with others
-    ");
+    ",
+            nvme(0)
+        ),
+    );
     let note = |path, device| resolved("lvm_snapshot", path, device).notes;
     assert_eq!(
-        note("/srv", (253, 3)),
+        note("/mnt/t", block("lvm_snapshot", "dm-0")),
         ["vg1-srv has a snapshot: the first write of a block copies the old one"]
     );
     assert_eq!(
-        note("/snap", (253, 2)),
+        note("/mnt/snap", block("lvm_snapshot", "dm-3")),
         ["vg1-snap is a snapshot: the first write of a block is stored apart"]
     );
-    assert!(resolved("lvm_snapshot", "/snap", (253, 2)).read_only);
+    assert!(resolved("lvm_snapshot", "/mnt/snap", block("lvm_snapshot", "dm-3")).read_only);
 }
 
 #[test]
 fn software_raid_of_three() {
     check(
         "md_raid5",
-        "/srv",
+        "/mnt/t",
         (9, 0),
-        "
-        ext4 of /dev/md0 at /srv: Devices
-        md0 9:0 Raid > sda1 sdb1 sdc1 [raid5 of 3 devices, chunk 512 KiB, state clean, write-intent bitmap]
-        sda1 8:1 Partition > sda
-        sda 8:0 Disk
-        sdb1 8:17 Partition > sdb
-        sdb 8:16 Disk
-        sdc1 8:33 Partition > sdc
-        sdc 8:32 Disk
-        layout: block 4096, width 1048576, journal sdd1
+        &format!(
+            "
+        ext4 of /dev/md0 at /mnt/t: Devices
+        md0 Raid > nvme0n1p1 nvme1n1p1 nvme2n1p1 [raid5 of 3 devices, chunk 512 KiB, state clean, write-intent bitmap]
+        nvme0n1p1 Partition > nvme0n1
+        {}
+        nvme1n1p1 Partition > nvme1n1
+        {}
+        nvme2n1p1 Partition > nvme2n1
+        {}
+        layout: block 4096, width 1048576, journal nvme3n1p1
         note: mounted with data=journal: direct I/O is silently buffered, and data is written twice
-        note: the journal lies on sdd1, whose counters are not watched
+        note: the journal lies on nvme3n1p1, whose counters are not watched
         note: md0 is busy with itself (resync), which takes a share of its members
     ",
+            nvme(0),
+            nvme(1),
+            nvme(2)
+        ),
     );
 }
 
@@ -213,13 +248,16 @@ fn loops() {
         "loop_on_ext4",
         "/mnt/img",
         (7, 3),
-        "
+        &format!(
+            "
         ext2 of /dev/loop3 at /mnt/img: Devices
-        loop3 7:3 Loop > sda [file /srv/images/disk one.img, buffered I/O to the file, on ext4 at /]
-        sda 8:0 Disk
+        loop3 Loop > nvme0n1 [file /mnt/t/disk one.img, buffered I/O to the file, on ext4 at /mnt/t]
+        {}
         layout: block 4096
         note: loop3 is buffered: what is written to it reaches a page cache before any device
     ",
+            nvme(0)
+        ),
     );
     check(
         "loop_on_ext4",
@@ -227,45 +265,70 @@ fn loops() {
         (7, 4),
         "
         ext2 of /dev/loop4 at /mnt/mem: Devices
-        loop4 7:4 Loop [file /tmp/gone.img (deleted), direct I/O to the file, on tmpfs at /tmp]
+        loop4 Loop [file /tmp/gone.img (deleted), buffered I/O to the file, on tmpfs at /tmp]
         layout: block 4096
+        note: loop4 is buffered: what is written to it reaches a page cache before any device
         note: loop4 is a file in memory
     ",
     );
-    // No kernel allows this mount, but a tree of files can show it, and following it must end.
-    check(
-        "loop_on_ext4",
-        "/mnt/self",
-        (7, 5),
-        "
-        ext2 of /dev/loop5 at /mnt/self: Devices
-        loop5 7:5 Loop [file /mnt/self/circle.img, direct I/O to the file, on ext2 at /mnt/self]
-        layout: block 4096
-    ",
-    );
+}
+
+/// Goal: following devices ends, even if one lies on itself. No kernel allows such a mount.
+#[test]
+fn a_loop_on_itself() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = home.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let device = "sys/devices/virtual/block/loop5";
+    write(&format!("{device}/dev"), "7:5\n");
+    write(&format!("{device}/loop/backing_file"), "/mnt/self/circle.img\n");
+    write("proc/self/mountinfo", "72 25 7:5 / /mnt/self rw - ext2 /dev/loop5 rw\n");
+    for link in ["sys/class/block/loop5", "sys/dev/block/7:5"] {
+        let link = home.path().join(link);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(format!("/{device}"), link).unwrap();
+    }
+    let identity = Identity { path: "/mnt/self".into(), major: 7, minor: 5, ..Identity::default() };
+    let target = resolve(&Root::at(home.path()), &identity).unwrap();
+    assert_eq!(target.device_stack.len(), 1, "{:?}", target.device_stack);
+    assert!(target.device_stack[0].is_leaf());
 }
 
 #[test]
 fn btrfs_over_two_devices() {
-    check("btrfs_two", "/home", (0, 42), "
-        btrfs of /dev/sdb1 at /: Devices
-        sdb1 8:17 Partition > sdb
-        sdb 8:16 Disk
-        sda1 8:1 Partition > sda
-        sda 8:0 Disk over SATA 6 Gbit/s (600 MB/s)
-        layout: block 4096, checksum xxhash64, no_holes free_space_tree skinny_metadata data=raid1 metadata=raid1
+    check("btrfs_two", "/mnt/t", (0, 42), "
+        btrfs of /dev/sdb1 at /mnt/t: Devices
+        sdb1 Partition > sdb
+        sdb Disk over SATA 1.5 Gbit/s (150 MB/s)
+        sda1 Partition > sda
+        sda Disk over SATA 1.5 Gbit/s (150 MB/s)
+        layout: block 4096, checksum xxhash64, no_holes compress_zstd extended_iref free_space_tree skinny_metadata data=raid1 metadata=raid1
+        note: mounted with compress=zstd:3: data that compresses is stored smaller than it is counted
     ");
-    let target = resolved("btrfs_two", "/data", (0, 43));
-    assert_eq!(target.geometry.data_checksum, None);
-    assert_eq!(
-        target.notes,
-        ["mounted with compress=zstd:3: data that compresses is stored smaller than it is counted"]
-    );
+    let target = resolved("btrfs_two", "/mnt/t", (0, 42));
+    // Subvolumes share the options of their file system.
+    let data = resolved("btrfs_two", "/mnt/data", (0, 42));
+    assert_eq!((data.mount_point.as_str(), data.geometry), ("/mnt/data", target.geometry));
+    assert_eq!(data.notes, target.notes);
+    // Data without copy-on-write has no checksums.
+    let home = tempfile::tempdir().unwrap();
+    let tree = root("btrfs_two").path(".");
+    assert!(Command::new("cp").arg("-a").arg(tree).arg(home.path()).status().unwrap().success());
+    let mounts = home.path().join("proc/self/mountinfo");
+    let text = std::fs::read_to_string(&mounts).unwrap();
+    std::fs::write(&mounts, text.replace("compress=zstd:3", "nodatasum,nodatacow")).unwrap();
+    let identity = Identity { path: "/mnt/t".into(), minor: 42, ..Identity::default() };
+    let target = resolve(&Root::at(home.path()), &identity).unwrap();
+    assert_eq!((target.geometry.data_checksum, target.notes.len()), (None, 0));
 }
 
 #[test]
 fn servers_programs_and_memory() {
-    check("nfs", "/net/data/x", (0, 52), "nfs4 of filer:/export/data at /net/data: RemoteOrUserSpace");
+    check("nfs", "/mnt/n/x", (0, 52), "nfs4 of 127.0.0.1:/ at /mnt/n: RemoteOrUserSpace");
+    check("nfs", "/mnt/old", (0, 53), "nfs of 127.0.0.1:/srv at /mnt/old: RemoteOrUserSpace");
     check("sshfs", "/mnt/remote", (0, 53), "fuse.sshfs of ada@host:/data at /mnt/remote: RemoteOrUserSpace");
     check("tmpfs", "/dev/shm", (0, 24), "tmpfs of tmpfs at /dev/shm: Memory");
     check(
@@ -288,8 +351,8 @@ fn overlays() {
         (0, 60),
         "
         overlay of overlay at /var/lib/docker/overlay2/f00d/merged: Devices
-        nvme0n1p2 259:2 Partition > nvme0n1
-        nvme0n1 259:0 Disk [NVMe over pcie, firmware GDC5602Q]
+        nvme0n1p2 Partition > nvme0n1
+        nvme0n1 Disk [NVMe over pcie, firmware GDC5602Q]
         note: mounted with volatile: what is synced is not flushed to the medium, so no rate is durable
         note: the overlay's upper directory lies on / (ext4)
     ",
@@ -312,8 +375,8 @@ fn overlays() {
         (259, 2),
         "
         ext4 of /dev/nvme0n1p2 at /data: Devices
-        nvme0n1p2 259:2 Partition > nvme0n1
-        nvme0n1 259:0 Disk [NVMe over pcie, firmware GDC5602Q]
+        nvme0n1p2 Partition > nvme0n1
+        nvme0n1 Disk [NVMe over pcie, firmware GDC5602Q]
         layout: block 4096
     ",
     );
@@ -323,20 +386,20 @@ fn overlays() {
 fn multipath() {
     check(
         "multipath",
-        "/san",
-        (253, 6),
+        "/mnt/t",
+        block("multipath", "dm-1"),
         "
-        xfs of /dev/mapper/mpatha-part1 at /san: Devices
-        dm-6 253:6 DeviceMapper > dm-5 [partition mapping mpatha-part1]
-        dm-5 253:5 DeviceMapper > sdb sdc [multipath mpatha]
-        sdb 8:16 Disk [Fibre Channel disk]
-        sdc 8:32 Disk [Fibre Channel disk]
-        layout: block 4096, journal sdb
-        note: the journal lies on sdb, whose counters are not watched
+        xfs of /dev/mapper/mpatha-part1 at /mnt/t: Devices
+        dm-1 DeviceMapper > dm-0 [partition mapping mpatha-part1]
+        dm-0 DeviceMapper > sdc sdd [multipath mpatha]
+        sdc Disk
+        sdd Disk
+        layout: block 4096, journal nvme1n1
+        note: the journal lies on nvme1n1, whose counters are not watched
     ",
     );
-    let target = resolved("multipath", "/san", (253, 6));
-    assert_eq!(target.device_stack[2].model.as_deref(), Some("NETAPP LUN C-Mode"));
+    let target = resolved("multipath", "/mnt/t", block("multipath", "dm-1"));
+    assert_eq!(target.device_stack[2].model.as_deref(), Some("Linux scsi_debug"));
 }
 
 #[test]
@@ -347,7 +410,7 @@ fn a_virtual_disk_and_compressed_memory() {
         (254, 0),
         "
         ext4 of /dev/root at /: Devices
-        vda 254:0 Disk [virtio disk]
+        vda Disk [virtio disk]
         layout: block 4096
     ",
     );
@@ -357,7 +420,7 @@ fn a_virtual_disk_and_compressed_memory() {
         (252, 0),
         "
         ext4 of /dev/zram0 at /fast: Devices
-        zram0 252:0 Zram [compression lzo-rle]
+        zram0 Zram [compression lzo-rle]
         layout: block 4096
         note: zram0 keeps its data in memory, compressed
     ",
@@ -383,9 +446,12 @@ fn devices_are_attached_to_nodes() {
         assert_eq!(found, nodes, "{:?}", target.device_stack);
         assert_eq!(near_cpus(&root("two_nodes"), &target).as_ref(), near, "{path}");
         // The same target on a machine that shows no nodes.
-        assert_eq!(near_cpus(&root("ext4_nvme"), &target), None);
+        assert_eq!(near_cpus(&root("ext4_superblock"), &target), None);
     }
-    assert_eq!(resolved("ext4_nvme", "/", (259, 2)).device_stack[1].numa_node, None);
+    assert_eq!(
+        resolved("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2")).device_stack[1].numa_node,
+        None
+    );
 }
 
 #[test]
@@ -401,14 +467,16 @@ fn nothing_is_known() {
 
 #[test]
 fn limits_of_cgroups() {
-    // The slice above allows 4.5 CPUs; the group's own memory.high is below memory.max of the slice.
+    // The slice above allows 1.5 CPUs; the group's own memory.high is below memory.max of the slice.
     let found = machine(&root("cgroup_v2"));
-    assert_eq!((found.cpus, found.cpus_online), (4, 32));
-    assert_eq!((found.memory_bytes, found.memory_total_bytes), (4 << 30, 131_886_512 << 10));
-    assert_eq!(found.virtualisation, None);
-    assert_eq!((found.host.as_str(), found.kernel.as_str()), ("ada", "Linux 6.12.9"));
-    assert_eq!(found.cpu_model.as_deref(), Some("AMD EPYC 7313 16-Core Processor"));
-    assert_eq!(found.clock_source.as_deref(), Some("tsc"));
+    assert_eq!((found.cpus, found.cpus_online), (1, 2));
+    assert_eq!(found.memory_bytes, 512 << 20);
+    assert!((1 << 30..2 << 30).contains(&found.memory_total_bytes));
+    assert_eq!(found.virtualisation.as_deref(), Some("qemu"));
+    assert_eq!(found.host, "lab");
+    assert!(found.kernel.starts_with("Linux 6.1.0-"));
+    assert_eq!(found.cpu_model.as_deref(), Some("QEMU Virtual CPU version 2.5+"));
+    assert_eq!(found.clock_source.as_deref(), Some("hpet"));
     let found = machine(&root("cgroup_v1"));
     assert_eq!((found.cpus, found.memory_bytes), (1, 2 << 30));
     assert_eq!(found.virtualisation.as_deref(), Some("docker container"));
@@ -424,12 +492,14 @@ fn hypervisors() {
 
 #[test]
 fn the_counters_of_a_stack() {
-    let target = resolved("ext4_nvme", "/", (259, 2));
+    let target = resolved("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2"));
     let mut probe = Probe::open(&root("ext4_nvme"), &target.device_stack);
     let mut snapshot = probe.new_snapshot();
     probe.snapshot(&mut snapshot);
     assert_eq!(snapshot.devices.len(), 2);
     assert_eq!(snapshot.devices[0].name, "nvme0n1p2");
-    assert_eq!(snapshot.devices[1].written_bytes, 160_000 * 512);
-    assert_eq!(snapshot.devices[1].flushes, 100);
+    let [partition, disk] = &snapshot.devices[..] else { panic!("{snapshot:?}") };
+    // The kernel counts flushes at the disk alone.
+    assert!(partition.written_bytes > 1 << 20 && disk.written_bytes > partition.written_bytes);
+    assert!(disk.flushes > 0 && partition.flushes == 0);
 }

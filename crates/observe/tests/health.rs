@@ -3,16 +3,39 @@
 // The helpers here are no test functions, but a failure in them fails a test all the same.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use model::health::{Governor, Health, IoLimit, Upkeep};
 use observe::{Identity, Root, health, machine, resolve, target};
 
-fn looked_at(name: &str, path: &str, (major, minor): (u32, u32)) -> Health {
-    let root = Root::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name));
+fn tree(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// A tree whose files may be changed.
+fn copy(name: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp").arg("-a").arg(tree(name).join(".")).arg(home.path()).status();
+    assert!(copied.unwrap().success());
+    home
+}
+
+/// Numbers of a block device, which a guest gives in the order in which it finds its devices.
+fn block(name: &str, device: &str) -> (u32, u32) {
+    let text = Root::at(tree(name)).line(&format!("sys/class/block/{device}/dev")).unwrap();
+    let (major, minor) = text.split_once(':').unwrap();
+    (major.parse().unwrap(), minor.parse().unwrap())
+}
+
+fn looked_at(name: &str, path: &str, device: (u32, u32)) -> Health {
+    looked_below(&Root::at(tree(name)), path, device)
+}
+
+fn looked_below(root: &Root, path: &str, (major, minor): (u32, u32)) -> Health {
     let identity = Identity { path: path.to_owned(), major, minor, ..Identity::default() };
-    health(&root, &machine(&root), &resolve(&root, &identity).unwrap(), Duration::ZERO)
+    health(root, &machine(root), &resolve(root, &identity).unwrap(), Duration::ZERO)
 }
 
 #[test]
@@ -75,31 +98,60 @@ fn drives_have_their_own_sensors() {
         temperatures("unwell", "/srv", (9, 0)),
         [of("nvme0n1", 81.85, Some(83.85)), of("nvme1n1", 45.85, Some(83.85))]
     );
-    // A limit that nothing survives does not count.
-    assert_eq!(temperatures("md_raid5", "/srv", (9, 0)), [of("sda", 38.0, None)]);
+    let each = |disk: u32| of(&format!("nvme{disk}n1"), 49.85, Some(69.85));
+    assert_eq!(temperatures("md_raid5", "/mnt/t", (9, 0)), [each(0), each(1), each(2)]);
     // Two controllers lead to the disk, and the second has the sensor.
     assert_eq!(temperatures("two_nodes", "/paths", (259, 3)), [of("nvme1n1", 40.85, Some(69.85))]);
-    assert_eq!(temperatures("ext4_nvme", "/", (259, 2)), []);
+    // A limit that nothing survives does not count.
+    let home = copy("ext4_nvme");
+    let sensors = home.path().join("sys/class/hwmon");
+    for sensor in std::fs::read_dir(&sensors).unwrap() {
+        std::fs::write(sensor.unwrap().path().join("temp1_max"), "65261850\n").unwrap();
+    }
+    let found = looked_below(&Root::at(home.path()), "/mnt/t", block("ext4_nvme", "nvme0n1p2")).temperatures;
+    assert_eq!(found.iter().map(|sensor| sensor.celsius_max).collect::<Vec<_>>(), [None]);
+    // The disk has no sensor, though others have.
+    assert_eq!(temperatures("ext4_superblock", "/mnt/t", (8, 1)), []);
 }
 
 #[test]
 fn what_file_systems_do_to_themselves() {
     let upkeep = |name, path, device| looked_at(name, path, device).upkeep;
-    assert_eq!(upkeep("btrfs_two", "/home", (0, 42)), [Upkeep::Scrub, Upkeep::Operation("balance".into())]);
-    assert_eq!(upkeep("ext4_nvme", "/", (259, 2)), []);
+    let balance = || Upkeep::Operation("balance".into());
+    assert_eq!(upkeep("btrfs_two", "/mnt/t", (0, 42)), [balance()]);
+    let home = copy("btrfs_two");
+    let upkeep_with = |comm: &str, cmdline: &str| {
+        let process = home.path().join("proc/500");
+        std::fs::create_dir_all(&process).unwrap();
+        std::fs::write(process.join("comm"), comm).unwrap();
+        std::fs::write(process.join("cmdline"), cmdline).unwrap();
+        looked_below(&Root::at(home.path()), "/mnt/t", (0, 42)).upkeep
+    };
+    // A worker at work, and one that keeps the name of its last work.
+    assert_eq!(upkeep_with("kworker/u4:5+btrfs-scrub\n", ""), [Upkeep::Scrub, balance()]);
+    assert_eq!(upkeep_with("kworker/u4:5-btrfs-scrub\n", ""), [balance()]);
+    // The program waits until its scrub is done.
+    assert_eq!(upkeep_with("btrfs\n", "btrfs\0scrub\0start\0/mnt/t\0"), [Upkeep::Scrub, balance()]);
+    assert_eq!(upkeep_with("btrfs\n", "btrfs\0-q\0sc\0resume\0/mnt/t\0"), [Upkeep::Scrub, balance()]);
+    assert_eq!(upkeep_with("btrfs\n", "btrfs\0scrub\0status\0/mnt/t\0"), [balance()]);
+    assert_eq!(upkeep_with("btrfs\n", "btrfs\0balance\0start\0/mnt/t\0"), [balance()]);
+    assert_eq!(upkeep("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2")), []);
     // The thread exists, but does not initialise XFS.
     assert_eq!(upkeep("unwell", "/", (259, 1)), []);
 }
 
 #[test]
 fn arrays_at_work_and_memory_in_disguise() {
-    let found = looked_at("md_raid5", "/srv", (9, 0));
+    let found = looked_at("md_raid5", "/mnt/t", (9, 0));
     assert_eq!((found.arrays[0].action.as_deref(), found.arrays[0].missing), (Some("resync"), 0));
     assert_eq!(found.in_memory, [""; 0]);
     assert_eq!(looked_at("loop_on_ext4", "/mnt/mem", (7, 4)).in_memory, ["loop4"]);
     assert_eq!(looked_at("loop_on_ext4", "/mnt/img", (7, 3)).in_memory, [""; 0]);
     assert_eq!(looked_at("virtual_machine", "/fast", (252, 0)).in_memory, ["zram0"]);
-    assert_eq!(looked_at("ext4_nvme", "/mnt/with blank", (259, 1)).no_flush.as_deref(), Some("nobarrier"));
+    assert_eq!(
+        looked_at("ext4_nvme", "/mnt/with blank", block("ext4_nvme", "nvme0n1p1")).no_flush.as_deref(),
+        Some("nobarrier")
+    );
 }
 
 #[test]

@@ -39,6 +39,21 @@ impl Machine {
         self.directory.path().join(path)
     }
 
+    /// Adds to a number within the same file, because the file stays open. Of the first line that begins with `key`
+    /// behind the text `section`, it is the number at the end of a field.
+    fn add(&self, path: &str, (section, key, field): (&str, &str, usize), more: i64) {
+        let text = std::fs::read_to_string(self.path(path)).unwrap();
+        let from = text.find(section).unwrap();
+        let is_meant = |line: &&str| line.split_whitespace().next() == Some(key);
+        let line = text[from..].lines().find(is_meant).unwrap_or_else(|| panic!("{key} in {path}"));
+        let word = line.split_whitespace().nth(field).unwrap();
+        let old = &word[word.rfind('=').map_or(0, |at| at + 1)..];
+        let new = (old.parse::<i64>().unwrap() + more).to_string();
+        // Fields are slices of the line, and the line is one of the text.
+        let at = old.as_ptr() as usize - text.as_ptr() as usize;
+        std::fs::write(self.path(path), [&text[..at], &new, &text[at + old.len()..]].concat()).unwrap();
+    }
+
     /// Replaces text within the same file, because the file stays open.
     fn replace(&self, path: &str, from: &str, to: &str) {
         let text = std::fs::read_to_string(self.path(path)).unwrap();
@@ -46,13 +61,30 @@ impl Machine {
         std::fs::write(self.path(path), text.replace(from, to)).unwrap();
     }
 
-    fn process(&self, pid: u32, name: &str, parent: u32, ticks: u32, start: u32) {
+    /// Number of the recorded process with that name, and of the one that was copied itself as `proc/self`.
+    fn pids(&self, name: &str) -> (u64, u64) {
+        let first =
+            |path: PathBuf| std::fs::read_to_string(path.join("stat")).ok()?.split(' ').next()?.parse().ok();
+        let is_meant =
+            |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
+        let all = std::fs::read_dir(self.path("proc")).unwrap().map(|entry| entry.unwrap().path());
+        (all.filter(is_meant).find_map(first).unwrap(), first(self.path("proc/self")).unwrap())
+    }
+
+    fn process(&self, pid: u64, name: &str, parent: u64, ticks: u32, start: u32) {
         std::fs::create_dir_all(self.path(&format!("proc/{pid}"))).unwrap();
         let text = format!(
             "{pid} ({name}) S {parent} 1 1 0 -1 4194304 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {start} 0 0\n"
         );
         std::fs::write(self.path(&format!("proc/{pid}/stat")), text).unwrap();
     }
+}
+
+/// Number behind a word at the beginning of a line.
+fn number(path: &Path, key: &str) -> i64 {
+    let text = std::fs::read_to_string(path).unwrap();
+    let found = text.lines().find_map(|line| line.split_once(' ').filter(|(word, _)| *word == key));
+    found.unwrap().1.trim().parse().unwrap()
 }
 
 fn helpers(found: &SystemUse) -> Vec<(&str, u64, bool, f64)> {
@@ -78,43 +110,47 @@ fn nothing_to_see_is_said_and_survived() {
 
 #[test]
 fn a_machine_with_cgroups_of_version_2() {
-    let machine = Machine::copy("cgroup_v2", "/srv", (8, 1));
+    let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut surroundings = machine.surroundings();
     assert!(surroundings.hidden().is_empty(), "{:?}", surroundings.hidden());
     // An end without a beginning does nothing.
     surroundings.end();
     assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
+    machine.process(900_077, "(sd) x (y)", 1, 20, 80);
     surroundings.begin(true);
     let slice = "sys/fs/cgroup/bench.slice";
-    machine.replace(&format!("{slice}/cpu.stat"), "throttled_usec 2400000", "throttled_usec 2700000");
-    machine.replace(
-        &format!("{slice}/bench-a.scope/cpu.stat"),
-        "throttled_usec 0",
-        "throttled_usec 999000000",
-    );
-    machine.replace(&format!("{slice}/memory.events.local"), "max 7", "max 8");
-    machine.replace(&format!("{slice}/bench-a.scope/memory.events.local"), "high 40", "high 42");
-    machine.replace("proc/pressure/io", "total=1016837219", "total=1017837219");
-    machine.replace("proc/pressure/memory", "total=904964", "total=904965");
-    machine.replace("proc/vmstat", "pgscan_direct 420", "pgscan_direct 430");
-    machine.replace("proc/vmstat", "workingset_refault_file 1777", "workingset_refault_file 1778");
-    machine.replace("proc/vmstat", "nr_dirty_threshold 1172541", "nr_dirty_threshold 1000");
-    machine.replace("proc/self/net/dev", "146897465", "146997465");
-    machine.replace("proc/self/net/dev", "461400", "461500");
-    // A kernel worker, a program, a process that began meanwhile, one below the reported share, and our own.
-    machine.replace("proc/41/stat", " 0 900 0 0 20 ", " 0 1000 0 0 20 ");
-    machine.process(77, "(sd) x (y)", 1, 70, 80);
-    machine.process(90, "ssh", 1, 30, 200_000);
-    machine.process(1, "systemd", 0, 152, 12);
-    machine.process(4242, "skye", 1, 900, 123_456);
-    machine.process(4243, "skye", 4242, 900, 123_499);
+    let scope = "sys/fs/cgroup/bench.slice/bench-a.scope";
+    machine.add(&format!("{slice}/cpu.stat"), ("", "throttled_usec", 1), 300_000);
+    // The scope has no quota of its own.
+    machine.add(&format!("{scope}/cpu.stat"), ("", "throttled_usec", 1), 999_000_000);
+    machine.add(&format!("{slice}/memory.events.local"), ("", "max", 1), 1);
+    machine.add(&format!("{scope}/memory.events.local"), ("", "high", 1), 2);
+    machine.add("proc/pressure/io", ("", "some", 4), 1_000_000);
+    machine.add("proc/pressure/memory", ("", "some", 4), 1);
+    machine.add("proc/vmstat", ("", "pgscan_direct", 1), 10);
+    machine.add("proc/vmstat", ("", "workingset_refault_file", 1), 1);
+    let threshold = ("", "nr_dirty_threshold", 1);
+    let pages = number(&machine.path("proc/vmstat"), "nr_dirty_threshold");
+    machine.add("proc/vmstat", threshold, 1000 - pages);
+    machine.add("proc/self/net/dev", ("", "eth0:", 1), 100_000);
+    machine.add("proc/self/net/dev", ("", "eth0:", 9), 100);
+    // A kernel thread, a program, a process that began meanwhile, one below the reported share, and our own.
+    let (kernel, own) = machine.pids("jbd2/sda1-8");
+    let kernel_stat = format!("proc/{kernel}/stat");
+    let kernel_ticks = |more| machine.add(&kernel_stat, ("", &kernel.to_string(), 14), more);
+    kernel_ticks(100);
+    machine.process(900_077, "(sd) x (y)", 1, 70, 80);
+    machine.process(900_090, "ssh", 1, 30, 200_000);
+    machine.add("proc/1/stat", ("", "1", 13), 2);
+    machine.process(own, "skye", 1, 900, 123_456);
+    machine.process(900_243, "skye", own, 900, 123_499);
     surroundings.end();
     // Changes between two parts do not count.
-    machine.replace("proc/41/stat", " 0 1000 0 0 20 ", " 0 2000 0 0 20 ");
-    machine.replace("proc/pressure/io", "total=1017837219", "total=1917837219");
+    kernel_ticks(1000);
+    machine.add("proc/pressure/io", ("", "some", 4), 100_000_000);
     surroundings.begin(true);
-    machine.replace("proc/pressure/io", "total=1917837219", "total=1918337219");
-    machine.replace("proc/41/stat", " 0 2000 0 0 20 ", " 0 2100 0 0 20 ");
+    machine.add("proc/pressure/io", ("", "some", 4), 500_000);
+    kernel_ticks(100);
     surroundings.end();
     let found = surroundings.take(4 * SECOND_NS, 4 * SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(300_000_000));
@@ -128,14 +164,14 @@ fn a_machine_with_cgroups_of_version_2() {
         interface: "eth0".into(),
         sent_bytes: 100,
         received_bytes: 100_000,
-        speed_bits_per_second: Some(25_000_000_000),
+        speed_bits_per_second: Some(10_000_000_000),
         ..NetworkUse::default()
     };
     assert_eq!(found.network, Some(network));
     let expected = [
-        ("kworker/u64:3-btrfs-scrub", 41, true, 0.5),
-        ("(sd) x (y)", 77, false, 0.125),
-        ("ssh", 90, false, 0.075),
+        ("jbd2/sda1-8", kernel, true, 0.5),
+        ("(sd) x (y)", 900_077, false, 0.125),
+        ("ssh", 900_090, false, 0.075),
     ];
     assert_eq!(helpers(&found), expected);
     let cap = |group: &str, is_read, ops_per_second, bytes_per_second| Cap {
@@ -189,21 +225,23 @@ fn a_machine_with_cgroups_of_version_1() {
 
 #[test]
 fn servers_of_nfs_and_fuse() {
-    let machine = Machine::copy("nfs", "/net/data/x", (0, 52));
+    let machine = Machine::copy("nfs", "/mnt/n/x", (0, 52));
     let mut surroundings = machine.surroundings();
     assert!(!surroundings.hidden().iter().any(|source| source.contains("mountstats")));
     surroundings.begin(true);
-    machine.replace("proc/self/mountstats", " 17 2500 2600 ", " 17 9000 9900 ");
-    machine.replace("proc/self/mountstats", " 3 40 44 ", " 3 540 544 ");
+    // Two versions are mounted, and only requests of the target's own mount count.
+    for (operation, ms) in [("READ:", 6500), ("WRITE:", 500)] {
+        machine.add("proc/self/mountstats", ("mounted on /mnt/n ", operation, 7), ms);
+        machine.add("proc/self/mountstats", ("mounted on /mnt/old ", operation, 7), 99_000);
+    }
     surroundings.end();
     let found = surroundings.take(2 * SECOND_NS, 2 * SECOND_NS);
     assert_eq!((found.server_in_flight, found.server_slots), (Some(3.5), Some(64)));
     // Without sessions, each connection has slots of its own, as far as the kernel shows them.
-    machine.replace("proc/self/mountstats", ",sessions,", ",");
+    let machine = Machine::copy("nfs", "/mnt/old", (0, 53));
+    assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, Some(4 * 65_536));
+    std::fs::remove_dir_all(machine.path("proc/sys/sunrpc")).unwrap();
     assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, None);
-    std::fs::create_dir_all(machine.path("proc/sys/sunrpc")).unwrap();
-    std::fs::write(machine.path("proc/sys/sunrpc/tcp_max_slot_table_entries"), "128\n").unwrap();
-    assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, Some(512));
 
     let machine = Machine::copy("sshfs", "/mnt/remote", (0, 53));
     let mut surroundings = machine.surroundings();
@@ -222,16 +260,16 @@ fn servers_of_nfs_and_fuse() {
 
 #[test]
 fn within_the_machine_only_where_nothing_left_it() {
-    let machine = Machine::copy("cgroup_v2", "/srv", (8, 1));
+    let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut surroundings = machine.surroundings();
     surroundings.begin(true);
-    machine.replace("proc/self/net/dev", "lo:   12824 ", "lo:   92824 ");
+    machine.add("proc/self/net/dev", ("", "lo:", 1), 80_000);
     surroundings.end();
     let network = surroundings.take(SECOND_NS, SECOND_NS).network.unwrap();
     assert_eq!((network.interface.as_str(), network.received_bytes), ("lo", 80_000));
     surroundings.begin(true);
-    machine.replace("proc/self/net/dev", "lo:   92824 ", "lo:   99824 ");
-    machine.replace("proc/self/net/dev", "veth0:    1000 ", "veth0:    1001 ");
+    machine.add("proc/self/net/dev", ("", "lo:", 1), 7_000);
+    machine.add("proc/self/net/dev", ("", "veth0:", 1), 1);
     surroundings.end();
     let network = surroundings.take(SECOND_NS, SECOND_NS).network.unwrap();
     assert_eq!((network.interface.as_str(), network.speed_bits_per_second), ("veth0", None));

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Functions that scripts of cases may use; in the guest, they are in `/lab/functions`.
-pub const FUNCTIONS: &str = include_str!("../../lab/functions.sh");
+pub const FUNCTIONS: &str =
+    concat!(include_str!("../../lab/functions.sh"), "\n", include_str!("../../lab/record.sh"));
 /// Limit in seconds of what is around a run.
-const SETUP_SECONDS: u32 = 90;
+const SETUP_SECONDS: u32 = 300;
 /// Usual limit in seconds of a run.
 const SECONDS: u32 = 120;
 
@@ -31,6 +32,8 @@ pub struct Case {
     pub name: String,
     /// Its setup in words, for the table in `docs/limiters.md`.
     pub built: String,
+    /// Directory of `crates/observe/tests/fixtures` that gets the tree of files that the case records.
+    pub fixture: Option<String>,
     /// True if it runs with each test of skye, and not only with `--long`.
     #[serde(default)]
     pub is_short: bool,

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::supplies::{KERNELS, Supplies};
 
 /// Time in which a guest that has nothing to do starts and ends.
-const BOOT: Duration = Duration::from_secs(60);
+const BOOT: Duration = Duration::from_secs(120);
 /// Time in which a guest on the processor itself does. A processor that runs no guests leaves it hanging.
 const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(10);
 /// Time between two looks at a guest.
@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const CONSOLE_MAX: usize = 4000;
 /// Devices of NVMe that a guest has.
 const DISKS: u64 = 4;
+/// Disks of SATA that it has once its `ahci` is loaded.
+const SATA_DISKS: u64 = 2;
 /// Size of each.
 pub const DISK_BYTES: u64 = 1 << 30;
 
@@ -145,19 +147,26 @@ impl Guest {
             "-no-reboot",
         ]);
         qemu.arg("-kernel").arg(&supplies.kernel).arg("-initrd").arg(&supplies.initramfs);
-        // A kernel that panics ends at once.
-        qemu.arg("-append")
-            .arg(format!("console=ttyS0 quiet panic=-1 nvme.poll_queues=1 \"layers={}\"", tags.join(" ")));
+        // A kernel that panics ends at once. The timer is late on a machine that is busy, and no kernel should mind.
+        qemu.arg("-append").arg(format!(
+            "console=ttyS0 quiet panic=-1 no_timer_check nvme.poll_queues=1 \"layers={}\"",
+            tags.join(" ")
+        ));
         qemu.arg("-serial").arg(format!("file:{}", home.path().join("console").display()));
         for (tag, path) in &layers {
             share(&mut qemu, tag, path, ",readonly=on");
         }
         share(&mut qemu, "lab", &shared, "");
-        for number in 0..DISKS {
+        for number in 0..DISKS + SATA_DISKS {
             let image = disks.join(format!("disk{number}"));
             File::options().append(true).create(true).open(&image)?.set_len(DISK_BYTES)?;
             let file = format!("file={},format=raw,if=none,id=disk{number},cache=unsafe", image.display());
             qemu.arg("-drive").arg(file);
+            if let Some(port) = number.checked_sub(DISKS) {
+                qemu.arg("-device")
+                    .arg(format!("ide-hd,bus=ide.{port},drive=disk{number},serial=LAB{number}"));
+                continue;
+            }
             // A port of its own gives a device a link with a speed.
             let port = format!("pcie-root-port,id=port{number},chassis={number},x-speed=8,x-width=4");
             let nvme = format!("nvme,drive=disk{number},serial=LAB{number},bus=port{number}");
