@@ -160,10 +160,8 @@ mod tests {
                 Ok((first, second)) => assert_eq!(first, second, "{line}"),
                 // A refused set of flags has no plan, but the refusal must have a good reason.
                 Err(problem) => {
-                    assert!(
-                        problem.contains("stay within") || problem.contains("too small"),
-                        "{line}: {problem}"
-                    );
+                    let good = ["stay within", "too small", "no test is one that rounds could make steady"];
+                    assert!(good.iter().any(|reason| problem.contains(reason)), "{line}: {problem}");
                     continue;
                 }
             }
