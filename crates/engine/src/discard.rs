@@ -1,9 +1,9 @@
 //! Discards: a range of a file or a block device is given back, and the blocks below it hold nothing any more.
 //!
 //! On a file, the call is `fallocate` with `FALLOC_FL_PUNCH_HOLE`: the range becomes a hole and reads as zeros. On a
-//! block device, it is the ioctl `BLKDISCARD`, which programs such as `blkdiscard` and `mkfs` use. `fallocate` would be
-//! another request there: the kernel writes zeros with `REQ_OP_WRITE_ZEROES`, and a device that discards need not do
-//! that (`blkdev_fallocate` in the kernel's block/fops.c).
+//! block device, it is the ioctl `BLKDISCARD`, which programs such as `blkdiscard` and `mkfs` use. There, `fallocate` would
+//! write zeros with `REQ_OP_WRITE_ZEROES`. A device that discards need not do that (`blkdev_fallocate` in the kernel's
+//! block/fops.c).
 
 use std::os::fd::BorrowedFd;
 

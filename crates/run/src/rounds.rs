@@ -6,7 +6,7 @@ use std::ops::Range;
 use engine::recorder::INTERVAL_NS;
 use model::run::{Interval, RoundsWindow, SteadyRound, UntilSteady};
 
-/// Time after the end of a round in which workers may still hand over counts of it: they do so at their first operation
+/// Time after the end of a round in which workers may still hand over counts of it. They do so at their first operation
 /// after a boundary, and the driver takes them at its own boundary.
 const LATE_NS: u64 = 2 * INTERVAL_NS;
 

@@ -1,5 +1,7 @@
 //! One run against one target, phase after phase: the work directory and its files, or a simulated device.
 
+mod fill;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -12,7 +14,7 @@ use engine::data::mix;
 use engine::delay::Delay;
 use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
-use model::run::{Conditions, FillRecord, PhaseRecord, Status, TargetProbes};
+use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, CacheMode, DataVerb, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
@@ -26,7 +28,6 @@ use crate::file_phase::{self, FilePhase, FileSet};
 use crate::home::Home;
 use crate::meter::Meter;
 use crate::patience;
-use crate::precondition;
 use crate::probes;
 use crate::record::{self, Circumstances, PhaseTotals, record_id};
 use crate::sim_phase::SimTask;
@@ -320,67 +321,6 @@ impl Session {
             .as_ref()
             .is_some_and(|reread| reread.first_mean_ns as f64 > KEPT * reread.second_mean_ns as f64);
         Some(found)
-    }
-
-    /// Fills the data before the tests of a repetition, within `time_ns`, as the plan says. `on_moment` is
-    /// called at every moment of each. Returns a record of each.
-    ///
-    /// # Errors
-    /// Fails if a discard or a write fails, if it hangs, or if the time is used up.
-    pub fn fill(
-        &mut self,
-        repetition: u32,
-        time_ns: u64,
-        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
-    ) -> Result<Vec<FillRecord>, Trouble> {
-        let Some(precondition) = self.plan.precondition.clone() else { return Ok(Vec::new()) };
-        let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
-        let mut records = Vec::new();
-        for (index, phase) in precondition.fills.iter().enumerate() {
-            let purged_ns = if precondition.purge { Some(self.purge(index)?) } else { None };
-            let left_ns = match self.place {
-                Place::Directory(_) => deadline_ns.saturating_sub(Monotonic.now_ns()),
-                // A virtual clock takes no time from the run.
-                Place::Simulated(_) => u64::MAX,
-            };
-            let time = Time { measured_ns: left_ns, budget_ns: left_ns };
-            let manner = Manner {
-                until: None,
-                delay: None,
-                part: Part::Whole,
-                cache: self.plan.cache,
-                fills: Some(index),
-            };
-            let record =
-                self.measure(phase, repetition, time, manner, &mut |moment| on_moment(phase, moment));
-            self.untimed_bytes += record.counts.app_bytes_written;
-            if record.status != Status::Done {
-                let cause = record.reason.unwrap_or_else(|| "nobody knows why".into());
-                return Err(Trouble::new("fill the data before the tests", cause));
-            }
-            records.push(FillRecord {
-                repetition,
-                spec: record.spec,
-                purged_ns,
-                bytes: record.counts.app_bytes_written,
-                elapsed_ns: record.counts.elapsed_ns,
-            });
-        }
-        Ok(records)
-    }
-
-    /// Discards a group of files, or makes a simulated device new. Returns the time that it took.
-    fn purge(&mut self, group: usize) -> Result<u64, Trouble> {
-        let on_disk = match &mut self.place {
-            Place::Directory(on_disk) => &mut **on_disk,
-            Place::Simulated(simulated) => {
-                simulated.age_bytes = 0;
-                return Ok(0);
-            }
-        };
-        let group = on_disk.dataset.as_mut().and_then(|dataset| dataset.groups.get_mut(group));
-        let group = group.ok_or_else(|| Trouble::new("discard all data", "there is none"))?;
-        precondition::purge(group, &on_disk.directory, &self.interrupt, on_disk.meter.movement())
     }
 
     /// Runs one phase. A phase always gives a record.

@@ -1,5 +1,5 @@
-//! Steady state of a drive over rounds, by the rule of the SNIA "Solid State Storage Performance Test Specification"
-//! (version 2.0.2, section 2.1.24, "Steady State").
+//! Steady state of a drive over rounds. The rule is that of SNIA's "Solid State Storage Performance Test Specification",
+//! version 2.0.2, section 2.1.24, "Steady State".
 //!
 //! A drive is steady in a round if the last five rounds, the measurement window, meet two conditions. The largest and
 //! the smallest value differ by at most 20 % of the mean. A straight line through the values by least squares rises or

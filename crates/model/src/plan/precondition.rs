@@ -1,5 +1,5 @@
-//! Preconditioning by the SNIA "Solid State Storage Performance Test Specification": the data is filled before the
-//! tests, and a test is repeated in rounds until it is steady.
+//! Preconditioning by SNIA's "Solid State Storage Performance Test Specification". The data is filled before the tests,
+//! and a test is repeated in rounds until it is steady.
 
 use serde::{Deserialize, Serialize};
 
