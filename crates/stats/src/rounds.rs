@@ -1,9 +1,9 @@
-//! Steady state of a drive over rounds. The rule is that of SNIA's "Solid State Storage Performance Test Specification",
-//! version 2.0.2, section 2.1.24, "Steady State".
+//! Steady state of a drive over rounds. The rule is that of SNIA's "Solid State Storage Performance Test Specification"
+//! (PTS), version 2.0.2. It is in section 2.1.24, "Steady State".
 //!
 //! A drive is steady in a round if the last five rounds, the measurement window, meet two conditions. The largest and
 //! the smallest value differ by at most 20 % of the mean. A straight line through the values by least squares rises or
-//! falls by at most 10 % of the mean, from the first round of the window to the last.
+//! falls by at most 10 % of the mean over the window.
 
 /// Rounds of the measurement window.
 pub const WINDOW_ROUNDS: usize = 5;
