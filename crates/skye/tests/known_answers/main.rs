@@ -149,7 +149,8 @@ fn a_server_with_slots_is_measured_and_every_operation_counted() {
                 assert_eq!(phases(&document)[0]["ops"], served - twice, "{test}");
                 document
             },
-            |phase| limit.and_then(|limit| off("IOPS", rate(phase), limit, 0.01)),
+            // The rig never answers early, and on some machines its threads wake up to 60 us late.
+            |phase| limit.and_then(|limit| off("IOPS", rate(phase), 0.97 * limit, 0.04)),
         ));
     }
     rig.finish().unwrap();
