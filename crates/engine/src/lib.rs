@@ -1,6 +1,6 @@
 //! Issues, times and counts one operation at a time. The only hot loops of skye are here.
 //!
-//! An engine makes calls: [`sync`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
+//! An engine makes calls: [`sync`], [`mapped`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
 //! on single bytes, [`files`] on names. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library.
 //!
 //! Invariants:
@@ -27,6 +27,7 @@ pub mod delay;
 pub mod discard;
 pub mod failure;
 pub mod files;
+pub mod mapped;
 pub mod names;
 pub mod null;
 pub mod pacing;

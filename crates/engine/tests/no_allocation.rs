@@ -25,6 +25,7 @@ use engine::files::{
     Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing, UnlinkNamed,
     Visits, round,
 };
+use engine::mapped::MappedEngine;
 use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
@@ -190,6 +191,9 @@ where
             Engine::Sync => {
                 |pacing, verb| run(SyncEngine::new(file(), 4096, Some(CONTENT)), pacing, verb, true)
             }
+            Engine::Mmap => |pacing, verb| {
+                run(MappedEngine::new(file(), 4096, Some(CONTENT), true).unwrap(), pacing, verb, true)
+            },
             Engine::Nop => |pacing, verb| run(ring::<true>(), pacing, verb, false),
             Engine::Uring => |pacing, verb| run(ring::<false>(), pacing, verb, true),
             // Calls of the C library move bytes, and simulated devices have a test of their own.

@@ -111,6 +111,8 @@ observations! {
         HelperBusy { helper: Name, busy_share: Share }
         /// Share of the time in which the kernel's threads for a loop device were on a CPU.
         LoopBusy { device: Name, busy_share: Share }
+        /// CPUs that the kernel's threads for a queue of the target used together.
+        QueueBusy { queue: Name, used: Mean, cpus: Count }
         /// Share of the time in which tasks were held up for memory.
         HeldUpForMemory { held_share: Share }
         /// Number of times that the cgroup reached its memory limit.

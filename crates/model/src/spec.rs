@@ -97,6 +97,7 @@ fn parse_data<'a>(
     let mut concurrency = Concurrency::default();
     let in_blocks = !verb.is_bytes();
     let mut data = DataWork::new(verb);
+    let mut says_direct = false;
     // A discard moves no bytes, past the page cache or through it.
     if in_blocks && verb != DataVerb::Discard {
         data.direct = defaults.direct.unwrap_or(data.direct);
@@ -105,6 +106,7 @@ fn parse_data<'a>(
         data.engine = defaults.engine;
     }
     for word in words {
+        says_direct |= word == "direct";
         if set_key(&mut data, DATA_KEYS, word, verb.word())? || concurrency.parse(word, defaults.cpus)? {
             continue;
         }
@@ -133,6 +135,7 @@ fn parse_data<'a>(
     if data.sync == SyncMode::Each && !in_blocks {
         return Err("`sync=each`: no program makes each byte durable; write sync=none|close|end".into());
     }
+    check_mapping(&mut data, says_direct)?;
     check_ring(&data)?;
     check_reread(&data)?;
     check_discard(&data)?;
@@ -279,6 +282,25 @@ fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
         }
         _ => {}
     }
+    Ok(())
+}
+
+/// Makes a test through a mapping a buffered one: it goes through the page cache by its nature. Refuses words that do not
+/// go with it.
+fn check_mapping(data: &mut DataWork, says_direct: bool) -> Result<(), String> {
+    if data.engine != Some(EngineWord::Mmap) {
+        return Ok(());
+    }
+    if says_direct {
+        return Err("engine=mmap copies from and to the page cache; leave direct or engine=mmap away".into());
+    }
+    if data.fresh {
+        return Err("engine=mmap maps whole files, and fresh ones are empty; leave one of them away".into());
+    }
+    if data.verb == DataVerb::Discard {
+        return Err("discard is a call, and engine=mmap makes none; leave engine=mmap away".into());
+    }
+    data.direct = false;
     Ok(())
 }
 

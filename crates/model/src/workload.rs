@@ -117,6 +117,8 @@ spec_words! {
         Sync = "sync",
         /// Requests in an io_uring.
         Uring = "uring",
+        /// Copies from and to a mapping of the files, through the page cache; depth is made of threads.
+        Mmap = "mmap",
         /// The whole loop without I/O: what skye itself costs.
         Null = "null",
         /// io_uring requests that do nothing: what a ring costs.
@@ -131,6 +133,8 @@ spec_words! {
         Sync = "sync",
         /// Requests in an io_uring.
         Uring = "uring",
+        /// Copies from and to a mapping of the files.
+        Mmap = "mmap",
         /// The full loop without I/O.
         Null = "null",
         /// io_uring requests that do nothing.
@@ -314,6 +318,7 @@ impl From<EngineWord> for Engine {
         match asked {
             EngineWord::Sync => Self::Sync,
             EngineWord::Uring => Self::Uring,
+            EngineWord::Mmap => Self::Mmap,
             EngineWord::Null => Self::Null,
             EngineWord::Nop => Self::Nop,
         }
@@ -338,7 +343,7 @@ impl Engine {
 
     /// Returns true if a thread keeps several operations in flight. Otherwise, depth is made of threads.
     pub fn has_depth(self) -> bool {
-        !matches!(self, Self::Sync | Self::Stdio)
+        !matches!(self, Self::Sync | Self::Mmap | Self::Stdio)
     }
 }
 

@@ -24,7 +24,9 @@ use model::Trouble;
 use model::machine::ring_bytes;
 use model::plan::PlannedPhase;
 use model::run::{Extents, Residency};
-use model::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, SyncMode, Workload};
+use model::workload::{
+    Access, Arrival, CacheMode, DataVerb, DataWork, Engine, EngineWord, HotPart, SyncMode, Workload,
+};
 use rustix::fs::{Advice, OFlags};
 
 use crate::dataset::{DataSet, FileGroup, Filled, Origin};
@@ -543,8 +545,9 @@ fn open_files(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<Ar
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
         // A rewrite reads through the same descriptor; a stream of the C library only writes.
-        (false, true) => OFlags::WRONLY,
-        (true, true) => OFlags::RDWR,
+        (false, true) if data.engine != Some(EngineWord::Mmap) => OFlags::WRONLY,
+        // A mapping that can be written can be read, too.
+        (_, true) => OFlags::RDWR,
     };
     // A discard moves no bytes that could go past the page cache.
     let is_direct = data.direct && data.verb != DataVerb::Discard;

@@ -15,6 +15,7 @@ use engine::bytes::{ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, mix};
 use engine::delay::{Delay, Delayed};
+use engine::mapped::MappedEngine;
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::Pattern;
@@ -27,7 +28,7 @@ use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
 use engine::zones::Zones;
 use engine::{Call, DataEngine, Failure};
 use model::Trouble;
-use model::workload::{DataVerb, DataWork, Engine, SyncMode};
+use model::workload::{Access, DataVerb, DataWork, Engine, SyncMode};
 use rustix::io::Errno;
 
 use crate::stdio_child::StdioChild;
@@ -116,7 +117,8 @@ pub fn work(
 ) -> (Work<Command, Report>, DeltaReader) {
     let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll, lockable_bytes: part.lockable_bytes };
     let poisson = matches!(data.arrival, model::workload::Arrival::Open { poisson: true, .. });
-    with_verb(data, mix(part.draw_seed), WorkOf { part, engine, options, poisson, timer })
+    let is_random = data.access == Access::Random;
+    with_verb(data, mix(part.draw_seed), WorkOf { part, engine, options, poisson, is_random, timer })
 }
 
 /// Returns the calls of a verb, if an operation makes several kinds.
@@ -172,6 +174,7 @@ struct WorkOf {
     engine: Engine,
     options: Options,
     poisson: bool,
+    is_random: bool,
     timer: Timer,
 }
 
@@ -181,6 +184,10 @@ impl WithVerb for WorkOf {
         let options = self.options;
         match self.engine {
             Engine::Uring => self.delayed(verb, UringMaker::<false>(options)),
+            Engine::Mmap => {
+                let is_random = self.is_random;
+                self.delayed(verb, MappedMaker { is_random })
+            }
             // No experiment runs on an engine that does nothing.
             Engine::Nop => self.paced(verb, UringMaker::<true>(options)),
             Engine::Null => self.paced(verb, NullMaker),
@@ -241,6 +248,19 @@ impl Maker for SyncMaker {
     type Engine = SyncEngine;
     fn make<V: Verb>(&self, part: &Part) -> Result<SyncEngine, Failure> {
         Ok(SyncEngine::new(Arc::clone(&part.files), part.block_bytes as usize, writes::<V>(part)))
+    }
+}
+
+struct MappedMaker {
+    is_random: bool,
+}
+
+impl Maker for MappedMaker {
+    type Engine = MappedEngine;
+    fn make<V: Verb>(&self, part: &Part) -> Result<MappedEngine, Failure> {
+        let (files, block_bytes) = (Arc::clone(&part.files), part.block_bytes as usize);
+        let made = MappedEngine::new(files, block_bytes, writes::<V>(part), self.is_random);
+        made.map_err(|errno| Failure { call: "mmap", file: 0, offset_bytes: None, cause: errno.into() })
     }
 }
 

@@ -86,7 +86,7 @@ findings! {
         when "depth with plain system calls"
         means "Each operation in flight is a thread. The remark gives the depth that you asked for, and the reason.":
         ThreadsForRing "threads instead of depth", "asked for as Q{depth}T{threads}; io_uring cannot be used here, so each operation in flight is a thread";
-        ThreadsForDepth "threads instead of depth", "asked for as Q{depth}T{threads}; plain system calls have no depth, so each operation in flight is a thread";
+        ThreadsForDepth "threads instead of depth", "asked for as Q{depth}T{threads}; only a ring has depth, so each operation in flight is a thread";
 
     "engine_features_lost" "`·`"
         when "tests through a ring"

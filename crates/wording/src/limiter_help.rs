@@ -413,12 +413,13 @@ explained! {
             device.",
         evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
             its stack (loop, kcryptd, md), was on a CPU for at least {helper_full} of the time ({loop_full} for all threads of a loop \
-            device together), while threads slept; and experiments do not show room for more. Likely at best, as a process with several threads may use as much without any being \
+            device together). Or the kernel's threads for one queue of it used {helpers_on_all} of all CPUs together. Threads \
+            slept meanwhile, and experiments do not show room for more. Likely at best, as a process with several threads may use as much without any being \
             full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
             caller's thread.",
         not_meaning: "Not the device beneath it.",
-        untested: "All but loop devices: the rule follows from how they work and stands on cases alone.",
+        untested: "All but loop devices and dm-crypt: the rule follows from how they work and stands on cases alone.",
     }
     BelowOs BY_CAP {
         meaning: "Something below this system sets the rate: a host, a provider, an array, a controller. It cannot be seen from \

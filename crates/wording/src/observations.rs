@@ -35,6 +35,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         ReadCalls { .. } => "{bytes} bytes went through {calls} read calls of {each_bytes}",
         WriteCalls { .. } => "{bytes} bytes went through {calls} write calls of {each_bytes}",
         HelperBusy { .. } => "{helper} was on a CPU for {busy_share} of the time",
+        QueueBusy { .. } => "the kernel's threads for {queue} used {used} of {cpus} CPUs",
         LoopBusy { .. } => "the kernel's threads for {device} were on a CPU for {busy_share} of the time",
         HeldUpForMemory { .. } => "tasks waited for memory for {held_share} of the time",
         CgroupFull { .. } => "the cgroup reached its memory limit {times} times",

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::DataEngine;
 use engine::clock::{Clock, Monotonic, Tsc};
+use engine::mapped::MappedEngine;
 use engine::null::NullEngine;
 use engine::pacing::ClosedLoop;
 use engine::recorder::{DeltaReader, Recorder};
@@ -69,6 +70,7 @@ pub const LOOPS: &[Loop] = &[
     Loop::ring("ring-32", "reads by a ring, depth 32", |ops, file| ring(32, ops, file)),
     Loop::new("sync-read", "reads by pread", sync_read),
     Loop::new("sync-write", "stamped writes by pwrite", |ops, _| sync_write(ops)),
+    Loop::new("mapped-read", "reads through a mapping", |ops, _| mapped_read(ops)),
 ];
 
 /// Size of the file, if a loop has one and none is given.
@@ -128,6 +130,12 @@ fn sync_write(ops: u64) -> Result<()> {
     // It never writes into a file that the user names.
     let (files, size_bytes) = file(None)?;
     finish(SyncEngine::new(files, 4096, Some(CONTENT)), Write, Work::random_4k(size_bytes, ops))
+}
+
+fn mapped_read(ops: u64) -> Result<()> {
+    let (files, size_bytes) = file(None)?;
+    let engine = MappedEngine::new(files, 4096, None, true).context("map a file in memory")?;
+    finish(engine, Read, Work::random_4k(size_bytes, ops))
 }
 
 /// Opens the given file for direct reads, or makes one in memory; also returns its size.

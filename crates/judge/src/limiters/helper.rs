@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, Share, Threshold, WaitClass};
+use model::figure::{Count, Figure, Mean, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Helper, Verdict};
 use model::target::{DeviceKind, Target};
@@ -16,6 +16,9 @@ const FULL: f64 = 0.9;
 /// The same share for the threads of a loop device's queue. One works at a time, and handing over takes some of the
 /// time.
 const LOOP_FULL: f64 = 0.8;
+/// Threads of one queue that used this share of all CPUs have no CPU left: the test, and the rest of the kernel, used
+/// some.
+const ALL_FULL: f64 = 0.75;
 /// Prefixes of helpers' names, and the file systems that these helpers work for.
 const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
     ("ssh", "sshfs"),
@@ -28,8 +31,11 @@ const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
 ];
 
 /// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] =
-    &[("helper_full", Figure::Share(FULL)), ("loop_full", Figure::Share(LOOP_FULL))];
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("helper_full", Figure::Share(FULL)),
+    ("loop_full", Figure::Share(LOOP_FULL)),
+    ("helpers_on_all", Figure::Share(ALL_FULL)),
+];
 
 /// A helper that is busy all the time, while the threads wait.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -38,7 +44,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let helpers = &reading.system()?.helpers;
     let target = reading.input.target();
-    let full = full(helpers, target)?;
+    let full = full(helpers, target).or_else(|| on_all_cpus(helpers, target, super::cpu::cpus(reading)))?;
     // A helper that does more at more depth is not full.
     if reading.load().is(Load::Room) {
         return None;
@@ -75,6 +81,16 @@ fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
     let (device, cpu_share) = worked.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (device, busy_share) = (device.name.as_str().into(), Share(cpu_share));
     (cpu_share >= LOOP_FULL).then_some(Observation::LoopBusy { device, busy_share })
+}
+
+/// Kernel threads of one queue of this target that use nearly all CPUs together, though none of them is full.
+fn on_all_cpus(helpers: &[Helper], target: &Target, cpus: f64) -> Option<Observation> {
+    let ours = || helpers.iter().filter(|helper| works_for(helper, target));
+    let name = ours().find_map(|helper| queue(&helper.name))?;
+    let used: f64 =
+        ours().filter(|helper| queue(&helper.name) == Some(name)).map(|helper| helper.cpu_share).sum();
+    let (queue, used_cpus, cpus_here) = (name.into(), Mean(used), Count(cpus as u64));
+    (used >= ALL_FULL * cpus).then_some(Observation::QueueBusy { queue, used: used_cpus, cpus: cpus_here })
 }
 
 /// Returns the queue that a kernel thread works on. Its name follows that of the thread: "kworker/u8:0-loop0", or

@@ -647,6 +647,9 @@ fn helpers_that_are_busy_all_the_time() {
     let mut cipher = queue("kcryptd/253:0");
     cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
     assert_ne!(judged(&cipher), Limiter::HelperCpu);
+    // Together, they may have no CPU left.
+    cipher.environment.cpus = 1;
+    cipher.is(Limiter::HelperCpu, Likely);
 }
 
 fn judged(world: &World) -> Limiter {

@@ -6,7 +6,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Backing;
 use crate::trouble::Trouble;
-use crate::workload::{DataVerb, DataWork, Engine, Workload};
+use crate::workload::{DataVerb, DataWork, Engine, EngineWord, Workload};
 
 /// Chooses how a test is issued, and the test that runs in its place where that way has no depth.
 ///
@@ -150,13 +150,14 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
     }
     if let Some((asked @ Workload { iodepth, threads: from, .. }, threads)) = deepest(false) {
         let why = match asked.data() {
+            Some(data) if data.engine == Some(EngineWord::Mmap) => " engine=mmap",
             Some(data) if data.engine.is_some() => " engine=sync",
             Some(data) if !data.direct => " buffered",
             Some(data) if data.verb == DataVerb::Fsync => " fsync",
             Some(data) if data.verb == DataVerb::Discard => " discard",
             _ => " sync=each",
         };
-        notes.push(format!("plain system calls have no depth: q{iodepth}t{from}{why} becomes q1t{threads}"));
+        notes.push(format!("only a ring has depth: q{iodepth}t{from}{why} becomes q1t{threads}"));
     }
     notes
 }
@@ -250,13 +251,10 @@ mod tests {
             [
                 "io_uring cannot be used here (kernel.io_uring_disabled is 2): q32t4 becomes q1t128, 128 threads of \
                  plain system calls",
-                "plain system calls have no depth: q8t1 buffered becomes q1t8",
+                "only a ring has depth: q8t1 buffered becomes q1t8",
             ]
         );
-        assert_eq!(
-            on_disk(&["fsync:q4"]).notes,
-            ["plain system calls have no depth: q4t1 fsync becomes q1t4"]
-        );
+        assert_eq!(on_disk(&["fsync:q4"]).notes, ["only a ring has depth: q4t1 fsync becomes q1t4"]);
         assert!(on_disk(&["read:rnd4k:q32t4"]).notes.is_empty());
     }
 

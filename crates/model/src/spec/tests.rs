@@ -180,7 +180,7 @@ fn rings_that_poll_need_a_ring() {
     assert!(problem("read:iopoll:engine=uring:buffered").contains("write direct"));
     assert!(problem("read:sqpoll:buffered").contains("add engine=uring or direct"));
     assert!(problem("fsync:iopoll").contains("leave iopoll away"));
-    assert_eq!(problem("read:engine=aio"), "`engine=aio`: write engine=sync|uring|null|nop");
+    assert_eq!(problem("read:engine=aio"), "`engine=aio`: write engine=sync|uring|mmap|null|nop");
     let null = Defaults { engine: Some(EngineWord::Null), ..Defaults::default() };
     assert_eq!(print(&parse("read", &null).unwrap()), "read:seq1m:engine=null");
     assert_eq!(print(&parse("read:engine=sync", &null).unwrap()), "read:seq1m:engine=sync");

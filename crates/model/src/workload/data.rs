@@ -3,7 +3,7 @@
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
 use super::skew::{HotPart, OpsToBlocks, Theta, Thousandths};
 use super::zones::{CountOrSize, FromTo};
-use super::{Access, Arrival, DataVerb, Engine, EngineWord, OpenRate, SyncMode, Zones};
+use super::{Access, Arrival, DataVerb, EngineWord, OpenRate, SyncMode, Zones};
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
 
 fn in_blocks(work: &DataWork) -> bool {
@@ -185,8 +185,10 @@ fn value_of_direct(work: &DataWork) -> Option<String> {
     (work.direct && !DataWork::new(work.verb).direct).then(String::new)
 }
 
+/// A mapping goes through the page cache by its nature.
 fn value_of_buffered(work: &DataWork) -> Option<String> {
-    (!work.direct && DataWork::new(work.verb).direct).then(String::new)
+    (!work.direct && work.engine != Some(EngineWord::Mmap) && DataWork::new(work.verb).direct)
+        .then(String::new)
 }
 
 fn label_of_rate(work: &DataWork) -> Option<String> {
@@ -198,10 +200,13 @@ fn label_of_rate(work: &DataWork) -> Option<String> {
     Some(if poisson { format!("{rate} poisson") } else { rate })
 }
 
-/// Reports show beside the label which of the two real engines was taken.
+/// Reports show beside the label if calls went through a ring.
 fn label_of_engine(work: &DataWork) -> Option<String> {
-    let engine = work.engine.filter(|engine| !Engine::from(*engine).does_io())?;
-    Some(format!("engine={engine}"))
+    match work.engine? {
+        EngineWord::Sync | EngineWord::Uring => None,
+        EngineWord::Mmap => Some("mmap".into()),
+        engine @ (EngineWord::Null | EngineWord::Nop) => Some(format!("engine={engine}")),
+    }
 }
 
 impl DataWork {

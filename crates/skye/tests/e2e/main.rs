@@ -24,6 +24,7 @@ mod getc_putc;
 mod given;
 mod gobonniego;
 mod limiters;
+mod mapped;
 mod measured;
 mod output;
 mod precondition;

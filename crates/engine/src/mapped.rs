@@ -1,0 +1,384 @@
+//! Reads and writes through a mapping of the files. A copy in memory takes the place of each call, and the kernel moves
+//! pages when the copy touches them.
+//!
+//! A page that the kernel cannot provide raises `SIGBUS` in the thread that touches it. The file was cut off, the device
+//! failed, or no room was left. The handler here puts a page of zeros in that place, so that the copy goes on. It also
+//! raises a flag of the thread. The engine looks at the flag after each copy. A call whose flag was raised has failed,
+//! and the worker starts nothing more. So the error is one of the row, and the copy is the one that programs make.
+//!
+//! The handler takes only faults within the block that this thread copies at the moment. All other faults go to the
+//! handler that was there before, as if this one did not exist.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, msync, munmap};
+
+use crate::buffer::AlignedBuffer;
+use crate::data::{Content, Pool};
+use crate::discard::{discard, is_device};
+use crate::{Call, Completion, DataEngine, Draft, Io};
+
+/// The block that a thread copies, and the result of the copy.
+struct Guard {
+    start: Cell<usize>,
+    end: Cell<usize>,
+    has_faulted: Cell<bool>,
+}
+
+thread_local! {
+    /// It needs neither initialisation nor a destructor, so a signal handler may use it at any time.
+    static GUARD: Guard = const {
+        Guard { start: Cell::new(0), end: Cell::new(0), has_faulted: Cell::new(false) }
+    };
+}
+
+/// Largest block of a test in random order that reads pages one by one. With larger ones, that would be many small reads
+/// for each block, in place of the kernel's own reading around the page.
+const READ_BY_PAGE_MAX_BYTES: usize = 16 << 10;
+
+/// Size of a page, once the handler is installed.
+static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The handler that was there before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Installs the handler, once in the process.
+fn install() -> Result<(), Errno> {
+    static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
+    *RESULT.get_or_init(|| {
+        PAGE_BYTES.store(rustix::param::page_size(), Ordering::Relaxed);
+        // SAFETY: a `sigaction` of zeros is a valid one: the default action with an empty mask.
+        let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: the call only writes the present action to `before`.
+        if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut before) } != 0 {
+            return Err(Errno::INVAL);
+        }
+        // The handler finds the action before it from its first call on.
+        let _ = BEFORE.set(before);
+        // SAFETY: as above.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_bus_error as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: the handler has the signature that `SA_SIGINFO` asks for, lives as long as the process, and makes only
+        // calls that a signal handler may make.
+        let installed = unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) };
+        if installed == 0 { Ok(()) } else { Err(Errno::INVAL) }
+    })
+}
+
+/// Puts a page of zeros where this thread's copy found none. Passes all other faults on.
+extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `siginfo_t` to a handler with `SA_SIGINFO`, and that of SIGBUS has an address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let is_ours = GUARD.try_with(|guard| (guard.start.get()..guard.end.get()).contains(&address));
+    if is_ours == Ok(true) {
+        let page_bytes = PAGE_BYTES.load(Ordering::Relaxed);
+        let page = address & !(page_bytes - 1);
+        // SAFETY: the page belongs to a mapping of the engine that this thread is copying from or to, so nothing else
+        // lies there, and no reference to it exists: the engine copies by raw pointers. `mmap` is a bare system call,
+        // and the interrupted copy does not look at `errno`.
+        let mapped = unsafe {
+            libc::mmap(
+                page as *mut libc::c_void,
+                page_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        if mapped != libc::MAP_FAILED {
+            let _ = GUARD.try_with(|guard| guard.has_faulted.set(true));
+            return;
+        }
+    }
+    pass_on(signal, info, context);
+}
+
+/// Does with a signal as would have been done without this handler.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = BEFORE.get().filter(|before| before.sa_flags & libc::SA_SIGINFO != 0);
+    match before {
+        Some(before) => {
+            // SAFETY: an action with `SA_SIGINFO` holds the address of a function of this type, which was installed as
+            // the handler of the same signal.
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(before.sa_sigaction) };
+            handler(signal, info, context);
+        }
+        None => {
+            // The instruction faults again after the return, and then the default action ends the process.
+            // SAFETY: `signal` may be called in a handler, and `SIG_DFL` is always valid.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+/// Copies between a mapping and a buffer. Returns false if a page of the mapping could not be had.
+///
+/// # Safety
+/// `from` and `to` must be valid for `length` bytes. One of them lies in a mapping, the other in a buffer, and
+/// `guarded` is the one in the mapping.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, length: usize, guarded: usize) -> bool {
+    GUARD.with(|guard| {
+        guard.has_faulted.set(false);
+        guard.start.set(guarded);
+        guard.end.set(guarded + length);
+        // The handler runs in this very thread, so only the compiler could reorder these.
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the caller's promise. The mapping and the buffer do not overlap. A page that cannot be had is
+        // replaced by the handler, and the copy goes on.
+        unsafe { ptr::copy_nonoverlapping(from, to, length) };
+        compiler_fence(Ordering::SeqCst);
+        guard.end.set(0);
+        !guard.has_faulted.get()
+    })
+}
+
+/// A whole file in the address space of the process.
+#[derive(Debug)]
+struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, writes: bool, reads_by_page: bool) -> Result<Self, Errno> {
+        let length = usize::try_from(seek(file, SeekFrom::End(0))?).map_err(|_| Errno::NOMEM)?;
+        if length == 0 {
+            return Ok(Self { start: ptr::null_mut(), length });
+        }
+        let protection = if writes { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: the kernel chooses a free place, so nothing else is replaced.
+        let start = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
+        if reads_by_page {
+            // Without this advice, a fault reads pages around the one that was asked for. It may be refused.
+            // SAFETY: the range is the mapping just made, and the advice changes no content.
+            let _ = unsafe { madvise(start, length, Advice::Random) };
+        }
+        Ok(Self { start: start.cast(), length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: the range is that of the mapping, with the pages that the handler put into it. No reference into it
+            // exists: the engine copies by raw pointers and has ended.
+            let _ = unsafe { munmap(self.start.cast(), self.length) };
+        }
+    }
+}
+
+/// Copies from and to a mapping, `msync` and discards, each made when it is reaped.
+#[derive(Debug)]
+pub struct MappedEngine {
+    maps: Box<[Mapping]>,
+    files: Arc<[OwnedFd]>,
+    /// The same block for all reads: it stays in the CPU cache, as a program's own buffer would.
+    read_block: AlignedBuffer,
+    /// Data to write; `None` if the engine only reads.
+    pool: Option<Pool>,
+    page_bytes: usize,
+    pending: Option<Io>,
+}
+
+impl MappedEngine {
+    /// An engine on open files, for reading and, with a content, for writing. `is_random` tells the kernel that the next
+    /// block may lie anywhere.
+    ///
+    /// # Errors
+    /// The kernel's error for the mapping of a file.
+    pub fn new(
+        files: Arc<[OwnedFd]>,
+        block_bytes: usize,
+        writes: Option<Content>,
+        is_random: bool,
+    ) -> Result<Self, Errno> {
+        install()?;
+        let reads_by_page = is_random && block_bytes <= READ_BY_PAGE_MAX_BYTES;
+        let map = |file: &OwnedFd| Mapping::new(file.as_fd(), writes.is_some(), reads_by_page);
+        let maps = files.iter().map(map).collect::<Result<_, _>>()?;
+        let pool = writes.map(|content| Pool::new(content, block_bytes, 1));
+        let mut read_block = AlignedBuffer::new(block_bytes);
+        // Touch the block once, so that no page is missing when time counts.
+        read_block.bytes_mut().fill(1);
+        let page_bytes = rustix::param::page_size();
+        Ok(Self { maps, files, read_block, pool, page_bytes, pending: None })
+    }
+
+    /// Makes a call. Returns the bytes moved; fewer than a block where the file ends.
+    #[inline]
+    fn call(&mut self, io: Io) -> Result<usize, Errno> {
+        let map = &self.maps[io.file as usize];
+        let offset = usize::try_from(io.offset_bytes).map_err(|_| Errno::INVAL)?;
+        let length = self.read_block.bytes().len().min(map.length.saturating_sub(offset));
+        if length == 0 {
+            return Ok(0);
+        }
+        // SAFETY: `offset + length` is at most the length of the mapping.
+        let place = unsafe { map.start.add(offset) };
+        match io.call {
+            Call::Read => {
+                let block = self.read_block.bytes_mut();
+                // SAFETY: both are valid for `length` bytes, as computed above from the lengths of both.
+                let is_whole = unsafe { copy(place, block.as_mut_ptr(), length, place as usize) };
+                if is_whole { Ok(length) } else { self.why(io) }
+            }
+            Call::Write => {
+                let Some(block) = self.pool.as_ref().map(|pool| pool.block(io.slot)) else {
+                    return Err(Errno::BADF);
+                };
+                // SAFETY: as above; a block of the pool is as long as one that is read. The mapping is writable, as
+                // there is a pool.
+                let is_whole = unsafe { copy(block.as_ptr(), place, length, place as usize) };
+                if is_whole { Ok(length) } else { self.why(io) }
+            }
+            Call::Datasync => {
+                let from = offset & !(self.page_bytes - 1);
+                // SAFETY: the range lies in the mapping, and begins with a page.
+                unsafe { msync(map.start.add(from).cast(), offset + length - from, MsyncFlags::SYNC) }?;
+                Ok(0)
+            }
+            Call::Discard => {
+                let file = self.files[io.file as usize].as_fd();
+                discard(file, is_device(file), io.offset_bytes, length as u64).map(|()| 0)
+            }
+        }
+    }
+
+    /// Returns why a page could not be had: the file ends before it, or the device or file system failed.
+    #[cold]
+    fn why(&self, io: Io) -> Result<usize, Errno> {
+        let length_bytes = seek(self.files[io.file as usize].as_fd(), SeekFrom::End(0))?;
+        let block_bytes = self.read_block.bytes().len() as u64;
+        let left_bytes = length_bytes.saturating_sub(io.offset_bytes);
+        if left_bytes < block_bytes { Ok(left_bytes as usize) } else { Err(Errno::IO) }
+    }
+}
+
+impl DataEngine for MappedEngine {
+    fn depth(&self) -> u32 {
+        1
+    }
+
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.read_block.bytes().len() as u64
+    }
+
+    #[inline]
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        match &mut self.pool {
+            Some(pool) => pool.draft(slot),
+            // The engine was made to read only. The write fails.
+            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: true },
+        }
+    }
+
+    #[inline]
+    fn block_read(&self, _: u32) -> &[u8] {
+        self.read_block.bytes()
+    }
+
+    #[inline]
+    fn queue(&mut self, io: Io) {
+        self.pending = Some(io);
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
+        let Some(io) = self.pending.take() else { return Ok(0) };
+        let result = match self.call(io) {
+            // At most a block, which is less than 2 GiB.
+            Ok(bytes) => bytes as i32,
+            Err(errno) => -errno.raw_os_error(),
+        };
+        done[0] = Completion { slot: io.slot, result };
+        Ok(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const CONTENT: Content =
+        Content { seed: 5, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
+
+    fn file(bytes: u64) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        file
+    }
+
+    fn engine(file: &File, writes: Option<Content>) -> MappedEngine {
+        MappedEngine::new(Arc::new([file.try_clone().unwrap().into()]), 8192, writes, true).unwrap()
+    }
+
+    fn call(engine: &mut MappedEngine, call: Call, offset_bytes: u64) -> Result<u32, Errno> {
+        engine.queue(Io { slot: 0, call, file: 0, offset_bytes });
+        let mut done = [Completion { slot: 0, result: 0 }];
+        assert_eq!(engine.reap(&mut done, u64::MAX), Ok(1));
+        done[0].outcome()
+    }
+
+    #[test]
+    fn bytes_go_both_ways() {
+        let file = file(65_536);
+        let mut engine = engine(&file, Some(CONTENT));
+        engine.draft(0).bytes.fill(9);
+        assert_eq!(call(&mut engine, Call::Write, 16_384), Ok(8192));
+        assert_eq!(call(&mut engine, Call::Datasync, 16_384), Ok(0));
+        let mut found = [0; 8192];
+        file.read_exact_at(&mut found, 16_384).unwrap();
+        assert!(found.iter().all(|byte| *byte == 9));
+        file.write_all_at(&[3; 8192], 32_768).unwrap();
+        assert_eq!(call(&mut engine, Call::Read, 32_768), Ok(8192));
+        assert!(engine.block_read(0).iter().all(|byte| *byte == 3));
+        assert_eq!(call(&mut engine, Call::Read, 61_440), Ok(4096), "the file ends there");
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_an_error_and_no_crash() {
+        let file = file(65_536);
+        file.write_all_at(&[7; 65_536], 0).unwrap();
+        let mut engine = engine(&file, Some(CONTENT));
+        assert_eq!(call(&mut engine, Call::Read, 0), Ok(8192));
+        file.set_len(36_864).unwrap();
+        // The block at 32 KiB has one page left, and the next blocks none.
+        assert_eq!(call(&mut engine, Call::Read, 32_768), Ok(4096));
+        assert_eq!(call(&mut engine, Call::Read, 40_960), Ok(0));
+        engine.draft(0);
+        assert_eq!(call(&mut engine, Call::Write, 49_152), Ok(0));
+        assert_eq!(call(&mut engine, Call::Read, 0), Ok(8192), "what is there is still read");
+        assert_eq!(file.metadata().unwrap().len(), 36_864, "nothing was written beyond the end");
+    }
+
+    #[test]
+    fn a_thread_faults_alone() {
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                scope.spawn(move || {
+                    let file = file(1 << 20);
+                    let mut engine = engine(&file, None);
+                    let is_cut = number % 2 == 0;
+                    file.set_len(if is_cut { 0 } else { 1 << 20 }).unwrap();
+                    for block in 0..128 {
+                        let expected = if is_cut { 0 } else { 8192 };
+                        assert_eq!(call(&mut engine, Call::Read, block * 8192), Ok(expected));
+                    }
+                });
+            }
+        });
+    }
+}
