@@ -30,6 +30,7 @@ pub mod files;
 pub mod mapped;
 pub mod names;
 pub mod null;
+pub mod one_by_one;
 pub mod pacing;
 pub mod pattern;
 pub mod recorder;

@@ -19,10 +19,10 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, msync, munmap};
 
-use crate::buffer::AlignedBuffer;
-use crate::data::{Content, Pool};
+use crate::data::Content;
 use crate::discard::{discard, is_device};
-use crate::{Call, Completion, DataEngine, Draft, Io};
+use crate::one_by_one::{Blocks, Calls, OneByOne};
+use crate::{Call, Io};
 
 /// The block that a thread copies, and the result of the copy.
 struct Guard {
@@ -176,18 +176,17 @@ impl Drop for Mapping {
     }
 }
 
-/// Copies from and to a mapping, `msync` and discards, each made when it is reaped.
+/// Copies from and to mappings, `msync`, and discards.
 #[derive(Debug)]
-pub struct MappedEngine {
+pub struct Mappings {
     maps: Box<[Mapping]>,
     files: Arc<[OwnedFd]>,
-    /// The same block for all reads: it stays in the CPU cache, as a program's own buffer would.
-    read_block: AlignedBuffer,
-    /// Data to write; `None` if the engine only reads.
-    pool: Option<Pool>,
-    page_bytes: usize,
-    pending: Option<Io>,
+    /// True if the files are block devices.
+    is_device: bool,
 }
+
+/// The engine of mapped files.
+pub type MappedEngine = OneByOne<Mappings>;
 
 impl MappedEngine {
     /// An engine on open files, for reading and, with a content, for writing. `is_random` tells the kernel that the next
@@ -205,20 +204,18 @@ impl MappedEngine {
         let reads_by_page = is_random && block_bytes <= READ_BY_PAGE_MAX_BYTES;
         let map = |file: &OwnedFd| Mapping::new(file.as_fd(), writes.is_some(), reads_by_page);
         let maps = files.iter().map(map).collect::<Result<_, _>>()?;
-        let pool = writes.map(|content| Pool::new(content, block_bytes, 1));
-        let mut read_block = AlignedBuffer::new(block_bytes);
-        // Touch the block once, so that no page is missing when time counts.
-        read_block.bytes_mut().fill(1);
-        let page_bytes = rustix::param::page_size();
-        Ok(Self { maps, files, read_block, pool, page_bytes, pending: None })
+        let is_device = files.first().is_some_and(|file| is_device(file.as_fd()));
+        Ok(Self::with(Mappings { maps, files, is_device }, Blocks::new(block_bytes, writes)))
     }
+}
 
-    /// Makes a call. Returns the bytes moved; fewer than a block where the file ends.
+impl Calls for Mappings {
     #[inline]
-    fn call(&mut self, io: Io) -> Result<usize, Errno> {
+    fn call(&self, io: Io, blocks: &mut Blocks) -> Result<usize, Errno> {
         let map = &self.maps[io.file as usize];
         let offset = usize::try_from(io.offset_bytes).map_err(|_| Errno::INVAL)?;
-        let length = self.read_block.bytes().len().min(map.length.saturating_sub(offset));
+        let block_bytes = blocks.read.bytes().len();
+        let length = block_bytes.min(map.length.saturating_sub(offset));
         if length == 0 {
             return Ok(0);
         }
@@ -226,82 +223,42 @@ impl MappedEngine {
         let place = unsafe { map.start.add(offset) };
         match io.call {
             Call::Read => {
-                let block = self.read_block.bytes_mut();
+                let block = blocks.read.bytes_mut();
                 // SAFETY: both are valid for `length` bytes, as computed above from the lengths of both.
                 let is_whole = unsafe { copy(place, block.as_mut_ptr(), length, place as usize) };
-                if is_whole { Ok(length) } else { self.why(io) }
+                if is_whole { Ok(length) } else { self.why(io, block_bytes) }
             }
             Call::Write => {
-                let Some(block) = self.pool.as_ref().map(|pool| pool.block(io.slot)) else {
+                let block = blocks.to_write(io.slot);
+                if block.is_empty() {
                     return Err(Errno::BADF);
-                };
+                }
                 // SAFETY: as above; a block of the pool is as long as one that is read. The mapping is writable, as
                 // there is a pool.
                 let is_whole = unsafe { copy(block.as_ptr(), place, length, place as usize) };
-                if is_whole { Ok(length) } else { self.why(io) }
+                if is_whole { Ok(length) } else { self.why(io, block_bytes) }
             }
             Call::Datasync => {
-                let from = offset & !(self.page_bytes - 1);
+                let from = offset & !(PAGE_BYTES.load(Ordering::Relaxed) - 1);
                 // SAFETY: the range lies in the mapping, and begins with a page.
                 unsafe { msync(map.start.add(from).cast(), offset + length - from, MsyncFlags::SYNC) }?;
                 Ok(0)
             }
             Call::Discard => {
                 let file = self.files[io.file as usize].as_fd();
-                discard(file, is_device(file), io.offset_bytes, length as u64).map(|()| 0)
+                discard(file, self.is_device, io.offset_bytes, length as u64).map(|()| 0)
             }
         }
     }
-
-    /// Returns why a page could not be had: the file ends before it, or the device or file system failed.
-    #[cold]
-    fn why(&self, io: Io) -> Result<usize, Errno> {
-        let length_bytes = seek(self.files[io.file as usize].as_fd(), SeekFrom::End(0))?;
-        let block_bytes = self.read_block.bytes().len() as u64;
-        let left_bytes = length_bytes.saturating_sub(io.offset_bytes);
-        if left_bytes < block_bytes { Ok(left_bytes as usize) } else { Err(Errno::IO) }
-    }
 }
 
-impl DataEngine for MappedEngine {
-    fn depth(&self) -> u32 {
-        1
-    }
-
-    #[inline]
-    fn block_bytes(&self) -> u64 {
-        self.read_block.bytes().len() as u64
-    }
-
-    #[inline]
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
-        match &mut self.pool {
-            Some(pool) => pool.draft(slot),
-            // The engine was made to read only. The write fails.
-            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: true },
-        }
-    }
-
-    #[inline]
-    fn block_read(&self, _: u32) -> &[u8] {
-        self.read_block.bytes()
-    }
-
-    #[inline]
-    fn queue(&mut self, io: Io) {
-        self.pending = Some(io);
-    }
-
-    #[inline]
-    fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
-        let Some(io) = self.pending.take() else { return Ok(0) };
-        let result = match self.call(io) {
-            // At most a block, which is less than 2 GiB.
-            Ok(bytes) => bytes as i32,
-            Err(errno) => -errno.raw_os_error(),
-        };
-        done[0] = Completion { slot: io.slot, result };
-        Ok(1)
+impl Mappings {
+    /// Returns why a page could not be had: the file ends before it, or the device or file system failed.
+    #[cold]
+    fn why(&self, io: Io, block_bytes: usize) -> Result<usize, Errno> {
+        let length_bytes = seek(self.files[io.file as usize].as_fd(), SeekFrom::End(0))?;
+        let left_bytes = length_bytes.saturating_sub(io.offset_bytes);
+        if left_bytes < block_bytes as u64 { Ok(left_bytes as usize) } else { Err(Errno::IO) }
     }
 }
 
@@ -311,6 +268,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+    use crate::{Completion, DataEngine};
 
     const CONTENT: Content =
         Content { seed: 5, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };

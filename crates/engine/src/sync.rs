@@ -5,95 +5,43 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::buffer::AlignedBuffer;
-use crate::data::{Content, Pool};
+use crate::data::Content;
 use crate::discard::{discard, is_device};
-use crate::{Call, Completion, DataEngine, Draft, Io};
+use crate::one_by_one::{Blocks, Calls, OneByOne};
+use crate::{Call, Io};
 
-/// `pread`, `pwrite`, `fdatasync` and discards, each made when it is reaped.
+/// `pread`, `pwrite`, `fdatasync` and discards.
 #[derive(Debug)]
-pub struct SyncEngine {
+pub struct SystemCalls {
     files: Arc<[OwnedFd]>,
-    /// The same block for all reads: it stays in the CPU cache, as a program's own buffer would.
-    read_block: AlignedBuffer,
-    /// Data to write; `None` if the engine only reads.
-    pool: Option<Pool>,
     /// True if the files are block devices.
     is_device: bool,
-    pending: Option<Io>,
 }
+
+/// The engine of plain system calls.
+pub type SyncEngine = OneByOne<SystemCalls>;
 
 impl SyncEngine {
     /// An engine on open files. An engine that writes has a pool of its own.
     pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: Option<Content>) -> Self {
-        let pool = writes.map(|content| Pool::new(content, block_bytes, 1));
-        let mut read_block = AlignedBuffer::new(block_bytes);
-        // Touch the block once, so that no page is missing when time counts.
-        read_block.bytes_mut().fill(1);
         let is_device = files.first().is_some_and(|file| is_device(file.as_fd()));
-        Self { files, read_block, pool, is_device, pending: None }
-    }
-
-    #[inline]
-    fn call(&mut self, io: Io) -> Result<usize, Errno> {
-        let file = &self.files[io.file as usize];
-        match io.call {
-            Call::Read => rustix::io::pread(file, self.read_block.bytes_mut(), io.offset_bytes),
-            Call::Write => {
-                let block = self.pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
-                rustix::io::pwrite(file, block, io.offset_bytes)
-            }
-            Call::Datasync => rustix::fs::fdatasync(file).map(|()| 0),
-            Call::Discard => {
-                discard(file.as_fd(), self.is_device, io.offset_bytes, self.block_bytes()).map(|()| 0)
-            }
-        }
+        Self::with(SystemCalls { files, is_device }, Blocks::new(block_bytes, writes))
     }
 }
 
-impl DataEngine for SyncEngine {
-    fn depth(&self) -> u32 {
-        1
-    }
-
+impl Calls for SystemCalls {
     #[inline]
-    fn block_bytes(&self) -> u64 {
-        self.read_block.bytes().len() as u64
-    }
-
-    #[inline]
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
-        match &mut self.pool {
-            Some(pool) => pool.draft(slot),
-            // The engine was made to read only. The write fails with the kernel's own error.
-            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: false },
+    fn call(&self, io: Io, blocks: &mut Blocks) -> Result<usize, Errno> {
+        let file = &self.files[io.file as usize];
+        match io.call {
+            Call::Read => rustix::io::pread(file, blocks.read.bytes_mut(), io.offset_bytes),
+            Call::Write => rustix::io::pwrite(file, blocks.to_write(io.slot), io.offset_bytes),
+            Call::Datasync => rustix::fs::fdatasync(file).map(|()| 0),
+            Call::Discard => {
+                let length_bytes = blocks.read.bytes().len() as u64;
+                discard(file.as_fd(), self.is_device, io.offset_bytes, length_bytes).map(|()| 0)
+            }
         }
-    }
-
-    #[inline]
-    fn block_read(&self, _: u32) -> &[u8] {
-        self.read_block.bytes()
-    }
-
-    #[inline]
-    fn queue(&mut self, io: Io) {
-        self.pending = Some(io);
-    }
-
-    #[inline]
-    fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
-        let Some(io) = self.pending.take() else { return Ok(0) };
-        let mut result = self.call(io);
-        while result == Err(Errno::INTR) {
-            result = self.call(io);
-        }
-        let result = match result {
-            // At most a block, which is less than 2 GiB.
-            Ok(bytes) => bytes as i32,
-            Err(errno) => -errno.raw_os_error(),
-        };
-        done[0] = Completion { slot: io.slot, result };
-        Ok(1)
     }
 }
 
@@ -103,7 +51,6 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::Failure;
     use crate::clock::Monotonic;
     use crate::data::Verifier;
     use crate::pacing::ClosedLoop;
@@ -111,6 +58,7 @@ mod tests {
     use crate::recorder::Recorder;
     use crate::verb::{RewriteAndReread, Verb, Write};
     use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
+    use crate::{Completion, DataEngine, Draft, Failure};
 
     const BLOCKS: u64 = 8;
     const CONTENT: Content =

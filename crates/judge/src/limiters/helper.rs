@@ -74,10 +74,7 @@ fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
     }
     // Other queues have a thread for each CPU.
     let loops = target.device_stack.iter().filter(|device| device.kind == DeviceKind::Loop);
-    let worked = loops.map(|device| {
-        let of_it = helpers.iter().filter(|helper| queue(&helper.name) == Some(device.name.as_str()));
-        (device, of_it.map(|helper| helper.cpu_share).sum::<f64>())
-    });
+    let worked = loops.map(|device| (device, used_by_queue(helpers, &device.name)));
     let (device, cpu_share) = worked.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (device, busy_share) = (device.name.as_str().into(), Share(cpu_share));
     (cpu_share >= LOOP_FULL).then_some(Observation::LoopBusy { device, busy_share })
@@ -85,12 +82,17 @@ fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
 
 /// Kernel threads of one queue of this target that use nearly all CPUs together, though none of them is full.
 fn on_all_cpus(helpers: &[Helper], target: &Target, cpus: f64) -> Option<Observation> {
-    let ours = || helpers.iter().filter(|helper| works_for(helper, target));
-    let name = ours().find_map(|helper| queue(&helper.name))?;
-    let used: f64 =
-        ours().filter(|helper| queue(&helper.name) == Some(name)).map(|helper| helper.cpu_share).sum();
+    let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
+    let name = ours.find_map(|helper| queue(&helper.name))?;
+    let used = used_by_queue(helpers, name);
     let (queue, used_cpus, cpus_here) = (name.into(), Mean(used), Count(cpus as u64));
     (used >= ALL_FULL * cpus).then_some(Observation::QueueBusy { queue, used: used_cpus, cpus: cpus_here })
+}
+
+/// CPUs that the kernel threads of a queue use together.
+fn used_by_queue(helpers: &[Helper], name: &str) -> f64 {
+    let of_it = helpers.iter().filter(|helper| queue(&helper.name) == Some(name));
+    of_it.map(|helper| helper.cpu_share).sum()
 }
 
 /// Returns the queue that a kernel thread works on. Its name follows that of the thread: "kworker/u8:0-loop0", or

@@ -1,0 +1,103 @@
+//! Engines that make one call at a time: each call is made when it is reaped.
+
+use rustix::io::Errno;
+
+use crate::buffer::AlignedBuffer;
+use crate::data::{Content, Pool};
+use crate::{Completion, DataEngine, Draft, Io};
+
+/// The blocks that an engine reads into and writes from.
+#[derive(Debug)]
+pub struct Blocks {
+    /// The same block for all reads: it stays in the CPU cache, as a program's own buffer would.
+    pub read: AlignedBuffer,
+    /// Data to write; `None` if the engine only reads.
+    pool: Option<Pool>,
+}
+
+impl Blocks {
+    /// Blocks of a size, with a pool of data if there is a content to write.
+    pub fn new(block_bytes: usize, writes: Option<Content>) -> Self {
+        let pool = writes.map(|content| Pool::new(content, block_bytes, 1));
+        let mut read = AlignedBuffer::new(block_bytes);
+        // Touch the block once, so that no page is missing when time counts.
+        read.bytes_mut().fill(1);
+        Self { read, pool }
+    }
+
+    /// The block that a slot writes; empty if the engine only reads.
+    #[inline]
+    pub fn to_write(&self, slot: u32) -> &[u8] {
+        self.pool.as_ref().map_or(&[][..], |pool| pool.block(slot))
+    }
+}
+
+/// A way to make one call.
+pub trait Calls {
+    /// Makes a call. Returns the bytes moved; fewer than a block where the file ends.
+    ///
+    /// # Errors
+    /// The error of the kernel. `EINTR` makes the engine call again.
+    fn call(&self, io: Io, blocks: &mut Blocks) -> Result<usize, Errno>;
+}
+
+/// An engine without depth.
+#[derive(Debug)]
+pub struct OneByOne<C> {
+    calls: C,
+    blocks: Blocks,
+    pending: Option<Io>,
+}
+
+impl<C> OneByOne<C> {
+    /// An engine that makes these calls with these blocks.
+    pub fn with(calls: C, blocks: Blocks) -> Self {
+        Self { calls, blocks, pending: None }
+    }
+}
+
+impl<C: Calls> DataEngine for OneByOne<C> {
+    fn depth(&self) -> u32 {
+        1
+    }
+
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.blocks.read.bytes().len() as u64
+    }
+
+    #[inline]
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        match &mut self.blocks.pool {
+            Some(pool) => pool.draft(slot),
+            // The engine was made to read only. The write fails.
+            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: false },
+        }
+    }
+
+    #[inline]
+    fn block_read(&self, _: u32) -> &[u8] {
+        self.blocks.read.bytes()
+    }
+
+    #[inline]
+    fn queue(&mut self, io: Io) {
+        self.pending = Some(io);
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
+        let Some(io) = self.pending.take() else { return Ok(0) };
+        let mut result = self.calls.call(io, &mut self.blocks);
+        while result == Err(Errno::INTR) {
+            result = self.calls.call(io, &mut self.blocks);
+        }
+        let result = match result {
+            // At most a block, which is less than 2 GiB.
+            Ok(bytes) => bytes as i32,
+            Err(errno) => -errno.raw_os_error(),
+        };
+        done[0] = Completion { slot: io.slot, result };
+        Ok(1)
+    }
+}
