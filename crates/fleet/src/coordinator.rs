@@ -3,15 +3,18 @@
 //! [`Fleet`] goes through the stages in their order: start, plan, open, lay out, tests, close. In each, it waits for all
 //! clients and tells all refusals at once. The program plans, judges and prints.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::frames::{FromAgent, Hello, ToAgent};
+use model::health::Check;
 use model::hosts::HostWord;
+use model::marker::DIRECTORY_PREFIX;
 use model::plan::{Clients, Plan};
 use model::printable::printable;
-use model::run::{ClockRecord, Environment, HostRecord};
+use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
 use run::LayoutProgress;
 
@@ -97,6 +100,8 @@ pub struct Client {
     /// True once files may exist there.
     may_leave: bool,
     clock_read_ns: f64,
+    checks: Vec<Check>,
+    neighbours: Vec<String>,
 }
 
 impl Client {
@@ -152,6 +157,8 @@ impl Fleet {
                 last_line: None,
                 may_leave: false,
                 clock_read_ns: 0.0,
+                checks: Vec::new(),
+                neighbours: Vec::new(),
             });
         }
         if !troubles.is_empty() {
@@ -215,6 +222,51 @@ impl Fleet {
         })?;
         self.plan = Some(Plan { clients: Some(Clients { count, number: None }), ..plan });
         Ok(())
+    }
+
+    /// Lets the first client of each machine look at it and at the target. Returns the checks, by client. Clients that
+    /// look at one machine at the same time would find each other there.
+    ///
+    /// # Errors
+    /// The troubles of all clients that cannot.
+    pub fn look(&mut self) -> Result<Vec<Vec<Check>>, Vec<Trouble>> {
+        let mut machines = HashSet::new();
+        let is_first: Vec<_> =
+            self.clients.iter().map(|client| machines.insert(machine_of(&client.name).to_owned())).collect();
+        for (index, _) in is_first.iter().enumerate().filter(|(_, is_first)| **is_first) {
+            self.hub.send(index, ToAgent::Look {});
+        }
+        self.all_of(&is_first, "look at the machine", true, |client, frame| match frame {
+            FromAgent::Looked { checks } => {
+                client.checks = checks;
+                Some(Ok(()))
+            }
+            _ => None,
+        })?;
+        Ok(self.clients.iter_mut().map(|client| std::mem::take(&mut client.checks)).collect())
+    }
+
+    /// Returns for each client the clients whose work directories it sees in its own directory, itself included. All
+    /// work directories must be there.
+    ///
+    /// # Errors
+    /// The troubles of all clients that cannot tell.
+    pub fn neighbours(&mut self) -> Result<Vec<Vec<usize>>, Vec<Trouble>> {
+        self.order(&ToAgent::Neighbours {});
+        self.all("list its directory", true, |client, frame| match frame {
+            FromAgent::Neighbours { names } => {
+                client.neighbours = names;
+                Some(Ok(()))
+            }
+            _ => None,
+        })?;
+        let owner = |name: &String| {
+            let letters = |number: &usize| model::marker::letters_of_client(*number as u32);
+            let owns = |number: &usize| name.starts_with(&format!("{DIRECTORY_PREFIX}{}", letters(number)));
+            (0..self.clients.len()).find(owns)
+        };
+        let sees = |client: &Client| client.neighbours.iter().filter_map(owner).collect();
+        Ok(self.clients.iter().map(sees).collect())
     }
 
     /// Returns the plan of the run, once there is one.
@@ -398,7 +450,13 @@ impl Fleet {
 
     /// Sends a frame to all clients that answer.
     pub(crate) fn order(&mut self, frame: &ToAgent) {
-        for (index, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_live()) {
+        self.order_first(self.clients.len(), frame);
+    }
+
+    /// Sends a frame to those of the first clients that answer.
+    pub(crate) fn order_first(&mut self, count: usize, frame: &ToAgent) {
+        let first = self.clients.iter().take(count).enumerate();
+        for (index, client) in first.filter(|(_, client)| client.is_live()) {
             log::debug!("{}: {frame:?}", client.name);
             self.hub.send(index, frame.clone());
         }
@@ -410,13 +468,25 @@ impl Fleet {
         &mut self,
         attempt: &str,
         strict: bool,
+        take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
+    ) -> Result<(), Vec<Trouble>> {
+        self.all_of(&vec![true; self.clients.len()], attempt, strict, take)
+    }
+
+    /// The same for the clients that were asked.
+    fn all_of<T>(
+        &mut self,
+        asked: &[bool],
+        attempt: &str,
+        strict: bool,
         mut take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
     ) -> Result<(), Vec<Trouble>> {
-        let mut waits: Vec<_> = self.clients.iter().map(Client::is_live).collect();
+        let clients = self.clients.iter().zip(asked);
+        let mut waits: Vec<_> = clients.map(|(client, is_asked)| client.is_live() && *is_asked).collect();
         let mut troubles = Vec::new();
         let mut is_told = false;
         // A client that was lost before is no news.
-        let was_lost: Vec<_> = waits.iter().map(|waits| !waits).collect();
+        let was_lost: Vec<_> = self.clients.iter().map(|client| !client.is_live()).collect();
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
             // Before files exist, nobody needs to be waited for.
             let is_early = self.clients.iter().all(|client| !client.may_leave);

@@ -74,12 +74,14 @@ impl Fleet {
             let record = Session::untried(phase, repetition, Status::Skipped, reason);
             return Together { record, clients: Vec::new() };
         }
-        self.order(&ToAgent::Phase {
+        let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
+        let order = ToAgent::Phase {
             index: index as u32,
             repetition,
             measured_ns: time.measured_ns,
             budget_ns: time.budget_ns,
-        });
+        };
+        self.order_first(count, &order);
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
             until: plan.until_of(phase),
@@ -90,8 +92,8 @@ impl Fleet {
             is_enough: false,
             failure: None,
         };
-        for (runner, client) in running.runners.iter_mut().zip(&self.clients) {
-            if !client.is_live() {
+        for (number, (runner, client)) in running.runners.iter_mut().zip(&self.clients).enumerate() {
+            if !client.is_live() || number >= count {
                 runner.stage = Stage::Ended;
             }
         }

@@ -1,28 +1,53 @@
 //! Judges the sum of several clients: from the rates of each, and from the judgement that each has of its own.
 //!
-//! Counters of different machines do not add up, so the rules of a single row are not asked. A sum has the limiter that
-//! most of its clients have. On a machine with several clients, each sees the others as foreign: their I/O and their
-//! CPU time are this test's own.
+//! Counters of different machines do not add up, so the rules of a single row are not asked. First comes a
+//! limit that is set for all clients together. Then comes the limiter that most of them have. The last is something
+//! below them that most wait for. On a machine with several clients, each sees the others as foreign: their
+//! I/O and their CPU time are this test's own.
 
 use std::collections::BTreeMap;
 
-use model::Limiter;
-use model::figure::{Count, Name, OpsPerSecond, Share};
+use model::advice::Advice;
+use model::figure::{Count, Figure, Name, OpsPerSecond, Ratio, Share, Threshold};
 use model::finding::Finding;
 use model::observation::Observation;
-use model::run::{ClientShare, Confidence, Mark, Note, PhaseRecord, Status, Trust, Verdict};
+use model::plan::PlannedPhase;
+use model::run::{
+    ClientShare, Confidence, Environment, FewerClients, Mark, Note, PhaseRecord, Status, Trust, Verdict,
+    machine_of,
+};
+use model::target::Backing;
+use model::{Limiter, Plan};
+
+use crate::limiters::{BLOCKED, RING_BLOCKED, nearness, reached};
+use crate::{JudgeInput, disturbance};
 
 /// Part of the median below which a client counts as slow. Clients of the same kind differ by less on shared storage.
 const SLOW_SHARE: f64 = 0.2;
 /// Share of the clients that must have a limiter for their sum to have it.
 const MOST: f64 = 0.8;
+/// If a client's machine used more than this share of its CPUs, its threads may have waited for these.
+const CPUS_MOST: f64 = 0.8;
+/// If the rate grew with the number of clients but for this share, each is its own limit.
+const GREW: f64 = 0.1;
+/// If the rate grew by less than this share with the number of clients, more of them bring nothing.
+const GAVE_NOTHING: f64 = 0.1;
 /// Code of the note on a slow client.
 const SLOW_CODE: &str = "slow_client";
 
+/// The thresholds that explanations of limiters name.
+pub(crate) const THRESHOLDS: &[Threshold] = &[
+    ("clients_most", Figure::Share(MOST)),
+    ("clients_cpus", Figure::Share(CPUS_MOST)),
+    ("clients_grew", Figure::Share(GREW)),
+    ("clients_gave_nothing", Figure::Share(GAVE_NOTHING)),
+];
+
 /// Judges the record of a sum. Its notes become those that the clients' runs made, those that make the number of a
 /// client invalid, and one for each slow client.
-pub fn judge(record: &mut PhaseRecord) {
+pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, environment: &Environment) {
     record.judged.notes.retain(|note| note.code != SLOW_CODE);
+    know_each_other(&mut record.hosts);
     if record.counts.ops == 0 || record.status == Status::Skipped {
         return;
     }
@@ -43,45 +68,211 @@ pub fn judge(record: &mut PhaseRecord) {
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
     let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
-    record.judged.verdict = Some(Verdict { trust, trust_reasons, ..conclude(&record.hosts) });
+    let found = conclude(&JudgeInput::new(record, phase, plan, environment, None));
+    let disturbed = disturbance::of(&JudgeInput::new(record, phase, plan, environment, None), |_| false);
+    record.judged.verdict = Some(Verdict { trust, trust_reasons, ..found });
+    record.seen.disturbance = Some(disturbed);
 }
 
-/// Returns the verdict that most clients share.
-fn conclude(shares: &[ClientShare]) -> Verdict {
+/// Returns the verdict of a sum, without trust.
+pub(crate) fn conclude(input: &JudgeInput<'_>) -> Verdict {
+    let waits = Waits::of(input);
+    throttled(input, &waits)
+        .or_else(|| agreed(&input.record.hosts))
+        .or_else(|| below(input, &waits))
+        .unwrap_or_else(|| Verdict::new(Limiter::NotClear, 0.0, vec![waits.observation()]))
+}
+
+/// Clients whose threads waited for the target.
+struct Waits {
+    clients: usize,
+    all: usize,
+    /// Least share of the time that the threads of one of them waited.
+    least_share: f64,
+}
+
+impl Waits {
+    fn of(input: &JudgeInput<'_>) -> Self {
+        let least = if input.phase.engine.has_depth() { RING_BLOCKED } else { BLOCKED };
+        let shares = &input.record.hosts;
+        let waited: Vec<f64> = shares
+            .iter()
+            .filter(|share| limiter_of(share).is_some_and(is_below))
+            .filter_map(|share| Some(share.budget.as_ref()?.blocked))
+            .filter(|blocked| *blocked >= least)
+            .collect();
+        let least_share = waited.iter().copied().fold(1.0, f64::min);
+        Self { clients: waited.len(), all: shares.len(), least_share }
+    }
+
+    fn are_most(&self) -> bool {
+        self.clients as f64 >= MOST * self.all as f64
+    }
+
+    fn observation(&self) -> Observation {
+        let waiting_share = Share(if self.clients == 0 { 0.0 } else { self.least_share });
+        let (clients, all) = (Count(self.clients as u64), Count(self.all as u64));
+        Observation::ClientsWaited { clients, all, waiting_share }
+    }
+}
+
+/// A limit that all clients share, and that their sum has reached.
+fn throttled(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
+    let (source, allowed) = reached(input, nearness(input)).filter(|_| waits.are_most())?;
+    let verdict = Verdict::new(Limiter::IoThrottle, waits.least_share, vec![waits.observation(), allowed]);
+    Some(verdict.advise([Advice::RaiseLimit { source }]))
+}
+
+/// The limiter that most clients have, if one client can tell it apart from the load of the others.
+fn agreed(shares: &[ClientShare]) -> Option<Verdict> {
     let mut votes: BTreeMap<&str, (Limiter, Vec<&Verdict>)> = BTreeMap::new();
     for share in shares {
-        let Some(verdict) = &share.judged.verdict else { continue };
-        let Some(limiter) = verdict.limiter.map(|limiter| as_of_all(limiter, share, shares)) else {
+        let Some((limiter, verdict)) = limiter_of(share).zip(share.judged.verdict.as_ref()) else {
             continue;
         };
         votes.entry(limiter.code()).or_insert((limiter, Vec::new())).1.push(verdict);
     }
-    let Some((limiter, verdicts)) = votes.into_values().max_by_key(|(_, verdicts)| verdicts.len()) else {
-        return Verdict::default();
-    };
-    let agreed = verdicts.len() as f64 / shares.len() as f64;
-    if agreed < MOST || limiter == Limiter::NotClear {
-        return Verdict::new(Limiter::NotClear, 0.0, Vec::new());
+    let (limiter, verdicts) = votes.into_values().max_by_key(|(_, verdicts)| verdicts.len())?;
+    if (verdicts.len() as f64) < MOST * shares.len() as f64 || depends_on_others(limiter) {
+        return None;
     }
     let share = |verdict: &&Verdict| verdict.ranking.first().map_or(0.0, |first| first.share);
     let mean = verdicts.iter().map(share).sum::<f64>() / verdicts.len() as f64;
     let agree =
         Observation::ClientsAgree { clients: Count(verdicts.len() as u64), all: Count(shares.len() as u64) };
+    let confidence = verdicts.iter().filter_map(|verdict| verdict.confidence).min();
     // The clients have one kind of evidence each for the same thing, and none for what lies between them.
-    let least = verdicts.iter().filter_map(|verdict| verdict.confidence).min();
-    let confidence = least.map(|least| least.min(Confidence::Likely));
-    Verdict { confidence, ..Verdict::new(limiter, mean, vec![agree]) }
+    Some(Verdict { confidence, ..Verdict::new(limiter, mean, vec![agree]) }.at_most(Confidence::Likely))
 }
 
-/// Returns the limiter of a client as that of the whole test. Other clients of its machine are no strangers.
-fn as_of_all(limiter: Limiter, share: &ClientShare, shares: &[ClientShare]) -> Limiter {
-    let machine = |share: &ClientShare| share.name.split('#').next().map(str::to_owned);
-    let is_alone = shares.iter().filter(|other| machine(other) == machine(share)).count() == 1;
-    match limiter {
-        Limiter::CpuContention if !is_alone => Limiter::CpuSaturated,
-        Limiter::NoisyNeighbour if !is_alone => Limiter::NotClear,
-        limiter => limiter,
+/// Stores in each sum of a sweep the row with the next fewer clients. Returns true if anything is new.
+pub(crate) fn tell_fewer(rows: &mut [PhaseRecord]) -> bool {
+    let point = |row: &PhaseRecord| {
+        let clients = row.figures.together.as_ref()?.clients;
+        let ops_per_second = row.figures.rate.ops_per_second.filter(|_| row.status == Status::Done)?;
+        Some((row.group.clone()?, row.repetition, FewerClients { clients, ops_per_second }))
+    };
+    let points: Vec<_> = rows.iter().filter_map(point).collect();
+    let mut is_new = false;
+    for row in rows {
+        let (group, repetition) = (row.group.clone(), row.repetition);
+        let Some(together) = &mut row.figures.together else { continue };
+        let before = points.iter().filter(|(of, in_repetition, fewer)| {
+            group.as_ref() == Some(of) && *in_repetition == repetition && fewer.clients < together.clients
+        });
+        let fewer = before.map(|(.., fewer)| fewer).max_by_key(|fewer| fewer.clients).cloned();
+        is_new |= together.fewer != fewer;
+        together.fewer = fewer;
     }
+    is_new
+}
+
+/// Growth of the rate from the row with fewer clients.
+struct Growth {
+    /// The number of clients over that of fewer.
+    of_clients: f64,
+    /// The rate over that of fewer.
+    of_rate: f64,
+    observation: Observation,
+}
+
+impl Growth {
+    fn of(record: &PhaseRecord) -> Option<Self> {
+        let together = record.figures.together.as_ref()?;
+        let fewer = together.fewer.as_ref().filter(|fewer| fewer.ops_per_second > 0.0)?;
+        let of_rate = record.figures.rate.ops_per_second? / fewer.ops_per_second;
+        Some(Self {
+            of_clients: f64::from(together.clients) / f64::from(fewer.clients),
+            of_rate,
+            observation: Observation::ClientsGave {
+                fewer: Count(fewer.clients.into()),
+                clients: Count(together.clients.into()),
+                times: Ratio(of_rate),
+            },
+        })
+    }
+}
+
+/// Something below the clients, which nearly all of them wait for.
+fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
+    let busy = |share: &ClientShare| share.cpu.as_ref().map(|cpu| cpu.user + cpu.kernel + cpu.steal);
+    let busiest = input.record.hosts.iter().filter_map(busy).max_by(f64::total_cmp)?;
+    if !waits.are_most() || busiest > CPUS_MOST {
+        return None;
+    }
+    let had_cpus = Observation::ClientsHadCpus { busy_share: Share(busiest) };
+    let growth = Growth::of(input.record);
+    let evidence = |growth: Option<Growth>| {
+        [waits.observation(), had_cpus].into_iter().chain(growth.map(|growth| growth.observation)).collect()
+    };
+    let of = |limiter, growth| Verdict::new(limiter, waits.least_share, evidence(growth));
+    if let Some(growth) = growth {
+        return Some(match growth.of_rate {
+            rate if rate >= (1.0 - GREW) * growth.of_clients => of(Limiter::EachClient, Some(growth))
+                .at_most(Confidence::Likely)
+                .advise([Advice::MoreClients {}]),
+            rate if rate < 1.0 + GAVE_NOTHING => of(Limiter::BelowClients, Some(growth)),
+            // More clients still bring more, but less than each of them brought before.
+            _ => of(Limiter::Mixed, Some(growth)).at_most(Confidence::Likely),
+        });
+    }
+    let is_remote = input.target().backing == Backing::RemoteOrUserSpace;
+    let server = is_remote.then_some(Advice::LookAtServer {});
+    let verdict = of(Limiter::BelowClients, None);
+    Some(verdict.advise([Advice::FewerClients {}].into_iter().chain(server)))
+}
+
+/// Returns true for limits that lie below a client. One that is not known lies there if the client waits.
+fn is_below(limiter: Limiter) -> bool {
+    use Limiter::*;
+    let is_known = matches!(
+        limiter,
+        DeviceBandwidth
+            | DeviceOps
+            | DeviceLatency
+            | RemoteLatency
+            | QueueFull
+            | IoThrottle
+            | NetworkBandwidth
+            | NetworkUntried
+            | ServerSaturated
+            | FsyncJournal
+            | NoisyNeighbour
+            | HelperCpu
+            | BelowOs
+    );
+    is_known || limiter == NotClear
+}
+
+/// Returns true for limits that say something else where other clients have the same storage. A slow answer may be that
+/// of a server which the others keep busy.
+fn depends_on_others(limiter: Limiter) -> bool {
+    use Limiter::*;
+    matches!(
+        limiter,
+        DeviceLatency | RemoteLatency | ServerSaturated | NetworkUntried | NoisyNeighbour | NotClear
+    )
+}
+
+/// Corrects the limiters of clients that share a machine: each takes the others for strangers.
+fn know_each_other(shares: &mut [ClientShare]) {
+    let machines: Vec<_> = shares.iter().map(|share| machine_of(&share.name).to_owned()).collect();
+    for share in shares {
+        let is_alone = machines.iter().filter(|machine| *machine == machine_of(&share.name)).count() == 1;
+        let Some(verdict) = share.judged.verdict.as_mut().filter(|_| !is_alone) else { continue };
+        match verdict.limiter {
+            Some(Limiter::CpuContention) => verdict.limiter = Some(Limiter::CpuSaturated),
+            Some(Limiter::NoisyNeighbour) => {
+                verdict.limiter = Some(Limiter::NotClear);
+                verdict.confidence = Some(Confidence::Undetermined);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn limiter_of(share: &ClientShare) -> Option<Limiter> {
+    share.judged.verdict.as_ref()?.limiter
 }
 
 /// Returns a finding for each client that is far below the median.
@@ -93,11 +284,13 @@ fn slow(record: &PhaseRecord) -> Vec<Finding> {
     let of = |share: &ClientShare| {
         let rate = share.rate.ops_per_second?;
         let below = 1.0 - rate / median;
+        let limit = limiter_of(share).unwrap_or(Limiter::NotClear);
         (below > SLOW_SHARE).then(|| Finding::SlowClient {
             client: Name(share.name.clone()),
             below_share: Share(below),
             ops_per_second: OpsPerSecond(rate),
             median_ops_per_second: OpsPerSecond(median),
+            limit: limit.title().into(),
         })
     };
     record.hosts.iter().filter_map(of).collect()
@@ -106,36 +299,18 @@ fn slow(record: &PhaseRecord) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::clean;
-    use model::run::{Counts, Judged, Rate, Together};
-
-    /// Returns a client with that rate, held back by a limiter.
-    fn share(name: &str, rate: f64, limiter: Limiter, confidence: Confidence) -> ClientShare {
-        let verdict = Verdict { confidence: Some(confidence), ..Verdict::new(limiter, 0.8, Vec::new()) };
-        ClientShare {
-            client: 0,
-            name: name.into(),
-            status: Status::Done,
-            reason: None,
-            counts: Counts::default(),
-            rate: Rate { ops_per_second: Some(rate), ..Rate::default() },
-            latency_ns: None,
-            histogram: None,
-            budget: None,
-            cpu: None,
-            judged: Judged { verdict: Some(verdict), ..Judged::default() },
-        }
-    }
+    use crate::fixtures::{clean, client as share};
+    use model::run::{Cap, CpuShares, Rate, SystemUse};
 
     fn judged(shares: Vec<ClientShare>) -> PhaseRecord {
+        judged_with(shares, |_| ())
+    }
+
+    fn judged_with(shares: Vec<ClientShare>, change: impl FnOnce(&mut PhaseRecord)) -> PhaseRecord {
         let mut world = clean("read:rnd4k:q4");
-        let mut rates: Vec<_> = shares.iter().filter_map(|share| share.rate.ops_per_second).collect();
-        rates.sort_by(f64::total_cmp);
-        let median_ops_per_second = rates.get(rates.len() / 2).copied();
-        world.record.figures.together = Some(Together { median_ops_per_second, ..Together::default() });
-        world.record.hosts = shares;
-        crate::judge(&mut world.record, &world.plan, &world.environment, None);
-        world.record
+        world.clients(shares, None);
+        change(&mut world.record);
+        world.judged()
     }
 
     fn limit(record: &PhaseRecord) -> (Option<Limiter>, Option<Confidence>) {
@@ -155,13 +330,91 @@ mod tests {
         assert_eq!(limit(&most), (Some(ops), Some(Confidence::Likely)));
         let observations = &most.judged.verdict.as_ref().unwrap().observations;
         assert_eq!(observations[..], [Observation::ClientsAgree { clients: Count(4), all: Count(5) }]);
+        // What one client cannot tell apart from the load of the others lies below them all.
+        for limiter in [Limiter::RemoteLatency, Limiter::ServerSaturated, Limiter::NotClear] {
+            let waiting = of(hosts, [limiter, limiter, limiter, limiter, cpu]);
+            assert_eq!(limit(&waiting), (Some(Limiter::BelowClients), Some(Confidence::Likely)));
+        }
+        let either = of(hosts, [ops, ops, ops, Limiter::NetworkBandwidth, Limiter::NetworkBandwidth]);
+        assert_eq!(limit(&either).0, Some(Limiter::BelowClients));
         let apart = of(hosts, [ops, ops, ops, cpu, cpu]);
         assert_eq!(limit(&apart).0, Some(Limiter::NotClear));
         // The others are other clients of the same machine, or strangers on machines of their own.
         let local = ["local#1", "local#2", "local#3", "local#4", "local#5"];
         assert_eq!(limit(&of(local, [Limiter::CpuContention; 5])).0, Some(Limiter::CpuSaturated));
         assert_eq!(limit(&of(hosts, [Limiter::CpuContention; 5])).0, Some(Limiter::CpuContention));
-        assert_eq!(limit(&of(local, [Limiter::NoisyNeighbour; 5])).0, Some(Limiter::NotClear));
+        assert_eq!(limit(&of(local, [Limiter::NoisyNeighbour; 5])).0, Some(Limiter::BelowClients));
+    }
+
+    #[test]
+    fn clients_that_wait_without_free_cpus_may_wait_for_these() {
+        let of = |busy: f64| {
+            let mut shares = vec![share("a", 100.0, Limiter::ServerSaturated, Confidence::Likely); 4];
+            shares[3].cpu = Some(CpuShares { user: busy, kernel: 0.0, steal: 0.0 });
+            limit(&judged(shares)).0
+        };
+        assert_eq!((of(0.7), of(0.9)), (Some(Limiter::BelowClients), Some(Limiter::NotClear)));
+    }
+
+    #[test]
+    fn a_limit_on_all_clients_is_compared_with_their_sum() {
+        let of = |ops: f64| {
+            let shares = vec![share("local#1", ops / 8.0, Limiter::NotClear, Confidence::Undetermined); 8];
+            limit(&judged_with(shares, |record| {
+                record.figures.rate = Rate { whole_ops_per_second: Some(ops), ..Rate::default() };
+                let cap = Cap {
+                    source: "io.max".into(),
+                    device: "vda".into(),
+                    is_read: true,
+                    ops_per_second: Some(2000.0),
+                    bytes_per_second: None,
+                };
+                record.seen.system = Some(SystemUse { caps: vec![cap], ..SystemUse::default() });
+            }))
+        };
+        assert_eq!(of(1995.0), (Some(Limiter::IoThrottle), Some(Confidence::Likely)));
+        assert_eq!(of(1200.0).0, Some(Limiter::BelowClients));
+    }
+
+    #[test]
+    fn a_rate_that_grows_with_the_clients_is_that_of_each() {
+        let of = |rate: f64| {
+            let mut world = clean("read:rnd4k:q4");
+            let shares = vec![share("a", rate / 4.0, Limiter::RemoteLatency, Confidence::Likely); 4];
+            world.clients(shares, Some((2, 1000.0)));
+            world.record.figures.rate.ops_per_second = Some(rate);
+            limit(&world.judged())
+        };
+        assert_eq!(of(1990.0), (Some(Limiter::EachClient), Some(Confidence::Likely)));
+        assert_eq!(of(1500.0), (Some(Limiter::Mixed), Some(Confidence::Likely)));
+        assert_eq!(of(1050.0), (Some(Limiter::BelowClients), Some(Confidence::Confirmed)));
+        assert_eq!(of(700.0), (Some(Limiter::BelowClients), Some(Confidence::Confirmed)));
+    }
+
+    #[test]
+    fn each_sum_of_a_sweep_knows_the_one_with_fewer_clients() {
+        let row = |group: &str, clients: u32, rate: f64, status: Status| {
+            let mut row = judged(Vec::new());
+            row.figures.together = Some(model::run::Together { clients, ..Default::default() });
+            (row.group, row.status) = (Some(group.into()), status);
+            row.figures.rate.ops_per_second = Some(rate);
+            row
+        };
+        let mut rows = [
+            row("01-read", 1, 100.0, Status::Done),
+            row("01-read", 2, 200.0, Status::Partial),
+            row("01-read", 4, 300.0, Status::Done),
+            row("04-read", 2, 50.0, Status::Done),
+        ];
+        assert!(tell_fewer(&mut rows));
+        assert!(!tell_fewer(&mut rows));
+        let fewer: Vec<_> = rows
+            .iter()
+            .map(|row| row.figures.together.as_ref().unwrap().fewer.as_ref())
+            .map(|fewer| fewer.map(|fewer| (fewer.clients, fewer.ops_per_second)))
+            .collect();
+        // A test that ended early has no rate to compare with.
+        assert_eq!(fewer, [None, Some((1, 100.0)), Some((1, 100.0)), None]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use model::Run;
 use model::disturbance::Disturbance;
+use model::run::{Budget, CpuShares};
 use model::workload::{Engine, SyncMode};
 
 use crate::JudgeInput;
@@ -45,17 +46,21 @@ fn others_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
 
 /// CPUs that everything except the test's own threads used; `None` where the kernel hides it.
 pub(crate) fn used_cpus(input: &JudgeInput<'_>) -> Option<f64> {
-    let (cpu, budget) = (input.record.seen.cpu.as_ref()?, input.record.seen.budget.as_ref()?);
-    let online = f64::from(input.environment.cpus_online.max(1));
-    let own = (budget.user + budget.kernel) * f64::from(input.phase.workload.threads);
-    Some(((cpu.user + cpu.kernel) * online - own).max(0.0))
+    not_ours(input, |cpu| cpu.user + cpu.kernel, |budget| budget.user + budget.kernel)
 }
 
 /// CPUs that the code of other programs used, without their system calls; `None` where the kernel hides it.
 pub(crate) fn programs_cpus(input: &JudgeInput<'_>) -> Option<f64> {
+    not_ours(input, |cpu| cpu.user, |budget| budget.user)
+}
+
+/// A part of the machine's CPU time less that of the test's threads, in CPUs.
+fn not_ours(input: &JudgeInput<'_>, all: fn(&CpuShares) -> f64, own: fn(&Budget) -> f64) -> Option<f64> {
     let (cpu, budget) = (input.record.seen.cpu.as_ref()?, input.record.seen.budget.as_ref()?);
     let online = f64::from(input.environment.cpus_online.max(1));
-    Some((cpu.user * online - budget.user * f64::from(input.phase.workload.threads)).max(0.0))
+    let clients = input.record.hosts.len().max(1) as f64;
+    let threads = clients * f64::from(input.phase.workload.threads);
+    Some((all(cpu) * online - own(budget) * threads).max(0.0))
 }
 
 /// Share of the bytes on the device that were not the test's; `None` where it is unknown.

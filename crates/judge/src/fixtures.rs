@@ -2,10 +2,13 @@
 
 use model::finding::Finding;
 use model::plan::{Plan, plan};
-use model::run::{DeviceFrame, Environment, Frame, Note, PhaseRecord, TargetProbes, Trust, WorkloadRecord};
+use model::run::{
+    Budget, ClientShare, Confidence, Counts, CpuShares, DeviceFrame, Environment, FewerClients, Frame,
+    Judged, Note, PhaseRecord, Rate, Seen, Status, TargetProbes, Together, Trust, Verdict, WorkloadRecord,
+};
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
-use model::{Machine, Request};
+use model::{Limiter, Machine, Request};
 use serde_json::json;
 
 use crate::{JudgeInput, TRAPS, TrapFinding, judge};
@@ -151,7 +154,45 @@ pub fn device(name: &str, kind: DeviceKind, lies_on: &[&str]) -> Device {
     .unwrap()
 }
 
+/// Returns a client with that rate, held back by a limiter. Its threads wait if the limiter lies below it.
+pub fn client(name: &str, rate: f64, limiter: Limiter, confidence: Confidence) -> ClientShare {
+    let is_below = !matches!(limiter, Limiter::ClientCpu | Limiter::CpuContention);
+    let blocked = if is_below { 0.9 } else { 0.05 };
+    let budget =
+        Budget { user: 1.0 - blocked, kernel: 0.0, run_queue: 0.0, quota: None, steal: 0.0, blocked };
+    let verdict = Verdict { confidence: Some(confidence), ..Verdict::new(limiter, 0.8, Vec::new()) };
+    ClientShare {
+        client: 0,
+        name: name.into(),
+        status: Status::Done,
+        reason: None,
+        counts: Counts::default(),
+        rate: Rate { ops_per_second: Some(rate), ..Rate::default() },
+        latency_ns: None,
+        histogram: None,
+        budget: Some(budget),
+        cpu: Some(CpuShares { user: 0.1, kernel: 0.1, steal: 0.0 }),
+        judged: Judged { verdict: Some(verdict), ..Judged::default() },
+    }
+}
+
 impl World {
+    /// Makes the record the sum of clients. `fewer` are the number of clients and the rate of the row before it in a
+    /// sweep.
+    pub fn clients(&mut self, shares: Vec<ClientShare>, fewer: Option<(u32, f64)>) {
+        let mut rates: Vec<_> = shares.iter().filter_map(|share| share.rate.ops_per_second).collect();
+        rates.sort_by(f64::total_cmp);
+        self.record.figures.together = Some(Together {
+            clients: shares.len() as u32,
+            median_ops_per_second: rates.get(rates.len() / 2).copied(),
+            fewer: fewer.map(|(clients, ops_per_second)| FewerClients { clients, ops_per_second }),
+            ..Together::default()
+        });
+        self.record.figures.rate.ops_per_second = Some(rates.iter().sum());
+        self.record.hosts = shares;
+        self.record.seen = Seen::default();
+    }
+
     pub fn target(&mut self) -> &mut Target {
         &mut self.environment.target
     }
@@ -160,7 +201,7 @@ impl World {
         self.record.seen.device.as_mut().unwrap()
     }
 
-    pub fn budget(&mut self) -> &mut model::run::Budget {
+    pub fn budget(&mut self) -> &mut Budget {
         self.record.seen.budget.as_mut().unwrap()
     }
 

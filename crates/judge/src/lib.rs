@@ -84,7 +84,7 @@ pub fn judge(
     record.seen.disturbance = None;
     let Some(phase) = planned(record, plan) else { return };
     if !record.hosts.is_empty() {
-        return clients::judge(record);
+        return clients::judge(record, phase, plan, environment);
     }
     let input = JudgeInput::new(record, phase, plan, environment, probes);
     // The rate of an engine without I/O is the speed of no storage, so it gets no verdict.
@@ -124,11 +124,12 @@ pub fn judge(
     record.judged.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
 }
 
-/// Copies results between rows of a run: the throughput of the line to a server, and the bytes that a device moves.
-/// Returns true if there is anything new, so that all rows need to be judged again.
+/// Copies results between rows of a run: the throughput of the line, the bytes that a device moves, and the rate of fewer
+/// clients. Returns true if there is anything new, so that all rows need to be judged again.
 pub fn tell_rows(rows: &mut [PhaseRecord]) -> bool {
     let (line, device) = (limiters::tell_line(rows), limiters::tell_device(rows));
-    line || device
+    let fewer = clients::tell_fewer(rows);
+    line || device || fewer
 }
 
 /// Returns the untried experiment that would say most about the limiter of a record; `None` if none would say more, or

@@ -27,8 +27,10 @@ mod sync;
 mod throttle;
 mod unstable;
 
+pub(crate) use helper::on_all_cpus;
 pub(crate) use saturation::tell_device;
 pub(crate) use stream::tell_line;
+pub(crate) use throttle::{nearness, reached};
 
 use model::advice::Advice;
 use model::experiment::Experiment;
@@ -38,11 +40,11 @@ use model::run::{Confidence, Ranked, Status, Verdict};
 use model::target::{Backing, DeviceKind};
 use model::{Limiter, Plan};
 
-use crate::JudgeInput;
 use crate::disturbance::used_cpus;
 use crate::experiments::Load;
 use crate::reading::{self, Reading};
 use crate::traps;
+use crate::{JudgeInput, clients};
 
 /// Smallest share of the time that is worth naming beside the largest.
 pub(crate) const SHARE_MIN: f64 = 0.05;
@@ -73,9 +75,10 @@ type Rule = fn(&Reading<'_>) -> Option<Verdict>;
 /// Every rule, in the order in which they are tried.
 const RULES: &[Rule] = &[
     asked::rule,
+    // Under a quota, the loop without I/O was held back, too, so its rate says nothing.
+    quota::rule,
     own_loop::rule,
     memory::rule,
-    quota::rule,
     steal::rule,
     dirty::rule,
     cpu::contention,
@@ -106,6 +109,7 @@ pub fn thresholds() -> Vec<Threshold> {
     ];
     let of_rules = [
         asked::THRESHOLDS,
+        clients::THRESHOLDS,
         cache::THRESHOLDS,
         cpu::THRESHOLDS,
         helper::THRESHOLDS,
@@ -128,6 +132,9 @@ pub fn thresholds() -> Vec<Threshold> {
 
 /// Returns the verdict on an input, without trust; `None` where the kernel hides the threads' time.
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
+    if !input.record.hosts.is_empty() {
+        return Some(clients::conclude(input));
+    }
     let reading = Reading::of(*input)?;
     // Operations that fail end early, or late, or never reach the device.
     let rules = if input.record.status == Status::Failed { &[] } else { RULES };

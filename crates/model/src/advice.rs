@@ -153,6 +153,10 @@ kinds! {
         FasterLink {}
         /// Look at the server for its own limit.
         LookAtServer {}
+        /// Add clients: the storage has room for more.
+        MoreClients {}
+        /// Run it with fewer clients, to see whether their number sets the rate.
+        FewerClients {}
         /// Use more threads, so that several syncs share a flush.
         GroupCommit {}
         /// Raise the limit in `source`.

@@ -446,7 +446,13 @@ findings! {
     }
     "slow_client" Remark {
         /// A client far below the others.
-        SlowClient { client: Name, below_share: Share, ops_per_second: OpsPerSecond, median_ops_per_second: OpsPerSecond }
+        SlowClient {
+            client: Name,
+            below_share: Share,
+            ops_per_second: OpsPerSecond,
+            median_ops_per_second: OpsPerSecond,
+            limit: Name
+        }
     }
     "knee" Remark {
         /// The knee of a sweep.

@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::health::Check;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::request::Request;
@@ -77,8 +78,12 @@ pub enum ToAgent {
         /// Number of clients that share the room of this file system.
         sharers: u32,
     },
+    /// Look at the machine and the target, as `skye doctor` does.
+    Look {},
     /// Make the work directory.
     Open {},
+    /// Name the work directories beside its own.
+    Neighbours {},
     /// Lay out fresh files.
     LayOut {
         /// Time that it may take.
@@ -134,6 +139,16 @@ pub enum FromAgent {
     Planned {
         /// The plan, without its seed.
         plan: Box<Plan>,
+    },
+    /// The machine was looked at.
+    Looked {
+        /// Its fitness.
+        checks: Vec<Check>,
+    },
+    /// Work directories beside its own.
+    Neighbours {
+        /// Their names.
+        names: Vec<String>,
     },
     /// The work directory is there.
     Opened {

@@ -1,5 +1,9 @@
 //! State of a machine and a target before anything is measured, and its fitness for measuring.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 use crate::machine::Machine;
 use crate::run::Frame;
 use crate::target::Target;
@@ -139,7 +143,8 @@ pub struct IoLimit {
 }
 
 /// Fitness of something for measuring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fitness {
     /// Nothing speaks against it.
     Fine,
@@ -152,10 +157,10 @@ pub enum Fitness {
 }
 
 /// Result of one check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// Subject of the check, in a word or two.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Fitness of the subject.
     pub fitness: Fitness,
     /// The finding, as a fragment.

@@ -87,6 +87,10 @@ limiters! {
     HelperCpu, "helper_cpu", "helper thread CPU", "helper CPU";
     /// Something below this system: a host, a provider, a controller.
     BelowOs, "below_os", "below this OS", "below this OS";
+    /// Each client's own speed: more clients bring more.
+    EachClient, "each_client", "each client itself", "each client";
+    /// Storage that several clients share: the server or device, or the network to it.
+    BelowClients, "below_clients", "below the clients", "below clients";
     /// skye's own loop.
     BenchmarkItself, "benchmark_itself", "skye itself", "skye itself";
     /// Two limits at once.

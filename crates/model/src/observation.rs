@@ -63,6 +63,8 @@ observations! {
     Budget {
         /// Shares of the threads' time.
         TimeSpent { time: Time }
+        /// Number of clients whose threads waited for the target, and least share of their time.
+        ClientsWaited { clients: Count, all: Count, waiting_share: Share }
         /// CPUs that the test's own threads used, out of all CPUs.
         CpusUsed { used: Mean, cpus: Count }
     }
@@ -77,6 +79,8 @@ observations! {
     Counters {
         /// Number of clients that are held back by it, out of all.
         ClientsAgree { clients: Count, all: Count }
+        /// Share of the CPUs in use on the busiest machine of the clients.
+        ClientsHadCpus { busy_share: Share }
         /// Mean number of requests in a device, and mean number of operations that were waited for.
         InDevice { device: Name, requests: Mean, waiting: Mean }
         /// Mean number of requests at a server, and mean number of operations that were waited for.
@@ -177,6 +181,8 @@ observations! {
     Probe {
         /// The rate with a change, and the rate without it beside.
         Answer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
+        /// The rate of more clients over that of fewer.
+        ClientsGave { fewer: Count, clients: Count, times: Ratio }
         /// An answer that is too unsteady to count.
         UnsteadyAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
         /// An answer that no single limit would give.

@@ -174,6 +174,9 @@ pub struct PlannedPhase {
     pub instead_of: Option<Workload>,
     /// Sweep that the phase belongs to: "02-read", by the number of the test; null if it belongs to none.
     pub group: Option<String>,
+    /// Number of clients that make it, from the first on; absent where all do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
     /// Its stop rule.
     pub stop: Stop,
 }
@@ -257,7 +260,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     let until = until(request, time)?;
     let cache = request.cache.unwrap_or(CacheMode::Cold);
     let mut phases = Vec::with_capacity(swept.len());
-    for (index, Swept { workload, group }) in swept.into_iter().enumerate() {
+    for (index, Swept { workload, group, clients }) in swept.into_iter().enumerate() {
         let (engine, instead) = choose(&workload, target.backing, machine)?;
         let (workload, instead_of) = match instead {
             Some(instead) => (instead, Some(workload)),
@@ -265,7 +268,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         };
         let id = phase_id(index, &workload);
         let stop = stop_of(&workload, engine, time, cache, target);
-        phases.push(PlannedPhase { id, workload, engine, instead_of, group, stop });
+        phases.push(PlannedPhase { id, workload, engine, instead_of, group, clients, stop });
     }
     agree_within_sweeps(&mut phases);
     precondition::check(&phases, request, target)?;
@@ -407,11 +410,16 @@ impl Plan {
         Some((precondition.round_ns, precondition.rounds_max))
     }
 
+    /// Returns the number of clients that make a test; `None` in a run without clients.
+    pub fn clients_of(&self, phase: &PlannedPhase) -> Option<u32> {
+        self.clients.map(|clients| phase.clients.unwrap_or(clients.count))
+    }
+
     /// Returns the label of a test: "4K rnd q32", and with clients "4K rnd q32 ×8".
-    pub fn label_of(&self, workload: &Workload) -> String {
-        match self.clients {
-            Some(clients) => format!("{} ×{}", workload.label(), clients.count),
-            None => workload.label(),
+    pub fn label_of(&self, phase: &PlannedPhase) -> String {
+        match self.clients_of(phase) {
+            Some(clients) => format!("{} ×{clients}", phase.workload.label()),
+            None => phase.workload.label(),
         }
     }
 

@@ -94,8 +94,8 @@ options! {
         "precondition" Is("fill"),
         /// The same, after all data is discarded.
         "purge" Is("purge"); like "--precondition", "--purge";
-    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), 4k..1m (block size), rate100..6400 (rates), or
-    /// rate (shares of the highest rate).
+    /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), h1..hn (clients), 4k..1m (block size),
+    /// rate100..6400 (rates), or rate (shares of the highest rate).
     sweep: Option<String> [run] "sweep" Text("RANGE"); like "--sweep t1..t4";
     /// Most bytes that the run may write.
     write_limit: Option<Size> [run ab] "write-limit" Text("SIZE");

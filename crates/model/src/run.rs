@@ -59,7 +59,7 @@ mod counters;
 mod evidence;
 mod rounds;
 
-pub use clients::{ClientShare, ClockRecord, HostRecord, Together};
+pub use clients::{ClientShare, ClockRecord, FewerClients, HostRecord, Together, machine_of};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim,

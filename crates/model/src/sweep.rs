@@ -1,4 +1,4 @@
-//! Sweeps: one test repeated over a range of depths, threads, block sizes or rates.
+//! Sweeps: one test repeated over a range of depths, threads, block sizes, rates or clients.
 
 use std::fmt;
 
@@ -17,6 +17,8 @@ pub enum Sweep {
     Depth(u32, u32),
     /// `t1..t64`: threads.
     Threads(u32, u32),
+    /// `h1..h8`: clients that make the test, from the first on.
+    Clients(u32, u32),
     /// `4k..1m`: bytes of a block.
     Block(u64, u64),
     /// `rate100..6400`: open loops at these rates, in operations per second over all threads.
@@ -26,15 +28,15 @@ pub enum Sweep {
 }
 
 impl Sweep {
-    /// Parses `q1..q64`, `t1..t64`, `4k..1m`, `rate` and `rate100..6400`; `tn` is `cpus` threads.
+    /// Parses `q1..q64`, `t1..t64`, `h1..h8`, `4k..1m`, `rate` and `rate100..6400`; `tn` is `cpus` threads.
     ///
     /// # Errors
     /// One sentence with what would have been understood.
     pub fn parse(text: &str, cpus: u32) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "`{text}` is not a sweep; write q1..q64 (depth), t1..tN (threads), 4k..1m (block size), \
-                 rate or rate100..6400 (operations a second)"
+                "`{text}` is not a sweep; write q1..q64 (depth), t1..tN (threads), h1..hN (clients), 4k..1m \
+                 (block size), rate or rate100..6400 (operations a second)"
             )
         };
         let lower = text.trim().to_ascii_lowercase();
@@ -42,7 +44,7 @@ impl Sweep {
             return Ok(Self::RateShares);
         }
         let (low, high) = lower.split_once("..").ok_or_else(unknown)?;
-        let prefix = ["rate", "q", "t"].into_iter().find(|prefix| low.starts_with(prefix)).unwrap_or("");
+        let prefix = ["rate", "q", "t", "h"].into_iter().find(|prefix| low.starts_with(prefix)).unwrap_or("");
         let number = |end: &str| match end.strip_prefix(prefix).unwrap_or(end) {
             "n" if prefix == "t" => Some(u64::from(cpus)),
             size if prefix.is_empty() => match size.parse() {
@@ -70,8 +72,15 @@ impl Sweep {
             "" => Self::Block(low, high),
             "rate" => Self::Rate(low, high),
             "q" => Self::Depth(low as u32, high as u32),
+            "h" => Self::Clients(low as u32, high as u32),
             _ => Self::Threads(low as u32, high as u32),
         })
+    }
+
+    /// Returns the number of clients at every point; `None` where all make every test.
+    pub fn clients(&self) -> Option<Vec<u32>> {
+        let Self::Clients(low, high) = *self else { return None };
+        Some(doubling(low.into(), high.into()).into_iter().map(|count| count as u32).collect())
     }
 
     /// Returns the test at every point, in rising order. The sweep replaces its own quantity; the rest stays.
@@ -84,7 +93,7 @@ impl Sweep {
     pub fn expand(&self, workload: &Workload) -> Result<Vec<Workload>, String> {
         let name = workload.name();
         let in_blocks = workload.data().is_some_and(|data| !data.verb.is_bytes());
-        if !in_blocks && !matches!(self, Self::Threads(..)) {
+        if !in_blocks && !matches!(self, Self::Threads(..) | Self::Clients(..)) {
             let without = match self {
                 Self::Depth(..) => "depth",
                 Self::Block(..) => "block size",
@@ -101,6 +110,7 @@ impl Sweep {
                 threads: threads as u32,
                 ..workload.clone()
             }),
+            Self::Clients(low, high) => over(low.into(), high.into(), |_| workload.clone()),
             Self::Block(low, high) => over(low, high, |block_bytes| {
                 let mut point = workload.clone();
                 if let Work::Data(data) = &mut point.work {
@@ -129,6 +139,7 @@ impl fmt::Display for Sweep {
         match *self {
             Self::Depth(low, high) => write!(f, "q{low}..q{high}"),
             Self::Threads(low, high) => write!(f, "t{low}..t{high}"),
+            Self::Clients(low, high) => write!(f, "h{low}..h{high}"),
             Self::Block(low, high) => write!(f, "{}..{}", size::exact(low), size::exact(high)),
             Self::Rate(low, high) => write!(f, "rate{low}..{high}"),
             Self::RateShares => f.write_str("rate"),
@@ -172,6 +183,7 @@ mod tests {
     fn points_double_and_end_at_the_high_end() {
         for (sweep, spec, expected) in [
             ("q1..q4", "read:rnd4k:t2", "read:rnd4k:t2 read:rnd4k:q2t2 read:rnd4k:q4t2"),
+            ("h1..h4", "create", "create create create"),
             ("q3..8", "read:rnd4k", "read:rnd4k:q3 read:rnd4k:q6 read:rnd4k:q8"),
             ("t1..tn", "byte-read", "byte-read byte-read:t2 byte-read:t4 byte-read:t6"),
             ("T2..t2", "create", "create:t2"),

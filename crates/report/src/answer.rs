@@ -56,15 +56,14 @@ fn limits(measured: &[&PhaseRecord]) -> String {
     let [data, files] = [Kind::Data, Kind::Files].map(of_kind);
     let files = Limits::of(&files, "file");
     if data.is_empty() {
-        return match files.most() {
-            None => files.not_clear(),
-            Some(most) => {
-                let (name, is) = (capitalised(most.subject), most.is());
-                format!("{name} {is} the limit in {}.", files.counted(most.count))
-            }
-        };
+        return files.sentence();
     }
     let data = Limits::of(&data, "data");
+    // Clients may have devices of their own, and none is that of the run.
+    if measured.iter().any(|phase| !phase.hosts.is_empty()) {
+        let files = (files.all > 0).then(|| files.sentence());
+        return [data.sentence()].into_iter().chain(files).collect::<Vec<_>>().join(" ");
+    }
     let device = data.count(subject(Limiter::DeviceBandwidth));
     let mut answer = match data.most() {
         None => data.not_clear().trim_end_matches('.').to_owned(),
@@ -144,6 +143,17 @@ impl Limits {
         counted.rev().max_by_key(|most| most.count)
     }
 
+    /// Says what limits most tests.
+    fn sentence(&self) -> String {
+        match self.most() {
+            None => self.not_clear(),
+            Some(most) => {
+                let (name, is) = (capitalised(most.subject), most.is());
+                format!("{name} {is} the limit in {}.", self.counted(most.count))
+            }
+        }
+    }
+
     fn counted(&self, count: usize) -> String {
         let Self { all, kind, .. } = self;
         match count {
@@ -167,6 +177,7 @@ fn subject(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => "CPU time",
         Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => "memory",
+        Limiter::BelowClients => "what the clients share",
         limiter if is_of_device(limiter) => "the device",
         limiter => limiter.title(),
     }
@@ -201,5 +212,11 @@ mod tests {
         assert_eq!(of(&[&data, &same]), format!("{begin}, and in the one file test."));
         let other = limited("create", Limiter::KernelCpu, Confidence::Confirmed);
         assert_eq!(of(&[&data, &other]), format!("{begin}, and CPU time in the one file test."));
+        let mut sum = limited("read:rnd4k", Limiter::BelowClients, Confidence::Confirmed);
+        let whole = serde_json::to_value(&sum).unwrap();
+        let mut share = whole.as_object().unwrap().clone();
+        share.extend([("client".to_owned(), 0.into())]);
+        sum.hosts = vec![serde_json::from_value(share.into()).unwrap()];
+        assert_eq!(of(&[&sum]), "What the clients share is the limit in the one data test.");
     }
 }

@@ -4,7 +4,8 @@ use model::run::PhaseRecord;
 
 /// Returns the row's name: "read-4k-rnd-q32t4", with "#2" at the end for a second repetition.
 pub fn of(phase: &PhaseRecord) -> String {
-    let label = phase.label.to_lowercase();
+    // Signs that no keyboard has are written as people type them.
+    let label = phase.label.to_lowercase().replace('×', "x");
     let words: Vec<_> = std::iter::once(phase.name.as_str()).chain(label.split_whitespace()).collect();
     let repetition = if phase.repetition > 1 { format!("#{}", phase.repetition) } else { String::new() };
     crate::printable(&format!("{}{repetition}", words.join("-")))
@@ -32,6 +33,13 @@ pub fn find(phases: &[PhaseRecord], word: &str) -> Vec<usize> {
 mod tests {
     use super::{find, of};
     use crate::sample;
+
+    #[test]
+    fn names_can_be_typed() {
+        let mut phase = sample::phase("read:rnd4k:q32");
+        phase.label = "4K rnd q32 ×8".into();
+        assert_eq!(of(&phase), "read-4k-rnd-q32-x8");
+    }
 
     #[test]
     fn rows_have_names_of_which_a_part_is_enough() {

@@ -13,8 +13,8 @@ use engine::recorder::INTERVAL_NS;
 use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency, PhaseRecord, Rate,
-    RoundRecord, Seen, Status, Step, Together, WorkloadRecord,
+    Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency,
+    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord,
 };
 
 use crate::collect::{Collected, Distribution};
@@ -23,6 +23,9 @@ use crate::steady_state::{self, SteadyState};
 
 /// Longest time between the begins of two clients: three centuries, so that no sum of times goes beyond 64 bits.
 const SHIFT_NS_MAX: u64 = 1_000_000_000_000_000_000;
+
+/// Name of the clients' processes, as the kernel shows it.
+const PROGRAM: &str = "skye";
 
 /// One client's part of a test.
 pub struct Part<'a> {
@@ -50,7 +53,7 @@ pub fn sum(
     parts: &[Part<'_>],
     begun_ns: u64,
 ) -> PhaseRecord {
-    let planned = plan.clients.map_or(parts.len() as u32, |clients| clients.count);
+    let planned = plan.clients_of(phase).unwrap_or(parts.len() as u32);
     let (status, reason) = ended(parts, planned);
     let untried = untried(phase, repetition, status, "");
     let Some(first) = parts.first() else { return PhaseRecord { reason, ..untried } };
@@ -76,7 +79,7 @@ pub fn sum(
     }
     let label = match (parts.len() as u32, planned) {
         (there, planned) if there < planned => format!("{} ×{there} of {planned}", phase.workload.label()),
-        _ => plan.label_of(&phase.workload),
+        _ => plan.label_of(phase),
     };
     let own = &first.measured.record;
     PhaseRecord {
@@ -93,7 +96,7 @@ pub fn sum(
         hosts: parts.iter().map(Part::share).collect(),
         counts,
         figures,
-        seen: Seen::default(),
+        seen: seen(parts),
         judged: Judged { notes: notes(parts), ..Judged::default() },
         ..untried
     }
@@ -159,6 +162,46 @@ fn notes(parts: &[Part<'_>]) -> Vec<model::run::Note> {
         }
     }
     notes
+}
+
+/// Returns what was seen of the one machine on which all clients ran: its CPUs, where the clients' time went on average,
+/// the other processes, and the limits that hold all clients together. Counters of several machines do not add up.
+fn seen(parts: &[Part<'_>]) -> Seen {
+    let machine = |part: &Part<'_>| model::run::machine_of(part.name).to_owned();
+    let Some(first) = parts.first() else { return Seen::default() };
+    if parts.iter().any(|part| machine(part) != machine(first)) {
+        return Seen::default();
+    }
+    let seen = || parts.iter().map(|part| &part.measured.record.seen);
+    let system = all(seen().map(|seen| seen.system.as_ref())).and_then(|systems| {
+        let first = *systems.first()?;
+        let is_shared = |cap: &&Cap| systems.iter().all(|system| system.caps.contains(cap));
+        Some(SystemUse {
+            caps: first.caps.iter().filter(is_shared).cloned().collect(),
+            // Each client sees the others as strangers.
+            helpers: first.helpers.iter().filter(|helper| helper.name != PROGRAM).cloned().collect(),
+            ..SystemUse::default()
+        })
+    });
+    let budgets = all(seen().map(|seen| seen.budget.as_ref()));
+    Seen {
+        cpu: first.measured.record.seen.cpu.clone(),
+        budget: budgets.map(|budgets| {
+            let mean = |of: fn(&Budget) -> f64| {
+                budgets.iter().map(|budget| of(budget)).sum::<f64>() / budgets.len() as f64
+            };
+            Budget {
+                user: mean(|budget| budget.user),
+                kernel: mean(|budget| budget.kernel),
+                run_queue: mean(|budget| budget.run_queue),
+                quota: first.measured.record.seen.budget.as_ref().and_then(|budget| budget.quota),
+                steal: mean(|budget| budget.steal),
+                blocked: mean(|budget| budget.blocked),
+            }
+        }),
+        system,
+        ..Seen::default()
+    }
 }
 
 /// Returns the steps of all clients, each with the latencies of all.
@@ -388,6 +431,7 @@ impl Axis<'_> {
             fastest_ops_per_second,
             fastest,
             spread: spread(&values),
+            fewer: None,
             start_skew_ns: late().max().zip(late().min()).map(|(most, least)| most - least),
         }
     }

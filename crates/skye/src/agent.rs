@@ -9,6 +9,7 @@ use std::time::Duration;
 use engine::clock::{Clock, Monotonic};
 use fleet::agent::Wire;
 use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
+use model::marker::is_work_directory;
 use model::plan::{self, Clients};
 use model::run::Environment;
 use model::size::Size;
@@ -20,12 +21,14 @@ use crate::cli::{self, AgentArguments};
 use crate::exit::{self, Failure};
 use crate::place::Place;
 use crate::signals::Interruption;
-use crate::{Done, closing, driver};
+use crate::{Done, closing, doctor, driver};
 
 /// Interval between looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// Longest time until an agreed instant. Threads that wait for it hear nothing.
 const LEAD_NS_MAX: u64 = 60_000_000_000;
+/// Most work directories that an agent names.
+const NEIGHBOURS_MAX: usize = 10_000;
 /// Slices of one tick: those of a second.
 const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
 
@@ -87,7 +90,9 @@ impl Agent<'_> {
                     self.seed = seed;
                     self.plan(*request, Clients { count, number: Some(number) }, sharers)
                 }
+                ToAgent::Look {} => self.look(),
                 ToAgent::Open {} => self.open(),
+                ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns } => self.lay_out(time_ns),
                 ToAgent::Clear {} => self.clear(),
                 ToAgent::Phase { index, repetition, measured_ns, budget_ns } => {
@@ -130,6 +135,23 @@ impl Agent<'_> {
         let plan = Plan { clients: Some(clients), ..plan };
         self.plan = Some(plan.clone());
         Ok(FromAgent::Planned { plan: Box::new(plan) })
+    }
+
+    fn look(&mut self) -> Result<FromAgent, Trouble> {
+        let place = self.place.as_ref().ok_or_else(|| unexpected("look at the machine"))?;
+        let checks = doctor::checks(&self.root, &self.machine, &place.target, &self.arguments.dir);
+        let checks = checks.map_err(|cause| Trouble::new("look at the machine", cause))?;
+        Ok(FromAgent::Looked { checks })
+    }
+
+    /// Names the work directories in its directory.
+    fn neighbours(&self) -> Result<FromAgent, Trouble> {
+        let attempt = "list its directory";
+        let entries = std::fs::read_dir(&self.arguments.dir).map_err(|error| Trouble::new(attempt, error))?;
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let ours = names.filter(|name| is_work_directory(name.as_encoded_bytes()));
+        let names = ours.filter_map(|name| name.into_string().ok()).take(NEIGHBOURS_MAX).collect();
+        Ok(FromAgent::Neighbours { names })
     }
 
     fn open(&mut self) -> Result<FromAgent, Trouble> {

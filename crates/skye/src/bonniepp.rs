@@ -1,18 +1,23 @@
 //! `skye bonnie++`: its command line and formats around our own plan, run and judge.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
+use std::rc::Rc;
 
 use engine::data::mix;
-use family::bonniepp::arguments::{Options, Seed};
+use family::bonniepp::arguments::{Meeting, Options, Seats, Seed};
 use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
-use model::Trouble;
 use model::run::{PhaseRecord, Run, Status};
+use model::{Plan, Trouble};
+use run::Tick;
 
 use crate::dialect::{self, Bench, Phrase, Phrases, tell};
 use crate::driver::{Audience, Ended};
 use crate::exit::{self, Failure};
+use crate::live_view::LiveView;
+use crate::meeting::{self, Seat};
 use crate::signals::Interruption;
 use crate::{Done, inputs, terminal};
 
@@ -30,6 +35,13 @@ pub fn bonniepp(words: &[OsString]) -> Done {
 
 fn measure(options: &Options) -> Done {
     dialect::become_asked("bonnie++", options.user.as_deref(), options.group.as_deref(), options.quiet)?;
+    if let Some(seats) = options.seats {
+        let done = match seats {
+            Seats::Made(count) => meeting::prepare(count),
+            Seats::Removed => meeting::remove(),
+        };
+        return done.map(|()| exit::DONE).map_err(Failure::failed);
+    }
     let bench = Bench::look(&options.directory)?;
     let translation = translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     let seed = match &options.seed {
@@ -48,8 +60,18 @@ fn measure(options: &Options) -> Done {
     }
     let interruption = Interruption::catch()?;
     let once = Once { options, translation: &translation, bench: &bench, seed };
+    let seat = match options.meeting {
+        Meeting::Seats => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),
+        Meeting::None | Meeting::Prompt => None,
+    };
+    let seat = seat.map(|seat| Rc::new(RefCell::new(seat)));
     for run in 1..=runs {
-        let ended = bench.measure(&plan, seed, &interruption, once.audience())?;
+        let audience = once.audience();
+        let audience = match (options.meeting, &seat) {
+            (Meeting::None, _) => audience,
+            (_, seat) => Some(once.waiting(audience, seat.clone(), run)),
+        };
+        let ended = bench.measure(&plan, seed, &interruption, audience)?;
         let code = once.tell(&ended, run)?;
         if code != exit::DONE {
             return Ok(code);
@@ -78,6 +100,59 @@ fn is_on_data(test: Test) -> bool {
     Test::data().contains(&test)
 }
 
+/// An audience that waits for other programs, or for the user, before each test.
+struct Waiting {
+    inner: Option<Box<dyn Audience>>,
+    /// Place of each test among all tests of all runs, and its phrase.
+    tests: Vec<(u64, String)>,
+    /// The seat; without one, the user is asked.
+    seat: Option<Rc<RefCell<Seat>>>,
+    /// Index of the test whose start has not been waited for.
+    running: Option<usize>,
+}
+
+impl Audience for Waiting {
+    fn begins(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
+        self.running = Some(index);
+        self.inner.as_mut().map_or(Ok(()), |inner| inner.begins(view, index))
+    }
+
+    fn starts(&mut self) {
+        let Some((place, phrase)) = self.running.take().and_then(|index| self.tests.get(index)) else {
+            return;
+        };
+        match &self.seat {
+            Some(seat) => {
+                for number in seat.borrow_mut().wait(*place) {
+                    let missing =
+                        format!("the program with seat {} of -p does not come any more", number + 1);
+                    terminal::message("warning", &missing);
+                }
+            }
+            None => {
+                tell(&format!("\npress Enter to begin: {}", phrase.trim_end_matches('.')));
+                // At the end of its input, nobody is there who could press it.
+                let _ = std::io::stdin().read_line(&mut String::new());
+            }
+        }
+        self.inner.iter_mut().for_each(|inner| inner.starts());
+    }
+
+    fn moves(&mut self, view: &LiveView, tick: &Tick<'_>) -> Result<(), Failure> {
+        self.inner.as_mut().map_or(Ok(()), |inner| inner.moves(view, tick))
+    }
+
+    fn over(
+        &mut self,
+        view: &LiveView,
+        plan: &Plan,
+        record: &PhaseRecord,
+        before: Option<&PhaseRecord>,
+    ) -> Result<(), Failure> {
+        self.inner.as_mut().map_or(Ok(()), |inner| inner.over(view, plan, record, before))
+    }
+}
+
 /// One run of all twelve tests.
 struct Once<'a> {
     options: &'a Options,
@@ -98,6 +173,21 @@ impl Once<'_> {
         let phrase = |test: &Test| Phrase::new(phrase(*test, self.options.compat), done(*test));
         let tests = &self.translation.tests;
         (!self.options.quiet).then(|| Phrases::audience(tests.iter().map(phrase).collect()))
+    }
+
+    /// Returns an audience that also waits before each test.
+    fn waiting(
+        &self,
+        inner: Option<Box<dyn Audience>>,
+        seat: Option<Rc<RefCell<Seat>>>,
+        run: u32,
+    ) -> Box<dyn Audience> {
+        let ordinal = |test: &Test| Test::ALL.iter().position(|known| known == test).unwrap_or(0) as u64;
+        let of_run = u64::from(run) * Test::ALL.len() as u64;
+        let phrase = |test: &Test| phrase(*test, self.options.compat).to_owned();
+        let tests = self.translation.tests.iter();
+        let tests = tests.map(|test| (of_run + ordinal(test), phrase(test))).collect();
+        Box::new(Waiting { inner, tests, seat, running: None })
     }
 
     /// Prints the results of a run, and saves the document. Returns the exit code.

@@ -69,12 +69,16 @@ Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change we
     /// Say whether this machine is fit to measure here; writes nothing.
     #[command(
         after_help = "Each line is fine, a note to read numbers by, a warning that numbers will be suspect, or unfit.\n\
-It takes about three seconds, in which one thread is kept busy. Exit code 5 if anything is unfit."
+It takes about three seconds, in which one thread is kept busy. With --hosts, each host makes an empty directory for a\n\
+moment, to see which of them share one. Exit code 5 if anything is unfit."
     )]
     Doctor {
         /// The directory that would be measured.
         #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
         directory: PathBuf,
+        /// The clients.
+        #[command(flatten)]
+        clients: ClientArguments,
     },
     /// Measure devices whose limit is known, and see whether it is named.
     ///
@@ -204,9 +208,6 @@ pub struct ClientArguments {
     /// Path of skye on other hosts.
     #[arg(long, value_name = "PATH", default_value = "skye")]
     pub remote_skye: String,
-    /// When a client is lost, stop and keep the measurements, or continue without it.
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "stop")]
-    pub on_loss: LossRule,
 }
 
 /// `--on-loss`.
@@ -232,6 +233,9 @@ pub struct RunArguments {
     /// The clients.
     #[command(flatten)]
     pub clients: ClientArguments,
+    /// When a client is lost, stop and keep the measurements, or continue without it.
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "stop")]
+    pub on_loss: LossRule,
     /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
     #[arg(long, hide = true)]
     pub unobserved: bool,

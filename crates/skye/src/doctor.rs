@@ -1,4 +1,5 @@
-//! `skye doctor`: is this machine fit to measure here? It reads, and writes nothing.
+//! `skye doctor`: is this machine fit to measure here, or those of several clients? It reads, and
+//! writes nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,20 +8,22 @@ use engine::clock::{Timer, read_cost_ns};
 use model::health::{Check, Fitness, Health};
 use model::holding::Holding;
 use model::run::Environment;
-use model::{Machine, plan};
+use model::{Machine, Target, plan};
 use observe::Root;
 use report::text;
 
 use crate::Done;
+use crate::cli::ClientArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::{inputs, place, preset, signatures, simulation, terminal};
+use crate::several::Looked;
+use crate::{inputs, place, preset, several, signatures, simulation, terminal};
 
 /// Time for which the machine is watched: long enough to see what a neighbour does every second.
 const WATCHED: Duration = Duration::from_millis(2500);
 
 /// `skye doctor`
-pub fn doctor(directory: &Path) -> Done {
+pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
     if simulation::is_named(directory) {
         let word = directory.display();
         return Err(Failure::Refused(format!(
@@ -28,6 +31,15 @@ pub fn doctor(directory: &Path) -> Done {
         )));
     }
     let style = terminal::style();
+    if let Some(hosts) = several::clients(clients)? {
+        let view = LiveView::new(false, style);
+        view.preparing("the clients watch their machines for some seconds");
+        let looked = several::look(clients, directory, hosts);
+        view.end();
+        let looked = looked?;
+        terminal::print_line(&text::doctor_of_clients(&shown(&looked), &style))?;
+        return Ok(exit_code(looked.iter().flat_map(|client| &client.checks)));
+    }
     let root = Root::system();
     let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
     let target = place::real(&root, directory).map_err(Failure::refused)?;
@@ -40,17 +52,42 @@ pub fn doctor(directory: &Path) -> Done {
 
     let view = LiveView::new(false, style);
     view.preparing("watching the machine for some seconds");
-    let clock_read_ns = read_cost_ns(&Timer::best());
-    let (theirs, target) = (machine.clone(), environment.target.clone());
-    let health = inputs::patiently(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
+    let checks = checks(&root, &machine, &environment.target, directory);
     view.end();
-    let health = health
-        .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", directory.display())))?;
-
-    let checks = judged(Health { clock_read_ns: Some(clock_read_ns), ..health })?;
+    let checks = checks.map_err(Failure::Failed)?;
     terminal::print_line(&text::doctor(&checks, &style))?;
-    let is_unfit = checks.iter().any(|check| check.fitness == Fitness::Unfit);
-    Ok(if is_unfit { exit::INVALID } else { exit::DONE })
+    Ok(exit_code(&checks))
+}
+
+fn exit_code<'a>(checks: impl IntoIterator<Item = &'a Check>) -> u8 {
+    let is_unfit = checks.into_iter().any(|check| check.fitness == Fitness::Unfit);
+    if is_unfit { exit::INVALID } else { exit::DONE }
+}
+
+fn shown(looked: &[Looked]) -> Vec<text::ClientLooked<'_>> {
+    let mut shown = Vec::new();
+    for Looked { host, checks, sees } in looked {
+        shown.push(text::ClientLooked { host, checks, sees: sees.as_deref() });
+    }
+    shown
+}
+
+/// Watches the machine for some seconds, and judges it for the run that would be made in a directory if nothing else
+/// were asked for.
+///
+/// # Errors
+/// The target does not answer, in a sentence.
+pub fn checks(
+    root: &Root,
+    machine: &Machine,
+    target: &Target,
+    directory: &Path,
+) -> Result<Vec<Check>, String> {
+    let clock_read_ns = read_cost_ns(&Timer::best());
+    let (root, theirs, target) = (root.clone(), machine.clone(), target.clone());
+    let health = inputs::patiently(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
+    let health = health.map_err(|error| format!("cannot look at {}: {error}", directory.display()))?;
+    judged(Health { clock_read_ns: Some(clock_read_ns), ..health })
 }
 
 /// Returns the identity, the contents and the users of a block device; `None` for other targets.
@@ -61,8 +98,8 @@ fn held(root: &Root, word: &Path, environment: &Environment) -> Result<Option<Ho
 }
 
 /// Judges the machine for the run that would be made if nothing else were asked for.
-fn judged(health: Health) -> Result<Vec<Check>, Failure> {
-    let standard = preset::load(preset::DEFAULT)?;
+fn judged(health: Health) -> Result<Vec<Check>, String> {
+    let standard = preset::load(preset::DEFAULT).map_err(|failure| failure.to_string())?;
     let is_given = health.target.kind.is_given();
     let standard = if is_given { plan::for_given(standard, &health.target) } else { standard };
     Ok(wording::fitness::checks(&health, &standard))

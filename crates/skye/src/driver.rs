@@ -580,7 +580,7 @@ impl Driver {
             .plan
             .phases
             .get(index + 1)
-            .map(|next| format!("{} {}", next.workload.name(), self.plan.label_of(&next.workload)));
+            .map(|next| format!("{} {}", next.workload.name(), self.plan.label_of(next)));
         let position = Position {
             phase,
             index: index + 1,

@@ -1,5 +1,6 @@
 //! Exit codes, each with its one meaning, and the errors that end a command.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use model::Trouble;
@@ -34,6 +35,15 @@ pub enum Failure {
     Failed(String),
     /// The reader of stdout went away: not an error.
     ReaderGone,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(message) | Self::Failed(message) => formatter.write_str(message),
+            Self::ReaderGone => formatter.write_str("the reader of stdout went away"),
+        }
+    }
 }
 
 impl Failure {

@@ -35,6 +35,7 @@ mod inputs;
 mod live_view;
 mod logger;
 mod marks;
+mod meeting;
 mod memory;
 mod outputs;
 mod place;
@@ -146,7 +147,7 @@ fn dispatch(cli: Cli) -> Done {
         Command::Presets => first_steps::presets(),
         Command::List(arguments) => store_commands::list(&arguments),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
-        Command::Doctor { directory } => doctor::doctor(&directory),
+        Command::Doctor { directory, clients } => doctor::doctor(&directory, &clients),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),
         Command::Clean { directory } => store_commands::clean(&directory),
         // Reached only behind --verbose: otherwise a front end has taken the command line before it was parsed.

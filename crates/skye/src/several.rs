@@ -5,9 +5,11 @@ use std::path::Path;
 
 use fleet::launch::Launcher;
 use fleet::{Fleet, Found, OnLoss, Started};
+use model::health::Check;
 use model::hosts::{self, HostWord};
 use model::plan::{self, Clients, Plan};
-use model::run::Environment;
+use model::request::Allow;
+use model::run::{Environment, HostRecord};
 use model::size::Size;
 use model::target::Backing;
 use model::workload::Probing;
@@ -83,7 +85,7 @@ impl Several {
                 return Err(Failure::Refused(problem));
             }
         }
-        let request = with_size(request, &found, &sharers);
+        let request = with_size(with_sweep(request, found.len())?, &found, &sharers);
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
         let target = first.environment.target.clone().shared_by(sharers[0]);
@@ -111,7 +113,36 @@ fn start(
     flags: &Request,
     interruption: &Interruption,
 ) -> Result<Fleet, Failure> {
-    let ClientArguments { rsh, remote_skye, on_loss, .. } = &arguments.clients;
+    // A preset may say them, too; then it comes from this command line all the same.
+    let preset = flags.preset.as_deref().or_else(|| flags.tests.is_empty().then_some(preset::DEFAULT));
+    let beneath = preset.map(preset::load).transpose()?.unwrap_or_default();
+    let request = flags.clone().over(beneath);
+    let mut limits = Vec::new();
+    limits
+        .extend(request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]));
+    limits.extend(request.allow.iter().flat_map(allowing));
+    let on_loss = match arguments.on_loss {
+        LossRule::Stop => OnLoss::Stop,
+        LossRule::Continue => OnLoss::Continue,
+    };
+    greet(&arguments.clients, &arguments.target, hosts, limits, on_loss, interruption)
+}
+
+/// Returns the words with which an agent is allowed something.
+fn allowing(allow: &Allow) -> [String; 2] {
+    ["--allow".to_owned(), allow.to_string()]
+}
+
+/// Starts an agent for each client, and waits until all have answered.
+fn greet(
+    arguments: &ClientArguments,
+    target: &Path,
+    hosts: Vec<HostWord>,
+    limits: Vec<String>,
+    on_loss: OnLoss,
+    interruption: &Interruption,
+) -> Result<Fleet, Failure> {
+    let ClientArguments { rsh, remote_skye, .. } = arguments;
     let refused = |problem: String| Failure::Refused(format!("cannot use --rsh: {problem}"));
     let launcher = Launcher {
         // By its descriptor, so that a program that was replaced meanwhile still starts itself.
@@ -119,28 +150,73 @@ fn start(
         rsh: rsh.as_deref().map(Launcher::words).transpose().map_err(refused)?,
         remote_program: remote_skye.clone(),
     };
-    let mut limits = Vec::new();
-    // A preset may say them, too; then it comes from this command line all the same.
-    let preset = flags.preset.as_deref().or_else(|| flags.tests.is_empty().then_some(preset::DEFAULT));
-    let beneath = preset.map(preset::load).transpose()?.unwrap_or_default();
-    let request = flags.clone().over(beneath);
-    limits
-        .extend(request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]));
-    limits.extend(request.allow.iter().flat_map(|allow| ["--allow".to_owned(), allow.to_string()]));
     let started = Started {
         hosts,
         launcher,
-        directory: directory(&arguments.target)?,
+        directory: directory(target)?,
         limits,
         version: env!("CARGO_PKG_VERSION").into(),
-        on_loss: match on_loss {
-            LossRule::Stop => OnLoss::Stop,
-            LossRule::Continue => OnLoss::Continue,
-        },
+        on_loss,
         interrupt: interruption.raised.clone(),
         say: Box::new(terminal::message),
     };
     Fleet::start(started).map_err(|troubles| refusals(troubles, interruption))
+}
+
+/// A client and its fitness.
+pub struct Looked {
+    /// The client.
+    pub host: HostRecord,
+    /// Its fitness.
+    pub checks: Vec<Check>,
+    /// Numbers of the clients whose files it sees in its own directory; `None` if the targets are no directories.
+    pub sees: Option<Vec<usize>>,
+}
+
+/// Lets all clients look at their machines and targets. Each makes an empty work directory for a moment, so that it
+/// shows which of them share one.
+///
+/// # Errors
+/// All refusals, of whichever client.
+pub fn look(
+    arguments: &ClientArguments,
+    target: &Path,
+    clients: Vec<HostWord>,
+) -> Result<Vec<Looked>, Failure> {
+    let interruption = Interruption::catch()?;
+    let refused = |troubles| refusals(troubles, &interruption);
+    let allow = vec![Allow::Busy, Allow::LowSpace, Allow::SharedDirectory];
+    let limits = allow.iter().flat_map(allowing).collect();
+    let mut fleet = greet(arguments, target, clients, limits, OnLoss::Stop, &interruption)?;
+    let checks = fleet.look().map_err(refused)?;
+    let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
+    let is_directories = found.iter().all(|found| !found.environment.target.is_only_read());
+    let mut seen = None;
+    if let Some(first) = found.first().filter(|_| is_directories) {
+        // A test that makes its files when it runs. It never does.
+        let request = Request {
+            tests: vec!["create".into()],
+            files: Some(model::request::Count(1)),
+            probe: Some(Probing::None),
+            allow,
+            ..Request::default()
+        };
+        let plan =
+            plan::plan(&request, &first.environment.target, &first.machine).map_err(Failure::refused)?;
+        fleet.plan(plan, 0, &vec![1; found.len()]).map_err(refused)?;
+        fleet.open().map_err(refused)?;
+        let neighbours = fleet.neighbours();
+        let left = fleet.close();
+        left.iter().for_each(|line| terminal::error(line));
+        seen = Some(neighbours.map_err(refused)?);
+    }
+    let hosts = fleet.records();
+    if seen.is_none() {
+        fleet.close();
+    }
+    let sees = |number: usize| seen.as_ref().map(|seen| seen[number].clone());
+    let looked = hosts.into_iter().zip(checks).enumerate();
+    Ok(looked.map(|(number, (host, checks))| Looked { host, checks, sees: sees(number) }).collect())
 }
 
 /// Returns the directory on clients that name none: that of the command line, by its absolute path.
@@ -182,6 +258,24 @@ fn sharers(found: &[Found]) -> Vec<u32> {
     let mut counts = HashMap::<String, u32>::new();
     found.iter().for_each(|found| *counts.entry(key(found)).or_default() += 1);
     found.iter().map(|found| counts.get(&key(found)).copied().unwrap_or(1)).collect()
+}
+
+/// Returns the request with the end of a sweep over clients: `hn` is all of them.
+fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> {
+    let Some(text) = request.sweep.as_mut().filter(|text| text.starts_with(['h', 'H'])) else {
+        return Ok(request);
+    };
+    if let Some(low) = text.strip_suffix(['n', 'N']) {
+        *text = format!("{low}{clients}");
+    }
+    let most: Option<usize> = text.rsplit(['.', 'h', 'H']).next().and_then(|high| high.parse().ok());
+    match most {
+        Some(most) if most > clients => {
+            let problem = format!("cannot sweep over {text}: there are {clients} clients");
+            Err(Failure::Refused(problem))
+        }
+        _ => Ok(request),
+    }
 }
 
 /// Adds the size of each client's data set, where the request has none.

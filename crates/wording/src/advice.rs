@@ -97,6 +97,8 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         }
         RaiseQuota {} => "Raise the cgroup's CPU quota (cpu.max, cpu.cfs_quota_us), or run outside of it.",
         FasterLink {} => "Use a faster link, several of them, or compression.",
+        MoreClients {} => "Add clients: the storage can do more.",
+        FewerClients {} => "Run it with half the clients: if the rate stays, what they share is full.",
         LookAtServer {} => "Look at the server for its own limit.",
         GroupCommit {} => {
             "More threads (t4) let several syncs share a flush; a drive with power-loss protection makes flushes cheap."

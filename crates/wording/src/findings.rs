@@ -349,8 +349,8 @@ findings! {
 
     "slow_client" "`·`"
         when "runs of several clients; a client more than 20 % below the median of their rates"
-        means "The others wait for it at the end, or it holds its share back. Its own verdict is in the document.":
-        SlowClient "one client is slow", "{client} reached {ops_per_second}, {below_share} below the median of all clients ({median_ops_per_second})";
+        means "The others wait for it at the end, or it holds its share back. The limit is that of its own row, which the document has.":
+        SlowClient "one client is slow", "{client} reached {ops_per_second}, {below_share} below the median of all clients ({median_ops_per_second}); its own limit: {limit}";
 
     "knee" "`←`"
         when "sweeps of at least three points"

@@ -86,7 +86,7 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
 }
 
 fn check(fitness: Fitness, name: &'static str, found: impl Into<String>) -> Check {
-    Check { name, fitness, found: found.into(), advice: None }
+    Check { name: name.into(), fitness, found: found.into(), advice: None }
 }
 
 fn fine(name: &'static str, found: impl Into<String>) -> Check {

@@ -188,7 +188,8 @@ explained! {
         try_next: "More depth or threads. Fewer round trips: larger blocks, fewer small files. On NFS, mount options that \
             let attributes be cached, if your data allow it.",
         not_meaning: "Not that the server is busy: then more depth would give nothing.",
-        untested: "NFS and SMB. Tested on FUSE with a known time for each request, and on sshfs.",
+        untested: "Nothing known. Tested on FUSE with a known time for each request, on sshfs, on NFS with a slow device or a \
+            far server, and on SMB.",
     }
     QueueFull BY_CAP {
         meaning: "Requests wait for a place on the way down. Places are tags of the device's queue, slots of a remote \
@@ -248,7 +249,7 @@ explained! {
             the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing.",
         try_next: "Let skye try: run without --no-probe, and with --probe-writes for tests that write.",
         not_meaning: "Not that both hold it back together.",
-        untested: "NFS and SMB. Tested on sshfs.",
+        untested: "SMB. Tested on sshfs and NFS.",
     }
     ServerSaturated BY_CAP {
         meaning: "The server, or the program that serves the file system, can do no more, whatever the load.",
@@ -259,7 +260,7 @@ explained! {
             exported.",
         not_meaning: "Not what exactly the server lacks: its disks, its CPUs and its threads look the same from \
             here.",
-        untested: "NFS and SMB servers. Tested on a FUSE server with a known number of servers and time for each \
+        untested: "SMB servers. Tested on an NFS server with one thread, and on a FUSE server with a known number of servers and time for each \
             request.",
     }
     PageCache BY_COUNTERS {
@@ -290,17 +291,17 @@ explained! {
             charged the test with less, or there is no device.",
         try_next: "As root, the key cold with --cache drop-all; or many more --files than memory can hold.",
         not_meaning: "Nothing about the disk, and nothing about a first visit.",
-        untested: "ZFS, NFS with attribute caching.",
+        untested: "ZFS. Tested on NFS with attribute caching, too.",
     }
     DirtyThrottling BY_WAITS {
         meaning: "The kernel held the writers back until dirty pages had been written. Behind it is what writes them: mostly \
             the device.",
         evidence: "Threads asleep for more of their time than on a CPU or waiting for one, and more than half of the sleep is where the \
-            kernel balances dirty pages.",
+            kernel balances dirty pages. Where the line to a server is full meanwhile, the network is named.",
         try_next: "The direct row of the same test shows what the device can do. Larger vm.dirty_bytes only \
             delay the moment.",
         not_meaning: "Not a fault: memory filled faster than the device empties it.",
-        untested: "Limits of a cgroup v2 on writeback; NFS.",
+        untested: "Limits of a cgroup v2 on writeback. Tested on NFS, where the line was full.",
     }
     MemoryPressure BY_COUNTERS {
         meaning: "Pages had to be found before anything could go on: there was not enough memory.",
@@ -413,7 +414,8 @@ explained! {
             device.",
         evidence: "A daemon of the target's file system (ssh of sshfs), or a thread of the kernel for it or a device of \
             its stack (loop, kcryptd, md), was on a CPU for at least {helper_full} of the time ({loop_full} for all threads of a loop \
-            device together). Or the kernel's threads for one queue of it used {helpers_on_all} of all CPUs together. Threads \
+            device together). Or the kernel's threads for one queue of it used {helpers_cpus} of all CPUs together, while {cpus_in_use} of all \
+            CPUs were in use. Threads \
             slept meanwhile, and experiments do not show room for more. Likely at best, as a process with several threads may use as much without any being \
             full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
@@ -431,6 +433,25 @@ explained! {
         not_meaning: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
             same.",
         untested: "No host could be loaded on purpose: the rule excludes what can be seen, and names what is left.",
+    }
+    EachClient BY_COUNTERS {
+        meaning: "Each client is its own limit: the rate grew with their number, so the storage can do more.",
+        evidence: "A sweep over clients (--sweep h1..hn). The rate is within {clients_grew} of that of the row with fewer \
+            clients, multiplied as their number is. Likely at best.",
+        try_next: "More clients. What limits one client is in its own row, which the document has.",
+        not_meaning: "Not the speed of the storage: nobody has seen how much more it can do.",
+        untested: "Nothing known. Tested with clients that each have a limit of their own.",
+    }
+    BelowClients BY_COUNTERS {
+        meaning: "What the clients share below them sets the rate: the server or storage, or the network to it.",
+        evidence: "A run of several clients, of which at least {clients_most} had threads that waited for the target for \
+            at least half of their time (with a ring: {ring_blocked}). No machine of theirs used more than {clients_cpus} \
+            of its CPUs, and no limit that is known more exactly holds that many of them back. Confirmed only in a sweep over clients, if the rate \
+            grew by less than {clients_gave_nothing} with their number.",
+        try_next: "Run it with half the clients. If the rate stays, what they share is full; if it halves, each client is \
+            its own limit, and more clients bring more. Look at the server's own counters meanwhile.",
+        not_meaning: "Not that the server is full: a slow answer to each client looks the same from here.",
+        untested: "Nothing known. Tested with a server of known speed that several clients share.",
     }
     BenchmarkItself BY_CEILING {
         meaning: "skye's own loop is the limit: nothing faster could have been measured.",

@@ -12,6 +12,11 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         SleptIn { .. } => "sleeping threads waited for {class} in {asleep_share} of samples ({symbol})",
         Ran { .. } => "its threads were awake in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",
+        ClientsWaited { .. } => {
+            "threads of {clients} of {all} clients waited for at least {waiting_share} of their time"
+        }
+        ClientsHadCpus { .. } => "the clients' machines used at most {busy_share} of their CPUs",
+        ClientsGave { .. } => "{clients} clients gave {times} times the rate of {fewer}",
         ClientsAgree { .. } => "{clients} of {all} clients are held back by it",
         InDevice { .. } => "on average {waiting} operations waited, and {device} had {requests} requests",
         AtServer { .. } => "on average {waiting} operations waited, and the server had {requests} requests",

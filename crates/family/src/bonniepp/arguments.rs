@@ -23,6 +23,8 @@ const SEEKERS_MAX: u32 = 1024;
 const RUNS_MAX: u32 = 100_000;
 /// Largest number of copies of the test.
 const CONCURRENCY_MAX: u32 = 200;
+/// Most programs that meet.
+pub const SEATS_MAX: u32 = 1000;
 /// Default size of the tests byte by byte since 1.96, in MiB; its manual says 20.
 const BYTE_TEST_MIB: u64 = 3;
 /// Unit in which files are counted.
@@ -70,6 +72,10 @@ options! {
         pub quiet: bool,
         /// File for the whole result.
         pub json: Option<PathBuf>,
+        /// Seats to be made or removed, in place of a run.
+        pub seats: Option<Seats>,
+        /// Event that each test waits for.
+        pub meeting: Meeting = Meeting::None,
         /// Given flags that have no effect.
         pub ignored: Vec<&'static str>,
     }
@@ -88,6 +94,26 @@ pub struct DataOptions {
     pub seekers: u32,
     /// Size of the tests byte by byte.
     pub bytes: ByteTests,
+}
+
+/// Seats of programs that meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seats {
+    /// Seats for so many programs.
+    Made(u32),
+    /// None any more.
+    Removed,
+}
+
+/// Event that each test waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meeting {
+    /// None.
+    None,
+    /// All programs with a seat have come to this test.
+    Seats,
+    /// The user presses Enter.
+    Prompt,
 }
 
 /// Amount of data that the tests byte by byte move.
@@ -131,7 +157,8 @@ impl Dialect for Options {
     const ABOUT: &'static str = "\
 The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV, and on stderr what limited each.";
     const CLOSING: &'static str = "\
--l is ignored; -p and -y, which join several programs, come with the fleet.
+Before each test, -y s waits for the others with seats of -p, and -y p for Enter. In 1.03, -y means -y s.
+-l is ignored. For one file server and several hosts: skye run --hosts.
 
 Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
@@ -184,8 +211,13 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
             flag.value()?;
             options.ignored.push("-l");
         },
-        "-p N" => flag.refuse(JOINS)?,
-        "-y" => flag.refuse(JOINS)?,
+        /// make seats for N programs that meet by -y s, and end; -1 removes them
+        "-p N" => options.seats = Some(flag.parsed(seats, format_args!("1 to {SEATS_MAX} programs, or -1"))?),
+        "-y s|p" => options.meeting = match options.compat {
+            // It had no value then.
+            Layout::V1_03 => Meeting::Seats,
+            _ => flag.parsed(meeting, "s, to meet other programs, or p, to be asked")?,
+        },
     };
 
     fn finish(mut self) -> Result<Self, String> {
@@ -193,14 +225,28 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
         self.data.take_if(|data| data.size_mib == Some(0));
         match (&self.data, &self.files) {
             (None, None) => Err("-s 0 and -n 0: nothing is left to test; leave one of them away".into()),
+            _ if self.seats.is_some() && self.meeting != Meeting::None => {
+                Err("-p makes seats and ends; leave -y away, and give it to the programs that meet".into())
+            }
             _ => Ok(self),
         }
     }
 }
 
-/// Reason to refuse flags that join programs, behind the name of the flag.
-const JOINS: &str = "joins several programs that start their tests together, which comes with the fleet; -c N runs N \
-                     copies in this one";
+fn seats(word: &str) -> Option<Seats> {
+    match word {
+        "-1" => Some(Seats::Removed),
+        word => word.parse().ok().filter(|count| (1..=SEATS_MAX).contains(count)).map(Seats::Made),
+    }
+}
+
+fn meeting(word: &str) -> Option<Meeting> {
+    match word {
+        "s" => Some(Meeting::Seats),
+        "p" => Some(Meeting::Prompt),
+        _ => None,
+    }
+}
 
 fn after_1_03(options: &Options, flag: &str) -> Result<(), String> {
     match options.compat {
@@ -497,8 +543,9 @@ mod tests {
             ("-u a:b -g c", &["-g `c`", "`b`", "one of"]),
             ("-u :b", &["-u `:b`", "-u USER or -u USER:GROUP"]),
             ("-u --compat 1.03", &["`1.03` belongs to no flag"]),
-            ("-p 2", &["-p", "fleet", "-c N"]),
-            ("-ys", &["-y", "fleet"]),
+            ("-p 0", &["-p `0`", "1 to 1000 programs, or -1"]),
+            ("-p 2 -y s", &["-p makes seats", "leave -y away"]),
+            ("-yx", &["-y `x`", "s, to meet other programs"]),
             ("-s 0 -n 0", &["-s 0 and -n 0"]),
             ("-w", &["-w is no flag", "--help"]),
             ("--fast", &["--fast", "--help"]),

@@ -6,7 +6,7 @@ use model::figure::{BytesPerSecond, MemoryBytes, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
 
-use super::seen;
+use super::{seen, stream};
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them held back.
@@ -20,6 +20,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let is_most = budget.blocked > reading.on_cpu() && budget.blocked > budget.run_queue;
     if !is_most || held <= HELD {
         return None;
+    }
+    // The pages of a server's file system leave over the line.
+    if let Some(full) = stream::written_behind(reading) {
+        return Some(full);
     }
     let record = reading.input.record;
     let seconds = reading.input.seconds().max(1e-9);

@@ -8,6 +8,7 @@ use model::run::{Confidence, Helper, Verdict};
 use model::target::{DeviceKind, Target};
 
 use super::{seen, waits_for_target};
+use crate::JudgeInput;
 use crate::experiments::Load;
 use crate::reading::Reading;
 
@@ -16,9 +17,12 @@ const FULL: f64 = 0.9;
 /// The same share for the threads of a loop device's queue. One works at a time, and handing over takes some of the
 /// time.
 const LOOP_FULL: f64 = 0.8;
-/// Threads of one queue that used this share of all CPUs have no CPU left: the test, and the rest of the kernel, used
-/// some.
-const ALL_FULL: f64 = 0.75;
+/// Threads of one queue with this share of all CPUs used most of them: the test and the rest of the kernel used some.
+const MOST_CPUS: f64 = 0.5;
+/// A machine whose CPUs were in use for this share of the time had none left.
+const ALL_CPUS: f64 = 0.9;
+/// Queue of all kinds of work. A thread of a pool has the name of its last work, and keeps it.
+const ANY_WORK: &str = "events_unbound";
 /// Prefixes of helpers' names, and the file systems that these helpers work for.
 const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
     ("ssh", "sshfs"),
@@ -34,7 +38,8 @@ const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
 pub(super) const THRESHOLDS: &[Threshold] = &[
     ("helper_full", Figure::Share(FULL)),
     ("loop_full", Figure::Share(LOOP_FULL)),
-    ("helpers_on_all", Figure::Share(ALL_FULL)),
+    ("helpers_cpus", Figure::Share(MOST_CPUS)),
+    ("cpus_in_use", Figure::Share(ALL_CPUS)),
 ];
 
 /// A helper that is busy all the time, while the threads wait.
@@ -44,7 +49,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let helpers = &reading.system()?.helpers;
     let target = reading.input.target();
-    let full = full(helpers, target).or_else(|| on_all_cpus(helpers, target, super::cpu::cpus(reading)))?;
+    let full = full(helpers, target).or_else(|| on_all_cpus(&reading.input))?;
     // A helper that does more at more depth is not full.
     if reading.load().is(Load::Room) {
         return None;
@@ -80,13 +85,24 @@ fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
     (cpu_share >= LOOP_FULL).then_some(Observation::LoopBusy { device, busy_share })
 }
 
-/// Kernel threads of one queue of this target that use nearly all CPUs together, though none of them is full.
-fn on_all_cpus(helpers: &[Helper], target: &Target, cpus: f64) -> Option<Observation> {
-    let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
-    let name = ours.find_map(|helper| queue(&helper.name))?;
-    let used = used_by_queue(helpers, name);
-    let (queue, used_cpus, cpus_here) = (name.into(), Mean(used), Count(cpus as u64));
-    (used >= ALL_FULL * cpus).then_some(Observation::QueueBusy { queue, used: used_cpus, cpus: cpus_here })
+/// Kernel threads of one queue of this target that use most CPUs of a machine without a free one, though none of them is
+/// full.
+pub(crate) fn on_all_cpus(input: &JudgeInput<'_>) -> Option<Observation> {
+    let seen = &input.record.seen;
+    let (cpu, helpers) = (seen.cpu.as_ref()?, &seen.system.as_ref()?.helpers);
+    let cpus = f64::from(input.environment.cpus_online.max(1));
+    let ours =
+        helpers.iter().find(|helper| works_for(helper, input.target()) && queue(&helper.name).is_some())?;
+    let (pool, name) = (pool(&ours.name), queue(&ours.name)?);
+    let others = helpers.iter().filter(|helper| self::pool(&helper.name) == pool);
+    let others = others.filter(|helper| queue(&helper.name) == Some(ANY_WORK));
+    let used = used_by_queue(helpers, name) + others.map(|helper| helper.cpu_share).sum::<f64>();
+    let has_none_left = cpu.user + cpu.kernel >= ALL_CPUS && used >= MOST_CPUS * cpus;
+    has_none_left.then(|| Observation::QueueBusy {
+        queue: name.into(),
+        used: Mean(used),
+        cpus: Count(cpus as u64),
+    })
 }
 
 /// CPUs that the kernel threads of a queue use together.
@@ -100,6 +116,12 @@ fn used_by_queue(helpers: &[Helper], name: &str) -> f64 {
 fn queue(name: &str) -> Option<&str> {
     let (_, queue) = name.strip_prefix("kworker/")?.split_once(['-', '+'])?;
     Some(queue)
+}
+
+/// Returns the pool of a kernel thread, which works for many queues: "u8" of "kworker/u8:0-loop0".
+fn pool(name: &str) -> Option<&str> {
+    let (pool, _) = name.strip_prefix("kworker/")?.split_once(':')?;
+    Some(pool)
 }
 
 /// Returns true if the helper works for this target: for its file system, or for a device of its stack.

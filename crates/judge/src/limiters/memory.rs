@@ -6,7 +6,7 @@ use model::figure::{Count, Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
-use super::{seen, waits_for_target};
+use super::{BLOCKED, seen};
 use crate::reading::Reading;
 
 /// Share of the time in which some task of the machine waited for memory. A machine with memory left reads 0.
@@ -39,8 +39,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let hits = reclaim.map_or(0, |reclaim| reclaim.cgroup_limit_hits);
     let is_full = hits as f64 > HITS_PER_SECOND * reading.input.seconds();
     let sleeps = reading.waits(WaitClass::Reclaim) >= RECLAIM;
-    let refaulted = refaulted(reading)
-        .filter(|share| (REFAULTED..REFAULTED_MAX).contains(share) && is_full && waits_for_target(reading));
+    let refaulted = refaulted(reading).filter(|share| {
+        (REFAULTED..REFAULTED_MAX).contains(share) && is_full && reading.budget.user < BLOCKED
+    });
     // In a cgroup, a thread that needs a page reclaims it on its own CPU time, and hardly ever sleeps.
     if refaulted.is_none() && (pressure < PRESSURE || !(sleeps || is_full)) {
         return None;
@@ -64,7 +65,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Verdict::new(
             Limiter::MemoryPressure,
             match refaulted {
-                Some(share) => reading.budget.blocked * share.min(1.0),
+                Some(share) => (reading.budget.blocked + reading.budget.kernel) * share.min(1.0),
                 None => pressure.max(reading.waits(WaitClass::Reclaim) * reading.budget.blocked),
             },
             evidence,

@@ -115,6 +115,31 @@ fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
     }) && both >= FULL_IN_TURN * line
 }
 
+/// A line that is full of pages which the kernel writes behind the test, while it holds the writers back.
+pub(super) fn written_behind(reading: &Reading<'_>) -> Option<Verdict> {
+    let network = reading.system()?.network.as_ref().filter(|_| reading.is_remote)?;
+    let reached = reached(network, reading.input.record);
+    let line = network
+        .line_bytes_per_second
+        .filter(|line| bytes_per_second(network, reading.input.record) >= FULL * line);
+    if reached.is_none() && line.is_none() {
+        return None;
+    }
+    let evidence = seen![
+        reading.time_spent(),
+        reading.slept_in(&[WaitClass::Dirty]),
+        line.map(|line| carried(network, line)),
+        reached,
+    ];
+    let verdict = Verdict::new(Limiter::NetworkBandwidth, reading.budget.blocked, evidence);
+    Some(verdict.at_most(Confidence::Likely).advise([Advice::FasterLink {}]))
+}
+
+fn carried(network: &NetworkUse, line: f64) -> Observation {
+    let interface = network.interface.as_str().into();
+    Observation::LineCarried { interface, bytes_per_second: BytesPerSecond(line) }
+}
+
 /// Judges a test on data of a server without experiments. The line's throughput is known if an experiment on another
 /// test of the run filled the line. Otherwise, a readable limit may tell it, and a faster test shows that it was not full
 /// here. Of a buffered stream, the kernel reads ahead and writes behind: several requests are under way whatever the
@@ -144,10 +169,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         None if !reading.is_stream() => return None,
         _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
     };
-    let carried = line.map(|line| Observation::LineCarried {
-        interface: network.interface.as_str().into(),
-        bytes_per_second: BytesPerSecond(line),
-    });
+    let carried = line.map(|line| carried(network, line));
     let moved = moved.map(|(most, share)| Observation::LineMoved {
         interface: network.interface.as_str().into(),
         bytes_per_second: BytesPerSecond(most),

@@ -8,6 +8,7 @@ use model::run::{Cap, Confidence, Verdict};
 use model::workload::DataVerb;
 
 use super::{seen, waits_for_target};
+use crate::JudgeInput;
 use crate::experiments::{Load, Tested, Unit};
 use crate::reading::Reading;
 use crate::traps::direct;
@@ -32,10 +33,47 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("at_cap_exactly", Figure::Share(AT_CAP_EXACTLY)),
 ];
 
+/// Returns the largest distance of a rate from a limit that holds it, as a share of the limit.
+pub(crate) fn nearness(input: &JudgeInput<'_>) -> f64 {
+    input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP))
+}
+
+/// Returns a readable limit that the rate has reached but for `near`: its source, and the observation.
+pub(crate) fn reached(input: &JudgeInput<'_>, near: f64) -> Option<(Name, Observation)> {
+    let data = input.data_in_files()?;
+    let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
+    let ops = input.record.figures.rate.steady_or_whole()?;
+    let is_reached = |cap: &&Cap| {
+        let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {
+            (Some(limit), _) => (ops, limit),
+            // A rewrite reads and writes each block once, at the same rate.
+            (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
+            (None, None) => return false,
+        };
+        (rate / limit - 1.0).abs() <= near
+    };
+    let caps = &input.record.seen.system.as_ref()?.caps;
+    let cap = caps.iter().filter(of_way).find(is_reached)?;
+    let (source, device) = (Name::from(cap.source.as_str()), cap.device.as_str().into());
+    let allowed = match (cap.ops_per_second, cap.bytes_per_second) {
+        (Some(limit), _) => Observation::OperationsAllowed {
+            source: source.clone(),
+            device,
+            ops_per_second: OpsPerSecond(limit),
+            reached_ops_per_second: OpsPerSecond(ops),
+        },
+        (None, limit) => Observation::BytesAllowed {
+            source: source.clone(),
+            device,
+            bytes_per_second: BytesPerSecond::from(limit),
+            reached_bytes_per_second: BytesPerSecond(ops * data.block_bytes as f64),
+        },
+    };
+    Some((source, allowed))
+}
+
 /// A readable limit that the rate has reached.
 pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
-    let record = reading.input.record;
-    let data = reading.input.data_in_files()?;
     if !waits_for_target(reading) {
         return None;
     }
@@ -43,38 +81,8 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     // that is served by software without a CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Full);
-    let near = reading.input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP));
-    let ops = record.figures.rate.steady_or_whole()?;
-    let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
-    let reached = |cap: &&Cap| {
-        let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {
-            (Some(limit), _) => (ops, limit),
-            // A rewrite reads and writes each block once, at the same rate.
-            (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
-            (None, None) => return false,
-        };
-        let near = if is_in_device && !has_no_cpu { AT_CAP_EXACTLY } else { near };
-        (rate / limit - 1.0).abs() <= near
-    };
-    let cap = reading.system()?.caps.iter().filter(of_way).find(reached)?;
-    let source = || Name::from(cap.source.as_str());
-    let device = cap.device.as_str().into();
-    let allowed = match (cap.ops_per_second, cap.bytes_per_second) {
-        (Some(limit), _) => {
-            let (ops_per_second, reached_ops_per_second) = (OpsPerSecond(limit), OpsPerSecond(ops));
-            Observation::OperationsAllowed {
-                source: source(),
-                device,
-                ops_per_second,
-                reached_ops_per_second,
-            }
-        }
-        (None, limit) => {
-            let bytes_per_second = BytesPerSecond::from(limit);
-            let reached_bytes_per_second = BytesPerSecond(ops * data.block_bytes as f64);
-            Observation::BytesAllowed { source: source(), device, bytes_per_second, reached_bytes_per_second }
-        }
-    };
+    let near = if is_in_device && !has_no_cpu { AT_CAP_EXACTLY } else { nearness(&reading.input) };
+    let (source, allowed) = reached(&reading.input, near)?;
     let is_above = reading.waits_above_target() == Some(true);
     let evidence = seen![
         reading.time_spent(),
@@ -85,7 +93,7 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     Some(
         Verdict::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
             .unless(reading.at_target().filter(|_| has_no_cpu && is_in_device))
-            .advise([Advice::RaiseLimit { source: source() }]),
+            .advise([Advice::RaiseLimit { source }]),
     )
 }
 

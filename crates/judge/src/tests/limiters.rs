@@ -11,7 +11,7 @@ use model::run::{
 use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
 
-use crate::fixtures::{World, clean};
+use crate::fixtures::{World, clean, client};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
@@ -149,6 +149,14 @@ macro_rules! cases {
             vec![$((stringify!($name), $world)),+]
         }
     };
+}
+
+/// The sum of four clients of a server that gives 1,000 operations a second to two.
+fn of_clients(rate: f64) -> World {
+    with(clean("read:rnd4k:q4"), |world| {
+        let share = |name| client(name, rate / 4.0, Limiter::ServerSaturated, Likely);
+        world.clients(["a", "b", "c", "d"].map(share).into(), Some((2, 1000.0)));
+    })
 }
 
 /// A link that carried the written bytes.
@@ -455,6 +463,10 @@ cases! {
         }
         world.steady().found = false;
     });
+    more_clients_bring_more: EachClient Likely, of_clients(2000.0);
+    more_clients_bring_nothing: BelowClients Confirmed, of_clients(1000.0);
+    pages_that_wait_for_a_full_link: NetworkBandwidth Likely, shaped(1.05).sleeps(&[("balance_dirty_pages", 0.9)]);
+    pages_that_wait_for_a_slow_server: DirtyThrottling Likely, shaped(4.0).sleeps(&[("balance_dirty_pages", 0.9)]);
     rate_asked_for: RateLimitAsked Confirmed, with(
         clean("read:rnd4k:rate=100000").spends(0.05, 0.1, 0.0, 0.85),
         |world| world.record.workload.rate_ops_per_second = Some(1e5),
@@ -647,9 +659,21 @@ fn helpers_that_are_busy_all_the_time() {
     let mut cipher = queue("kcryptd/253:0");
     cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
     assert_ne!(judged(&cipher), Limiter::HelperCpu);
-    // Together, they may have no CPU left.
-    cipher.environment.cpus = 1;
+    // Together, they may leave no CPU to the test, which is no disturbance by others.
+    cipher.environment.cpus_online = 1;
+    cipher.record.seen.cpu = Some(CpuShares { user: 0.0, kernel: 0.97, steal: 0.0 });
+    cipher.budget().run_queue = 0.3;
     cipher.is(Limiter::HelperCpu, Likely);
+    assert!(cipher.findings().iter().all(|(code, _)| *code != "cpu_contention"));
+    // A thread of a pool has the name of its last work.
+    let mut renamed = cipher.system(|system| {
+        for (helper, name) in system.helpers.iter_mut().zip(["events_unbound", "kcryptd-253:0-1"]) {
+            helper.name = format!("kworker/u8:{}-{name}", helper.pid);
+        }
+    });
+    renamed.is(Limiter::HelperCpu, Likely);
+    renamed.environment.cpus_online = 4;
+    assert_ne!(judged(&renamed), Limiter::HelperCpu);
 }
 
 fn judged(world: &World) -> Limiter {

@@ -5,6 +5,7 @@ use model::disturbance::{OTHERS_CPUS_MAX, SHARE_MAX};
 use model::figure::{Celsius, Count, Share, Upkeep};
 use model::finding::Finding;
 
+use crate::limiters::on_all_cpus;
 use crate::{JudgeInput, TrapFinding, disturbance};
 
 traps!(foreign_io, steal, cpu_contention, thermal, upkeep);
@@ -63,8 +64,11 @@ fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Threads that had to wait for a CPU. More threads than CPUs wait for each other, which is no disturbance from outside:
-/// there, the CPU time of others counts.
+/// there, the CPU time of others counts. Nor are threads of the kernel that work for the target.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    if on_all_cpus(input).is_some() {
+        return None;
+    }
     let waited = input.record.seen.budget.as_ref()?.run_queue;
     let cpus = input.environment.cpus;
     let others = disturbance::of(input, |_| false).others_cpus;

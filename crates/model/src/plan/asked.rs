@@ -23,6 +23,8 @@ pub(super) struct Asked {
 pub(super) struct Swept {
     pub(super) workload: Workload,
     pub(super) group: Option<String>,
+    /// Number of clients that make it; `None` for all.
+    pub(super) clients: Option<u32>,
 }
 
 impl Asked {
@@ -100,7 +102,8 @@ pub(super) fn phase_id(index: usize, workload: &Workload) -> String {
 /// Returns every test at every point of the sweep, or the tests as they are where nothing is swept.
 pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swept>, Trouble> {
     let Some(sweep) = sweep else {
-        return Ok(tests.iter().map(|test| Swept { workload: test.clone(), group: None }).collect());
+        let alone = |test: &Workload| Swept { workload: test.clone(), group: None, clients: None };
+        return Ok(tests.iter().map(alone).collect());
     };
     let mut swept = Vec::new();
     for (index, test) in tests.iter().enumerate() {
@@ -108,7 +111,12 @@ pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swe
         let points = sweep.expand(test).map_err(|problem| {
             Trouble::new(format!("sweep `{}` over {sweep}", spec::print(test)), problem)
         })?;
-        swept.extend(points.into_iter().map(|workload| Swept { workload, group: Some(group.clone()) }));
+        let clients = sweep.clients();
+        swept.extend(points.into_iter().enumerate().map(|(index, workload)| Swept {
+            workload,
+            group: Some(group.clone()),
+            clients: clients.as_ref().and_then(|each| each.get(index).copied()),
+        }));
     }
     if swept.len() > SWEPT_PHASES_MAX {
         return Err(Trouble::new(

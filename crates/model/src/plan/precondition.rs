@@ -107,7 +107,7 @@ fn fills(
         };
         let id = format!("fill-{}", all.len() + 1);
         let stop = Stop { passes: Some(FILLS), ..Stop::default() };
-        all.push(PlannedPhase { id, workload, engine, instead_of, group: None, stop });
+        all.push(PlannedPhase { id, workload, engine, instead_of, group: None, clients: None, stop });
     }
     Ok(all)
 }

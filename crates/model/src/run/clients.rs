@@ -63,6 +63,14 @@ document! {
         pub judged: Judged,
     }
 
+    /// Rate of a test with fewer clients.
+    pub struct FewerClients {
+        /// Number of clients.
+        pub clients: u32,
+        /// Their rate together.
+        pub ops_per_second: f64,
+    }
+
     /// Rates of a test that several clients made together.
     #[derive(Default)]
     pub struct Together {
@@ -88,7 +96,15 @@ document! {
         pub fastest: Option<String>,
         /// Standard deviation of the clients' rates, as a share of their mean; null for one client.
         pub spread: Option<f64>,
+        /// The row of the same sweep with the next fewer clients; null where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub fewer: Option<FewerClients>,
         /// Largest difference between the first operations of two clients, without the error of their clocks.
         pub start_skew_ns: Option<u64>,
     }
+}
+
+/// Returns the machine of a client: several clients of one have a number behind its name.
+pub fn machine_of(client: &str) -> &str {
+    client.split('#').next().unwrap_or(client)
 }

@@ -1,8 +1,11 @@
 //! `skye doctor`: the examined machine, a line for each check, and the conclusion.
 
+use std::collections::BTreeSet;
+
 use model::health::{Check, Fitness};
 use model::holding::{Contents, Holding, Part};
-use model::run::Environment;
+use model::numbers::latency;
+use model::run::{Environment, HostRecord};
 use model::size;
 
 use super::preamble::surroundings;
@@ -76,6 +79,80 @@ pub fn doctor(checks: &[Check], style: &Style) -> String {
     style.finish(format!("{}\n\n{}", lines.join("\n"), conclusion(checks, style)))
 }
 
+/// A client of a run, with the fitness of its machine.
+pub struct ClientLooked<'a> {
+    /// The client.
+    pub host: &'a HostRecord,
+    /// Its fitness.
+    pub checks: &'a [Check],
+    /// Numbers of the clients whose files it sees in its own directory; `None` if nobody looked.
+    pub sees: Option<&'a [usize]>,
+}
+
+/// Renders each client with all that speaks against it, and says which of them share a directory.
+pub fn doctor_of_clients(clients: &[ClientLooked<'_>], style: &Style) -> String {
+    let mut lines = Vec::new();
+    for client in clients {
+        lines.push(format!("  {}", client_line(client)));
+        let problems = client.checks.iter().filter(|check| check.fitness >= Fitness::Warn);
+        lines.extend(problems.map(|check| line(check, style)));
+    }
+    lines.push(String::new());
+    let versions: BTreeSet<_> = clients.iter().map(|client| &client.host.skye_version).collect();
+    if versions.len() > 1 {
+        lines.push("  The clients have different versions of skye.".to_owned());
+    }
+    lines.extend(sharing(clients).map(|sentence| format!("  {sentence}")));
+    let fit = clients.iter().filter(|client| client.checks.iter().all(|check| check.fitness < Fitness::Warn));
+    lines.push(match (fit.count(), clients.len()) {
+        (fit, all) if fit == all => "  All clients are fit to measure.".to_owned(),
+        (fit, all) => format!("  {fit} of {all} clients are fit to measure without a warning."),
+    });
+    style.finish(lines.join("\n"))
+}
+
+/// One line about a client: its program, its target and its clock.
+fn client_line(client: &ClientLooked<'_>) -> String {
+    let HostRecord { name, skye_version, environment, clock, .. } = client.host;
+    let target = &environment.target;
+    let mut parts = vec![
+        format!("skye {skye_version}"),
+        format!("{}, {} free", target.file_system, size::decimal(target.space.free_bytes)),
+    ];
+    if let Some(clock) = clock {
+        let offset = latency(clock.offset_ns.unsigned_abs());
+        let sign = if clock.offset_ns < 0 { "-" } else { "+" };
+        parts.push(format!("clock {sign}{offset} ± {}", latency(clock.bound_ns)));
+        parts.push(format!("round trip {}", latency(clock.round_trip_ns)));
+    }
+    format!("{:<12} {}", printable(name), printable(&parts.join(" · ")))
+}
+
+/// Says which clients see one another's files; `None` if nobody looked.
+fn sharing(clients: &[ClientLooked<'_>]) -> Option<String> {
+    let mut groups: Vec<(&[usize], Vec<String>)> = Vec::new();
+    for client in clients {
+        let (sees, name) = (client.sees?, printable(&client.host.name));
+        match groups.iter_mut().find(|(known, _)| *known == sees) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((sees, vec![name])),
+        }
+    }
+    let told = |(_, names): &(&[usize], Vec<String>)| names.join(", ");
+    Some(match &groups[..] {
+        [] => return None,
+        [(_, names)] if names.len() == 1 => return None,
+        [_] => "All clients share one directory.".to_owned(),
+        groups if groups.iter().all(|(_, names)| names.len() == 1) => {
+            "Each client has a directory of its own.".to_owned()
+        }
+        groups => format!(
+            "Clients that share a directory: {}.",
+            groups.iter().map(told).collect::<Vec<_>>().join("; ")
+        ),
+    })
+}
+
 /// Renders the finding of a check, and beneath it the advice.
 fn line(check: &Check, style: &Style) -> String {
     let width = style.paragraph() - INDENT;
@@ -117,7 +194,7 @@ fn colour(fitness: Fitness) -> anstyle::Style {
 fn conclusion(checks: &[Check], style: &Style) -> String {
     let named = |fitness| {
         let mut names: Vec<_> =
-            checks.iter().filter(|check| check.fitness == fitness).map(|check| check.name).collect();
+            checks.iter().filter(|check| check.fitness == fitness).map(|check| check.name.clone()).collect();
         names.dedup();
         (names.len(), names.join(", "))
     };
@@ -146,7 +223,7 @@ mod tests {
     use model::target::Link;
 
     fn check(fitness: Fitness, name: &'static str, found: &str, advice: Option<&str>) -> Check {
-        Check { name, fitness, found: found.into(), advice: advice.map(str::to_owned) }
+        Check { name: name.into(), fitness, found: found.into(), advice: advice.map(str::to_owned) }
     }
 
     fn sound() -> Vec<Check> {

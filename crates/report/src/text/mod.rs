@@ -7,6 +7,7 @@ mod doctor;
 mod dry_run;
 mod explained;
 mod footer;
+mod hosts;
 mod limiter;
 mod limits;
 mod notes;
@@ -19,7 +20,7 @@ mod table;
 mod why;
 mod wrap;
 
-pub use doctor::{doctor, examined, holding};
+pub use doctor::{ClientLooked, doctor, doctor_of_clients, examined, holding};
 pub use dry_run::dry_run;
 pub use explained::{index, page};
 pub use limiter::named;

@@ -11,7 +11,7 @@ use super::notes::{mark, paragraph, remarks};
 use super::style::Style;
 use super::table::{Widths, table};
 use super::wrap::{field, together, with_units, wrap};
-use super::{footer, preamble, summary};
+use super::{footer, hosts, preamble, summary};
 use crate::numbers::duration;
 use crate::{answer, printable, slug, time, zones};
 
@@ -57,6 +57,7 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
                 answer,
                 tables,
                 zones(&run.phases, style),
+                if detail == Detail::Remarks { hosts::each(&run.phases, style) } else { String::new() },
                 told(run, detail, style),
                 notes(run, style),
                 costs,

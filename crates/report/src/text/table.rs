@@ -49,7 +49,7 @@ impl Widths {
         let subjects = plan.phases.iter().map(|phase| Subject {
             kind: if phase.workload.files().is_some() { Kind::Files } else { Kind::Data },
             name: phase.workload.name().to_owned(),
-            label: plan.label_of(&phase.workload),
+            label: plan.label_of(phase),
             repetition: plan.repetitions,
         });
         // Tests that reach no storage have no limit of storage.

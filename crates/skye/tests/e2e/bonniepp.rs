@@ -437,3 +437,32 @@ fn what_root_may_do_is_given_up_where_the_kernel_would_keep_it() {
     let ran = running.wait().did_not_panic().exits(0);
     assert_eq!(sets, ["0000000000000000"; 4], "{ran}");
 }
+
+#[test]
+fn programs_meet_before_each_test() {
+    let home = scratch(64 << 20);
+    let program = |words: &str| {
+        let program = skye().arg("bonnie++").env("XDG_RUNTIME_DIR", home.path()).arg("-d").arg(home.path());
+        program.words("-s 8 -r 4 -n 1 -f -u root -q").words(words)
+    };
+    program("-y s").run().did_not_panic().exits(1).tells(&["there are no seats", "-p N"]);
+    program("-p 2").run().did_not_panic().exits(0);
+    let mut first = program("-y s").spawn();
+    assert!(first.wait_until(|| !leftovers(home.path()).is_empty()), "it makes no directory");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!first.has_ended(), "it waits for nobody");
+    // The second leaves the tests on files out, and the first waits for it no more.
+    let second = program("-y s -n 0").run().did_not_panic().exits(0);
+    let first = first.wait().did_not_panic().exits(0);
+    for ran in [&first, &second] {
+        assert!(!ran.stderr.contains("does not come"), "{ran}");
+    }
+    // The seats serve again, and outlast a program that is killed.
+    let mut killed = program("-y s").spawn();
+    assert!(killed.wait_until(|| !leftovers(home.path()).is_empty()), "it makes no directory");
+    killed.signal(Signal::KILL);
+    killed.wait();
+    skye().arg("clean").arg(home.path()).run().exits(0);
+    program("-p -1").run().did_not_panic().exits(0);
+    assert!(!home.path().join("skye-bonnie++").exists());
+}

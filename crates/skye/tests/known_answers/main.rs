@@ -5,6 +5,7 @@
 //! beside it. That is why these tests are a program of their own.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
+mod clients;
 mod guest;
 mod limiters;
 mod pinned;

@@ -144,7 +144,7 @@ fn expect(name: &str, expected: Fitness, change: impl FnOnce(&mut Health)) -> Ch
 fn a_sound_machine_has_nothing_but_fine() {
     let checks = checks(&sound(), &standard());
     assert!(checks.iter().all(|check| check.fitness == Fine && check.advice.is_none()), "{checks:#?}");
-    let names: Vec<_> = checks.iter().map(|check| check.name).collect();
+    let names: Vec<_> = checks.iter().map(|check| check.name.as_ref()).collect();
     assert_eq!(
         names,
         [

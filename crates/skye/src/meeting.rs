@@ -1,0 +1,265 @@
+//! Meetings of several `skye bonnie++ -y s`: before each test, each waits until the others are there.
+//!
+//! `-p N` makes N seats. A program takes a seat by a lock on its file, and the kernel gives the lock back however the
+//! program ends. The file holds the place of the test that its program has come to. A program that leaves a test out comes to
+//! a later one, so nobody waits for it. One that has ended is named, and one that never comes is waited for
+//! [`COMING`]. Once all programs have ended, the seats serve the next ones.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use family::bonniepp::arguments::SEATS_MAX;
+use model::Trouble;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// Longest wait for a program that has not taken its seat.
+const COMING: Duration = Duration::from_secs(60);
+/// Interval between looks at the other seats.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// File with the number of seats.
+const COUNT: &str = "seats";
+/// Name of a seat until it is locked.
+const JOINING: &str = "joining";
+/// Place of a program that has ended all tests.
+const END: u64 = u64::MAX;
+
+/// Returns the directory of this user's seats.
+fn directory() -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| !directory.is_empty()) {
+        Some(directory) => Path::new(&directory).join("skye-bonnie++"),
+        None => Path::new("/tmp").join(format!("skye-bonnie++-{user}")),
+    }
+}
+
+/// Makes seats for so many programs, in place of all former ones.
+///
+/// # Errors
+/// The directory cannot be made, or is another user's.
+pub fn prepare(seats: u32) -> Result<(), Trouble> {
+    remove()?;
+    let directory = directory();
+    let made = fs::DirBuilder::new().mode(0o700).create(&directory);
+    made.and_then(|()| fs::write(directory.join(COUNT), seats.to_string()))
+        .map_err(|error| Trouble::new(format!("make seats in {}", directory.display()), error))
+}
+
+/// Removes the seats.
+///
+/// # Errors
+/// They cannot be removed, or are another user's.
+pub fn remove() -> Result<(), Trouble> {
+    let directory = directory();
+    let fail = |error: io::Error| Trouble::new(format!("remove the seats in {}", directory.display()), error);
+    let about = match fs::symlink_metadata(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about.map_err(fail)?,
+    };
+    if !is_ours(&about) {
+        return Err(Trouble::new("remove the seats", not_ours(&directory)));
+    }
+    // Files of other names are nobody's of ours, and then the directory stays.
+    for entry in fs::read_dir(&directory).map_err(fail)?.flatten() {
+        let name = entry.file_name();
+        let is_seat =
+            name.to_str().is_some_and(|name| name == COUNT || name == JOINING || name.parse::<u32>().is_ok());
+        if is_seat {
+            fs::remove_file(entry.path()).map_err(fail)?;
+        }
+    }
+    fs::remove_dir(&directory).map_err(fail)
+}
+
+fn is_ours(about: &fs::Metadata) -> bool {
+    about.is_dir() && about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o022 == 0
+}
+
+fn not_ours(directory: &Path) -> String {
+    format!("{} is no directory that only this user may write to", directory.display())
+}
+
+/// A seat among others.
+pub struct Seat {
+    directory: PathBuf,
+    number: u32,
+    seats: u32,
+    /// Its file, which is locked.
+    file: File,
+    /// Seats of programs that were named as missing.
+    named: Vec<u32>,
+    interrupt: Arc<AtomicBool>,
+}
+
+/// State of another seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Other {
+    /// Nobody has taken it yet.
+    Free,
+    /// Its program has come to that place.
+    At(u64),
+    /// Its program has ended before.
+    Ended,
+}
+
+impl Seat {
+    /// Takes a seat; a raised flag ends all waits.
+    ///
+    /// # Errors
+    /// There are no seats, or all are taken.
+    pub fn take(interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
+        Self::take_in(directory(), interrupt)
+    }
+
+    fn take_in(directory: PathBuf, interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
+        let attempt = "meet other programs (-y)";
+        let remedy = "make seats for N programs before: skye bonnie++ -p N";
+        let fail = |error: &dyn std::fmt::Display| {
+            Trouble::new(attempt, format!("{}: {error}", directory.display()))
+        };
+        let about = fs::symlink_metadata(&directory).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Trouble::new(attempt, "there are no seats").remedy(remedy),
+            _ => fail(&error),
+        })?;
+        if !is_ours(&about) {
+            return Err(Trouble::new(attempt, not_ours(&directory)));
+        }
+        let count = File::open(directory.join(COUNT)).map_err(|error| fail(&error))?;
+        // Held until this program has its seat, so that two never begin at the same time.
+        flock(&count, FlockOperation::LockExclusive).map_err(|errno| fail(&io::Error::from(errno)))?;
+        let text = io::read_to_string(&count).map_err(|error| fail(&error))?;
+        let seats = text.trim().parse().ok().filter(|seats| (1..=SEATS_MAX).contains(seats));
+        let seats = seats.ok_or_else(|| fail(&"its file has no number of seats"))?;
+        let all = || (0..seats).map(|number| look(&directory, number));
+        if all().all(|other| matches!(other, Other::Ended | Other::At(END))) {
+            (0..seats)
+                .try_for_each(|number| fs::remove_file(place(&directory, number)))
+                .map_err(|error| fail(&error))?;
+        }
+        let number = (0..seats).find(|number| look(&directory, *number) == Other::Free);
+        let Some(number) = number else {
+            return Err(Trouble::new(attempt, format!("all {seats} seats are taken")).remedy(remedy));
+        };
+        // It gets its name once it is locked: a seat without a lock is that of a program that has ended.
+        let joining = directory.join(JOINING);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&joining);
+        let file = file.map_err(|error| fail(&error))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .and_then(|()| fs::rename(&joining, place(&directory, number)))
+            .map_err(|error| fail(&error))?;
+        Ok(Self { directory, number, seats, file, named: Vec::new(), interrupt })
+    }
+
+    /// Comes to a place, and waits until the others have come there, too. Returns the numbers of seats whose programs
+    /// will not come, each once.
+    pub fn wait(&mut self, place: u64) -> Vec<u32> {
+        self.come_to(place);
+        let (begun, mut missing) = (Instant::now(), Vec::new());
+        for number in (0..self.seats).filter(|number| *number != self.number) {
+            while !self.named.contains(&number) && !self.interrupt.load(Ordering::Relaxed) {
+                match look(&self.directory, number) {
+                    Other::At(other) if other >= place => break,
+                    Other::Free if begun.elapsed() < COMING => {}
+                    Other::At(_) => {}
+                    Other::Free | Other::Ended => {
+                        self.named.push(number);
+                        missing.push(number);
+                    }
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+        missing
+    }
+
+    fn come_to(&self, place: u64) {
+        // Where it cannot be written, the others go on when this program ends.
+        let _ = self.file.write_all_at(&place.to_le_bytes(), 0);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.come_to(END);
+    }
+}
+
+fn place(directory: &Path, number: u32) -> PathBuf {
+    directory.join(number.to_string())
+}
+
+fn look(directory: &Path, number: u32) -> Other {
+    let Ok(file) = File::open(place(directory, number)) else { return Other::Free };
+    let mut bytes = [0; 8];
+    let place = match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => 0,
+    };
+    // Looks share the lock, so that they never take one another for the program.
+    let is_held = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    if is_held || place == END { Other::At(place) } else { Other::Ended }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seats(directory: &Path, count: u32) -> Vec<Seat> {
+        fs::write(directory.join(COUNT), count.to_string()).unwrap();
+        (0..count).map(|_| Seat::take_in(directory.to_owned(), Arc::default()).unwrap()).collect()
+    }
+
+    #[test]
+    fn programs_wait_for_each_other_and_not_for_those_that_leave_a_test_out() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut all = seats(temp.path(), 3);
+        // The last one leaves the first two tests out.
+        all[2].come_to(3);
+        let (one, rest) = all.split_at_mut(1);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| one[0].wait(1));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!first.is_finished(), "the second has not come");
+            assert!(rest[0].wait(1).is_empty());
+            assert!(first.join().unwrap().is_empty());
+        });
+    }
+
+    #[test]
+    fn one_that_has_ended_is_named_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut all = seats(temp.path(), 3);
+        // Killed: the kernel gives the lock back, and nothing is written.
+        let killed = all.pop().unwrap();
+        flock(&killed.file, FlockOperation::Unlock).unwrap();
+        drop(all.pop().unwrap());
+        assert_eq!(all[0].wait(1), [2]);
+        assert!(all[0].wait(2).is_empty());
+    }
+
+    #[test]
+    fn seats_serve_again_once_all_have_ended() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut all = seats(temp.path(), 2);
+        let refused = Seat::take_in(temp.path().to_owned(), Arc::default()).err().unwrap();
+        assert!(refused.to_string().contains("all 2 seats are taken"), "{refused}");
+        all.clear();
+        assert_eq!(seats(temp.path(), 2).len(), 2);
+    }
+
+    #[test]
+    fn a_raised_flag_ends_the_wait() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut all = seats(temp.path(), 2);
+        all[0].interrupt.store(true, Ordering::Relaxed);
+        assert!(all[0].wait(1).is_empty());
+    }
+}

@@ -1,0 +1,124 @@
+//! Several clients against limits that were built in: their sum must be that limit, and have its name.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rig::Spec;
+use serde_json::Value;
+use xtask::sized;
+
+use super::support::program::parse_document;
+use super::{alone, codes, disk, holds, off, phases, rate, run_in, settled, start};
+
+fn together(directory: &Path, words: &str) -> Value {
+    let words = format!("--size 16m --allow shared-directory {words}");
+    parse_document(&run_in(directory, &words).run().did_not_panic().exits(0).stdout)
+}
+
+/// A complaint if the limiter of a row is another.
+fn not_named(phase: &Value, limiters: &[&str]) -> Option<String> {
+    let verdict = &phase["verdict"];
+    let found = verdict["limiter"].as_str().unwrap_or("none");
+    (!limiters.contains(&found)).then(|| format!("{}: {verdict:#}", phase["label"]))
+}
+
+#[test]
+fn a_server_gives_any_number_of_clients_the_same() {
+    xtask::require!(root, fuse);
+    let _alone = alone();
+    let rig = start(Spec::fuse().slots(4).service_us(1000).only_reads());
+    let words = "--hosts local*8 --sweep h1..hn --time 3 --test read:rnd4k:q16";
+    settled!(holds(
+        || {
+            let _ = rig.take_served().unwrap();
+            let document = together(rig.path(), words);
+            let ops: u64 = phases(&document).iter().map(|phase| phase["ops"].as_u64().unwrap()).sum();
+            assert_eq!(ops, rig.served().unwrap().reads, "each operation is counted once");
+            document
+        },
+        |phase| {
+            // Its threads wake up to 60 us late.
+            let rate = off("IOPS", rate(phase), 0.97 * 4000.0, 0.04);
+            rate.or_else(|| not_named(phase, &["below_clients"]))
+        },
+    ));
+    rig.finish().unwrap();
+}
+
+#[test]
+fn a_limit_on_a_group_is_that_of_its_clients_together() {
+    xtask::require!(root, loop, ext4, blkio);
+    let _alone = alone();
+    let rig = start(disk().read_iops(2000));
+    let (seconds, near) = sized((6, 0.01), (20, 0.005));
+    let words = format!("--hosts local*8 --time {seconds} --test read:rnd4k:q4");
+    settled!(holds(
+        || together(rig.path(), &words),
+        |phase| { off("IOPS", rate(phase), 2000.0, near).or_else(|| not_named(phase, &["io_throttle"])) },
+    ));
+    rig.finish().unwrap();
+}
+
+#[test]
+fn clients_that_each_wait_for_their_own_answers_bring_more() {
+    xtask::require!(root, fuse);
+    let _alone = alone();
+    let rig = start(Spec::fuse().slots(64).service_us(8000).only_reads());
+    let words = "--hosts local*4 --sweep h1..hn --time 2 --test read:rnd4k:t2";
+    settled!(holds(
+        || together(rig.path(), words),
+        |phase| {
+            let clients = phase["together"]["clients"].as_u64().unwrap();
+            let limiters: &[&str] = if clients == 1 { &["below_clients"] } else { &["each_client"] };
+            not_named(phase, limiters)
+        },
+    ));
+    rig.finish().unwrap();
+}
+
+/// Programs that keep a CPU busy until they are dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn on(cpu: &str) -> Self {
+        let one = || {
+            let mut command = Command::new("taskset");
+            command.args(["--cpu-list", cpu, "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.spawn().unwrap()
+        };
+        Self((0..4).map(|_| one()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for program in &mut self.0 {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+}
+
+#[test]
+fn a_client_on_a_busy_cpu_is_named() {
+    xtask::require!(root, loop, ext4);
+    let _alone = alone();
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
+    }
+    let rig = start(disk());
+    let _busy = Busy::on("1");
+    // Each client has a CPU of its own. The launcher gets the host and the command.
+    let launcher = r#"sh -c 'cpu=${1#cpu}; shift; exec taskset --cpu-list $cpu "$@"' x"#;
+    let words = "--hosts cpu0,cpu1 --cache warm --time 3 --test read:rnd4k:buffered --size 16m";
+    let program = run_in(rig.path(), words).words("--allow shared-directory").arg("--rsh").arg(launcher);
+    let ran = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye")).run().did_not_panic().exits(0);
+    let document = parse_document(&ran.stdout);
+    let phase = &phases(&document)[0];
+    assert!(codes(phase).contains(&"slow_client"), "{phase:#}");
+    let notes = phase["notes"].as_array().unwrap();
+    let slow = notes.iter().find(|note| note["code"] == "slow_client").unwrap();
+    let finding = &slow["finding"];
+    assert_eq!((&finding["client"], &finding["limit"]), (&"cpu1".into(), &"other processes' CPU".into()));
+    rig.finish().unwrap();
+}
