@@ -213,10 +213,7 @@ mod tests {
         let other = limited("create", Limiter::KernelCpu, Confidence::Confirmed);
         assert_eq!(of(&[&data, &other]), format!("{begin}, and CPU time in the one file test."));
         let mut sum = limited("read:rnd4k", Limiter::BelowClients, Confidence::Confirmed);
-        let whole = serde_json::to_value(&sum).unwrap();
-        let mut share = whole.as_object().unwrap().clone();
-        share.extend([("client".to_owned(), 0.into())]);
-        sum.hosts = vec![serde_json::from_value(share.into()).unwrap()];
+        sum.hosts = vec![sample::client("ada", &sum)];
         assert_eq!(of(&[&sum]), "What the clients share is the limit in the one data test.");
     }
 }

@@ -6,9 +6,9 @@ use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Shar
 use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ChangePoint, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends, EngineRecord,
-    Environment, Extents, Figures, Frame, Interval, Judged, Latency, LatencyIntervals, Note, OwnIo,
-    PhaseRecord, Rate, Reread, Residency, RunStatus, SCHEMA, Seen, Setting, Status, Steady, Step,
+    Budget, ChangePoint, ClientShare, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
+    EngineRecord, Environment, Extents, Figures, Frame, Interval, Judged, Latency, LatencyIntervals, Note,
+    OwnIo, PhaseRecord, Rate, Reread, Residency, RunStatus, SCHEMA, Seen, Setting, Status, Steady, Step,
     TargetProbes, ThreadTimes, Tool, Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
@@ -764,4 +764,21 @@ pub(crate) fn hostile_run() -> Run {
     run.phases[1].status = Status::Failed;
     run.phases[1].reason = Some("@import\n\u{2028}|x| /path/\u{2066}name".into());
     run
+}
+
+/// Returns a client whose share of a test is that record.
+pub(crate) fn client(name: &str, record: &PhaseRecord) -> ClientShare {
+    ClientShare {
+        client: 0,
+        name: name.into(),
+        status: record.status,
+        reason: None,
+        counts: record.counts.clone(),
+        rate: record.figures.rate.clone(),
+        latency_ns: record.figures.latency_ns.clone(),
+        histogram: None,
+        budget: record.seen.budget.clone(),
+        cpu: record.seen.cpu.clone(),
+        judged: record.judged.clone(),
+    }
 }

@@ -324,6 +324,22 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_over_clients_ends_with_all_or_fewer() {
+        let of = |text: &str| {
+            let request = Request { sweep: Some(text.into()), ..Request::default() };
+            with_sweep(request, 8)
+                .map(|request| request.sweep.unwrap_or_default())
+                .map_err(|why| why.to_string())
+        };
+        for (asked, planned) in
+            [("h1..hn", "h1..h8"), ("h2..N", "h2..8"), ("h1..h4", "h1..h4"), ("tn..t9", "tn..t9")]
+        {
+            assert_eq!(of(asked).as_deref(), Ok(planned));
+        }
+        assert_eq!(of("h1..h9").unwrap_err(), "cannot sweep over h1..h9: there are 8 clients");
+    }
+
+    #[test]
     fn clients_of_one_file_system_share_its_room() {
         let clients = [
             found("ada", "/mnt", "/dev/sda1", Backing::Devices),

@@ -6,6 +6,7 @@
 //! A caption of a chart is a conclusion, never a title.
 
 mod card;
+mod clients;
 pub(crate) mod embedded;
 mod findings;
 mod heat;
@@ -119,6 +120,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
     add("results", "Results", results::section(run, &tests));
     add("findings", "Findings", findings::section(run, &tests));
     add("tests", "Each test", card::section(&tests, &run.environment.target));
+    add("clients", "Clients", clients::section(&tests));
     add("scaling", "Sweeps", sweeps::section(run, &tests));
     add("files", "Files", sweeps::files(&tests));
     add("machine", "Machine", Some(machine::section(run)));

@@ -22,11 +22,11 @@ const BOTTOM: f64 = 246.0;
 
 #[derive(Template)]
 #[template(path = "figures.html", whitespace = "minimize")]
-struct Figures {
-    anchor: &'static str,
-    heading: &'static str,
-    lead: &'static str,
-    figures: Vec<Figure>,
+pub(super) struct Figures {
+    pub anchor: &'static str,
+    pub heading: &'static str,
+    pub lead: &'static str,
+    pub figures: Vec<Figure>,
 }
 
 /// The section on sweeps; `None` if there are none. Each point is drawn once, by its median repetition.
@@ -151,7 +151,9 @@ fn loads(points: &[&PhaseRecord]) -> Vec<String> {
         .iter()
         .map(|point| {
             let workload = &point.workload;
-            if differs(&|p| u64::from(p.workload.iodepth)) {
+            if differs(&|p| p.hosts.len() as u64) {
+                format!("×{}", point.hosts.len())
+            } else if differs(&|p| u64::from(p.workload.iodepth)) {
                 format!("Q{}", workload.iodepth)
             } else if differs(&|p| u64::from(p.workload.threads)) {
                 format!("T{}", workload.threads)

@@ -220,6 +220,7 @@ fn conclusion(checks: &[Check], style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::run::ClockRecord;
     use model::target::Link;
 
     fn check(fitness: Fitness, name: &'static str, found: &str, advice: Option<&str>) -> Check {
@@ -375,5 +376,35 @@ mod tests {
         let checks = [check(Fitness::Unfit, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
         let text = shown(&checks, &sample::WIDE);
         assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text:?}");
+    }
+
+    #[test]
+    fn clients_have_a_line_each_and_what_speaks_against_them() {
+        let host = |number: u32, name: &str, version: &str, offset_ns: i64| HostRecord {
+            client: number,
+            name: name.into(),
+            skye_version: version.into(),
+            environment: sample::environment(sample::nfs()),
+            clock: Some(ClockRecord { offset_ns, bound_ns: 24_000, round_trip_ns: 48_000, drift_ns: None }),
+            lost: None,
+        };
+        let hosts = [
+            host(0, "ada", "0.1.0", 12_000),
+            host(1, "bob#1", "0.1.0", -7_000_000_000),
+            host(2, "eve", "0.2.0", 0),
+        ];
+        let (sound, suspect) = (sound(), suspect());
+        let looked = |sees: [&'static [usize]; 3]| -> String {
+            let clients: Vec<_> = hosts
+                .iter()
+                .zip([&sound, &suspect, &sound])
+                .zip(sees)
+                .map(|((host, checks), sees)| ClientLooked { host, checks, sees: Some(sees) })
+                .collect();
+            sample::plain(&doctor_of_clients(&clients, &sample::WIDE))
+        };
+        insta::assert_snapshot!(looked([&[0, 1], &[0, 1], &[2]]));
+        assert!(looked([&[0, 1, 2]; 3]).contains("All clients share one directory."));
+        assert!(looked([&[0], &[1], &[2]]).contains("Each client has a directory of its own."));
     }
 }

@@ -40,3 +40,18 @@ fn of_client(share: &ClientShare, by_bytes: bool) -> String {
         limiter.map_or("not known", |limiter| limiter.title()),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn each_client_has_a_line() {
+        let mut sum = sample::phase("read:rnd4k:q32");
+        sum.hosts = vec![sample::client("ada", &sum), sample::client("b\u{1b}b", &sum)];
+        sum.hosts[1].rate.ops_per_second = None;
+        sum.hosts[1].judged.verdict = None;
+        insta::assert_snapshot!(sample::plain(&each(&[sample::phase("read"), sum], &sample::WIDE)));
+    }
+}
