@@ -32,8 +32,8 @@ const CPUS_MOST: f64 = 0.8;
 const GREW: f64 = 0.1;
 /// If the rate grew by less than this share with the number of clients, more of them bring nothing.
 const GAVE_NOTHING: f64 = 0.1;
-/// Code of the note on a slow client.
-const SLOW_CODE: &str = "slow_client";
+/// Codes of the notes that are made here.
+const OWN_CODES: [&str; 2] = ["slow_client", "never_together"];
 
 /// The thresholds that explanations of limiters name.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
@@ -46,7 +46,7 @@ pub(crate) const THRESHOLDS: &[Threshold] = &[
 /// Judges the record of a sum. Its notes become those that the clients' runs made, those that make the number of a
 /// client invalid, and one for each slow client.
 pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, environment: &Environment) {
-    record.judged.notes.retain(|note| note.code != SLOW_CODE);
+    record.judged.notes.retain(|note| !OWN_CODES.contains(&note.code.as_str()));
     know_each_other(&mut record.hosts);
     if record.counts.ops == 0 || record.status == Status::Skipped {
         return;
@@ -58,7 +58,9 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
             record.judged.notes.push(note.clone());
         }
     }
-    record.judged.notes.extend(slow(record).into_iter().map(|finding| Note::new(finding, Vec::new())));
+    let found = never_together(record).into_iter().chain(slow(record));
+    let found: Vec<_> = found.map(|finding| Note::new(finding, Vec::new())).collect();
+    record.judged.notes.extend(found);
     let mut costs: Vec<(Trust, String)> =
         record.judged.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())).collect();
     if record.status != Status::Done {
@@ -275,6 +277,14 @@ fn limiter_of(share: &ClientShare) -> Option<Limiter> {
     share.judged.verdict.as_ref()?.limiter
 }
 
+/// Returns a finding if no moment had all clients at work. Writes that are synced count until the last in any case.
+fn never_together(record: &PhaseRecord) -> Option<Finding> {
+    let (together, rate) = (record.figures.together.as_ref()?, &record.figures.rate);
+    let is_open = rate.durable_ops_per_second.is_none() && rate.into_cache_ops_per_second.is_none();
+    (together.clients > 1 && together.window_ns == 0 && is_open)
+        .then(|| Finding::NeverTogether { clients: Count(together.clients.into()) })
+}
+
 /// Returns a finding for each client that is far below the median.
 fn slow(record: &PhaseRecord) -> Vec<Finding> {
     let Some(median) = record.figures.together.as_ref().and_then(|together| together.median_ops_per_second)
@@ -442,6 +452,20 @@ mod tests {
         crate::judge(&mut again, &world.plan, &world.environment, None);
         assert_eq!(named(&again), ["n1"]);
         assert_eq!(again.judged.verdict.unwrap().trust, Trust::Ok);
+    }
+
+    #[test]
+    fn clients_that_never_worked_together_have_a_mark() {
+        let of = |window_ns: u64, durable: Option<f64>| {
+            let shares = vec![share("a", 100.0, Limiter::DeviceOps, Confidence::Likely); 2];
+            let record = judged_with(shares, |record| {
+                record.figures.together.as_mut().unwrap().window_ns = window_ns;
+                record.figures.rate.durable_ops_per_second = durable;
+            });
+            record.judged.verdict.unwrap().trust_reasons
+        };
+        assert_eq!(of(0, None), ["never_together"]);
+        assert!(of(1_000_000, None).is_empty() && of(0, Some(200.0)).is_empty());
     }
 
     #[test]

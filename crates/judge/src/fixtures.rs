@@ -184,6 +184,7 @@ impl World {
         rates.sort_by(f64::total_cmp);
         self.record.figures.together = Some(Together {
             clients: shares.len() as u32,
+            window_ns: 1_000_000_000,
             median_ops_per_second: rates.get(rates.len() / 2).copied(),
             fewer: fewer.map(|(clients, ops_per_second)| FewerClients { clients, ops_per_second }),
             ..Together::default()

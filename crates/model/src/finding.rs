@@ -444,6 +444,10 @@ findings! {
         /// Writes that ended with their part of the limit.
         WriteLimitReached { elapsed_seconds: Seconds, limit_bytes: Bytes }
     }
+    "never_together" Suspect {
+        /// Clients that ended before others began.
+        NeverTogether { clients: Count }
+    }
     "slow_client" Remark {
         /// A client far below the others.
         SlowClient {

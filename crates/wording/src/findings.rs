@@ -347,6 +347,11 @@ findings! {
         means "The test ended at its part of the write limit, before its time. A larger `--write-limit` lets it write more.":
         WriteLimitReached "ended at the write limit", "the test stopped after {elapsed_seconds}, as it had written its part of the write limit ({limit_bytes})";
 
+    "never_together" "`?`"
+        when "runs of several clients, in tests without a sync at their end"
+        means "A client was done before another began, so the rate is that until the last was done. More work for each client, or a `--time`, lets them work together.":
+        NeverTogether "the clients never worked together", "at no moment were all {clients} clients at work, so the rate is that until the last was done";
+
     "slow_client" "`·`"
         when "runs of several clients; a client more than 20 % below the median of their rates"
         means "The others wait for it at the end, or it holds its share back. The limit is that of its own row, which the document has.":
