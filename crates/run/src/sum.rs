@@ -164,8 +164,8 @@ fn notes(parts: &[Part<'_>]) -> Vec<model::run::Note> {
     notes
 }
 
-/// Returns what was seen of the one machine on which all clients ran: its CPUs, where the clients' time went on average,
-/// the other processes, and the limits that hold all clients together. Counters of several machines do not add up.
+/// Returns observations of the one machine on which all clients ran. They are its CPUs, the use of the clients' time on
+/// average, other processes, and the limits that hold all clients together. Counters of several machines do not add up.
 fn seen(parts: &[Part<'_>]) -> Seen {
     let machine = |part: &Part<'_>| model::run::machine_of(part.name).to_owned();
     let Some(first) = parts.first() else { return Seen::default() };
