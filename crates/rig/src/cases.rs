@@ -302,11 +302,13 @@ mod tests {
         });
         let built: BTreeSet<_> = right.collect();
         let unbuilt: Vec<_> = Limiter::ALL.iter().filter(|limiter| !built.contains(limiter)).collect();
-        // Another guest of the host is not available on demand, and no I/O is as fast as our own loop. The others are
-        // not limits of their own.
+        // Another guest of the host is not available on demand, and no I/O is as fast as our own loop. A case has no
+        // clients. The others are not limits of their own.
         let expected = [
             Limiter::NetworkUntried,
             Limiter::HypervisorSteal,
+            Limiter::EachClient,
+            Limiter::BelowClients,
             Limiter::BenchmarkItself,
             Limiter::Mixed,
             Limiter::NotClear,
