@@ -11,7 +11,6 @@ use std::time::Duration;
 use model::frames::{FromAgent, Hello, ToAgent};
 use model::health::Check;
 use model::hosts::HostWord;
-use model::marker::DIRECTORY_PREFIX;
 use model::plan::{Clients, Plan};
 use model::printable::printable;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
@@ -100,7 +99,9 @@ pub struct Client {
     /// True once files may exist there.
     may_leave: bool,
     clock_read_ns: f64,
-    checks: Vec<Check>,
+    pub(crate) pid: u64,
+    checks: Option<Vec<Check>>,
+    own_name: String,
     neighbours: Vec<String>,
 }
 
@@ -157,7 +158,9 @@ impl Fleet {
                 last_line: None,
                 may_leave: false,
                 clock_read_ns: 0.0,
-                checks: Vec::new(),
+                pid: 0,
+                checks: None,
+                own_name: String::new(),
                 neighbours: Vec::new(),
             });
         }
@@ -179,7 +182,8 @@ impl Fleet {
             is_over: false,
         };
         fleet.all("start skye", true, |client, frame| match frame {
-            FromAgent::Found { machine, environment } => {
+            FromAgent::Found { machine, environment, pid } => {
+                client.pid = pid;
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
                 client.found = Some(Found { machine: *machine, environment: *environment, version });
                 Some(Ok(()))
@@ -224,49 +228,67 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets the first client of each machine look at it and at the target. Returns the checks, by client. Clients that
-    /// look at one machine at the same time would find each other there.
+    /// Lets a client look at each machine and target. Returns the checks, by client: clients of one machine and directory
+    /// have the same. Those of one machine look one after the other, as they would find each other there.
     ///
     /// # Errors
     /// The troubles of all clients that cannot.
     pub fn look(&mut self) -> Result<Vec<Vec<Check>>, Vec<Trouble>> {
-        let mut machines = HashSet::new();
-        let is_first: Vec<_> =
-            self.clients.iter().map(|client| machines.insert(machine_of(&client.name).to_owned())).collect();
-        for (index, _) in is_first.iter().enumerate().filter(|(_, is_first)| **is_first) {
-            self.hub.send(index, ToAgent::Look {});
-        }
-        self.all_of(&is_first, "look at the machine", true, |client, frame| match frame {
-            FromAgent::Looked { checks } => {
-                client.checks = checks;
-                Some(Ok(()))
+        let place = |client: &Client| (machine_of(&client.name).to_owned(), client.directory.clone());
+        loop {
+            let mut machines = HashSet::new();
+            let asked: Vec<_> = self
+                .clients
+                .iter()
+                .map(|client| client.checks.is_none() && machines.insert(machine_of(&client.name).to_owned()))
+                .collect();
+            if !asked.contains(&true) {
+                break;
             }
-            _ => None,
-        })?;
-        Ok(self.clients.iter_mut().map(|client| std::mem::take(&mut client.checks)).collect())
+            for index in (0..asked.len()).filter(|index| asked[*index]) {
+                self.hub.send(index, ToAgent::Look {});
+            }
+            self.all_of(&asked, "look at the machine", true, |client, frame| match frame {
+                FromAgent::Looked { checks } => {
+                    client.checks = Some(checks);
+                    Some(Ok(()))
+                }
+                _ => None,
+            })?;
+            let known: Vec<_> =
+                self.clients.iter().map(|client| (place(client), client.checks.clone())).collect();
+            for client in self.clients.iter_mut().filter(|client| client.checks.is_none()) {
+                let same = known.iter().find(|(of, checks)| *of == place(client) && checks.is_some());
+                client.checks = same.and_then(|(_, checks)| checks.clone());
+            }
+        }
+        Ok(self.clients.iter_mut().map(|client| client.checks.take().unwrap_or_default()).collect())
     }
 
-    /// Returns for each client the clients whose work directories it sees in its own directory, itself included. All
+    /// Returns a number for each client: clients of the same number share a directory, as one sees the other's files. All
     /// work directories must be there.
     ///
     /// # Errors
     /// The troubles of all clients that cannot tell.
-    pub fn neighbours(&mut self) -> Result<Vec<Vec<usize>>, Vec<Trouble>> {
+    pub fn directories(&mut self) -> Result<Vec<usize>, Vec<Trouble>> {
         self.order(&ToAgent::Neighbours {});
         self.all("list its directory", true, |client, frame| match frame {
-            FromAgent::Neighbours { names } => {
-                client.neighbours = names;
+            FromAgent::Neighbours { own, names } => {
+                (client.own_name, client.neighbours) = (own, names);
                 Some(Ok(()))
             }
             _ => None,
         })?;
-        let owner = |name: &String| {
-            let letters = |number: &usize| model::marker::letters_of_client(*number as u32);
-            let owns = |number: &usize| name.starts_with(&format!("{DIRECTORY_PREFIX}{}", letters(number)));
-            (0..self.clients.len()).find(owns)
-        };
-        let sees = |client: &Client| client.neighbours.iter().filter_map(owner).collect();
-        Ok(self.clients.iter().map(sees).collect())
+        let mut numbers: Vec<usize> = (0..self.clients.len()).collect();
+        for (index, client) in self.clients.iter().enumerate() {
+            for (other, seen) in self.clients.iter().enumerate() {
+                if client.neighbours.contains(&seen.own_name) {
+                    let (from, to) = (numbers[other], numbers[index]);
+                    numbers.iter_mut().filter(|number| **number == from).for_each(|number| *number = to);
+                }
+            }
+        }
+        Ok(numbers)
     }
 
     /// Returns the plan of the run, once there is one.

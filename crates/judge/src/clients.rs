@@ -28,9 +28,9 @@ const SLOW_SHARE: f64 = 0.2;
 const MOST: f64 = 0.8;
 /// If a client's machine used more than this share of its CPUs, its threads may have waited for these.
 const CPUS_MOST: f64 = 0.8;
-/// If the rate grew with the number of clients but for this share, each is its own limit.
+/// If the rate grew as the number of clients did, but for this share, each is its own limit.
 const GREW: f64 = 0.1;
-/// If the rate grew by less than this share with the number of clients, more of them bring nothing.
+/// If the rate grew by less than this share of the clients' growth, more of them bring nothing.
 const GAVE_NOTHING: f64 = 0.1;
 /// Codes of the notes that are made here.
 const OWN_CODES: [&str; 2] = ["slow_client", "never_together"];
@@ -70,19 +70,29 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
     costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
     let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
-    let found = conclude(&JudgeInput::new(record, phase, plan, environment, None));
-    let disturbed = disturbance::of(&JudgeInput::new(record, phase, plan, environment, None), |_| false);
+    let input = JudgeInput::new(record, phase, plan, environment, None);
+    let (mut found, disturbed) = (conclude(&input), disturbance::of(&input, |_| false));
+    if trust == Trust::Invalid {
+        found = found.at_most(Confidence::Likely);
+    }
     record.judged.verdict = Some(Verdict { trust, trust_reasons, ..found });
-    record.seen.disturbance = Some(disturbed);
+    // Nobody has seen the machines of several hosts together.
+    record.seen.disturbance = record.seen.budget.is_some().then_some(disturbed);
 }
 
 /// Returns the verdict of a sum, without trust.
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Verdict {
     let waits = Waits::of(input);
-    throttled(input, &waits)
-        .or_else(|| agreed(&input.record.hosts))
-        .or_else(|| below(input, &waits))
-        .unwrap_or_else(|| Verdict::new(Limiter::NotClear, 0.0, vec![waits.observation()]))
+    // Operations that fail end early, or late, or never reach the storage.
+    let has_limiter = input.is_measured() && input.record.status != Status::Failed;
+    let found = match &input.record.hosts[..] {
+        _ if !has_limiter => return Verdict::default(),
+        // One client shares with nobody.
+        [alone] => alone.judged.verdict.clone(),
+        shares => throttled(input, &waits).or_else(|| agreed(shares)).or_else(|| below(input, &waits)),
+    };
+    let waited = (waits.clients > 0).then(|| waits.observation());
+    found.unwrap_or_else(|| Verdict::new(Limiter::NotClear, 0.0, waited.into_iter().collect()))
 }
 
 /// Clients whose threads waited for the target.
@@ -112,9 +122,8 @@ impl Waits {
     }
 
     fn observation(&self) -> Observation {
-        let waiting_share = Share(if self.clients == 0 { 0.0 } else { self.least_share });
         let (clients, all) = (Count(self.clients as u64), Count(self.all as u64));
-        Observation::ClientsWaited { clients, all, waiting_share }
+        Observation::ClientsWaited { clients, all, waiting_share: Share(self.least_share) }
     }
 }
 
@@ -147,11 +156,14 @@ fn agreed(shares: &[ClientShare]) -> Option<Verdict> {
     Some(Verdict { confidence, ..Verdict::new(limiter, mean, vec![agree]) }.at_most(Confidence::Likely))
 }
 
-/// Stores in each sum of a sweep the row with the next fewer clients. Returns true if anything is new.
+/// Stores in each sum of a sweep the row with at most half as many clients: a step from 16 to 17 says too little. Returns
+/// true if anything is new.
 pub(crate) fn tell_fewer(rows: &mut [PhaseRecord]) -> bool {
     let point = |row: &PhaseRecord| {
         let clients = row.figures.together.as_ref()?.clients;
-        let ops_per_second = row.figures.rate.ops_per_second.filter(|_| row.status == Status::Done)?;
+        let is_valid = row.judged.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
+        let is_known = row.status == Status::Done && is_valid;
+        let ops_per_second = row.figures.rate.ops_per_second.filter(|_| is_known)?;
         Some((row.group.clone()?, row.repetition, FewerClients { clients, ops_per_second }))
     };
     let points: Vec<_> = rows.iter().filter_map(point).collect();
@@ -160,7 +172,9 @@ pub(crate) fn tell_fewer(rows: &mut [PhaseRecord]) -> bool {
         let (group, repetition) = (row.group.clone(), row.repetition);
         let Some(together) = &mut row.figures.together else { continue };
         let before = points.iter().filter(|(of, in_repetition, fewer)| {
-            group.as_ref() == Some(of) && *in_repetition == repetition && fewer.clients < together.clients
+            group.as_ref() == Some(of)
+                && *in_repetition == repetition
+                && 2 * fewer.clients <= together.clients
         });
         let fewer = before.map(|(.., fewer)| fewer).max_by_key(|fewer| fewer.clients).cloned();
         is_new |= together.fewer != fewer;
@@ -171,10 +185,8 @@ pub(crate) fn tell_fewer(rows: &mut [PhaseRecord]) -> bool {
 
 /// Growth of the rate from the row with fewer clients.
 struct Growth {
-    /// The number of clients over that of fewer.
-    of_clients: f64,
-    /// The rate over that of fewer.
-    of_rate: f64,
+    /// Growth as a share of that of the clients: 1 where each brings as much as those before.
+    share: f64,
     observation: Observation,
 }
 
@@ -183,9 +195,9 @@ impl Growth {
         let together = record.figures.together.as_ref()?;
         let fewer = together.fewer.as_ref().filter(|fewer| fewer.ops_per_second > 0.0)?;
         let of_rate = record.figures.rate.ops_per_second? / fewer.ops_per_second;
+        let of_clients = f64::from(together.clients) / f64::from(fewer.clients);
         Some(Self {
-            of_clients: f64::from(together.clients) / f64::from(fewer.clients),
-            of_rate,
+            share: (of_rate - 1.0) / (of_clients - 1.0),
             observation: Observation::ClientsGave {
                 fewer: Count(fewer.clients.into()),
                 clients: Count(together.clients.into()),
@@ -209,11 +221,11 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     };
     let of = |limiter, growth| Verdict::new(limiter, waits.least_share, evidence(growth));
     if let Some(growth) = growth {
-        return Some(match growth.of_rate {
-            rate if rate >= (1.0 - GREW) * growth.of_clients => of(Limiter::EachClient, Some(growth))
+        return Some(match growth.share {
+            share if share >= 1.0 - GREW => of(Limiter::EachClient, Some(growth))
                 .at_most(Confidence::Likely)
                 .advise([Advice::MoreClients {}]),
-            rate if rate < 1.0 + GAVE_NOTHING => of(Limiter::BelowClients, Some(growth)),
+            share if share < GAVE_NOTHING => of(Limiter::BelowClients, Some(growth)),
             // More clients still bring more, but less than each of them brought before.
             _ => of(Limiter::Mixed, Some(growth)).at_most(Confidence::Likely),
         });
@@ -256,18 +268,16 @@ fn depends_on_others(limiter: Limiter) -> bool {
     )
 }
 
-/// Corrects the limiters of clients that share a machine: each takes the others for strangers.
+/// Corrects the limiters of clients that share a machine: each takes the others for strangers, and their use of CPUs and
+/// devices for evidence.
 fn know_each_other(shares: &mut [ClientShare]) {
     let machines: Vec<_> = shares.iter().map(|share| machine_of(&share.name).to_owned()).collect();
     for share in shares {
         let is_alone = machines.iter().filter(|machine| *machine == machine_of(&share.name)).count() == 1;
         let Some(verdict) = share.judged.verdict.as_mut().filter(|_| !is_alone) else { continue };
         match verdict.limiter {
-            Some(Limiter::CpuContention) => verdict.limiter = Some(Limiter::CpuSaturated),
-            Some(Limiter::NoisyNeighbour) => {
-                verdict.limiter = Some(Limiter::NotClear);
-                verdict.confidence = Some(Confidence::Undetermined);
-            }
+            Some(Limiter::CpuContention) => *verdict = Verdict::new(Limiter::CpuSaturated, 0.0, Vec::new()),
+            Some(Limiter::NoisyNeighbour) => *verdict = Verdict::new(Limiter::NotClear, 0.0, Vec::new()),
             _ => {}
         }
     }
@@ -404,7 +414,7 @@ mod tests {
     #[test]
     fn each_sum_of_a_sweep_knows_the_one_with_fewer_clients() {
         let row = |group: &str, clients: u32, rate: f64, status: Status| {
-            let mut row = judged(Vec::new());
+            let mut row = judged(vec![share("a", rate, Limiter::DeviceOps, Confidence::Likely)]);
             row.figures.together = Some(model::run::Together { clients, ..Default::default() });
             (row.group, row.status) = (Some(group.into()), status);
             row.figures.rate.ops_per_second = Some(rate);
@@ -415,6 +425,8 @@ mod tests {
             row("01-read", 2, 200.0, Status::Partial),
             row("01-read", 4, 300.0, Status::Done),
             row("04-read", 2, 50.0, Status::Done),
+            // Four, and not five, are at most half as many.
+            row("01-read", 9, 310.0, Status::Done),
         ];
         assert!(tell_fewer(&mut rows));
         assert!(!tell_fewer(&mut rows));
@@ -424,7 +436,7 @@ mod tests {
             .map(|fewer| fewer.map(|fewer| (fewer.clients, fewer.ops_per_second)))
             .collect();
         // A test that ended early has no rate to compare with.
-        assert_eq!(fewer, [None, Some((1, 100.0)), Some((1, 100.0)), None]);
+        assert_eq!(fewer, [None, Some((1, 100.0)), Some((1, 100.0)), None, Some((4, 300.0))]);
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub enum ToAgent {
     Look {},
     /// Make the work directory.
     Open {},
-    /// Name the work directories beside its own.
+    /// Name the work directories in its directory.
     Neighbours {},
     /// Lay out fresh files.
     LayOut {
@@ -134,6 +134,9 @@ pub enum FromAgent {
         machine: Box<Machine>,
         /// Machine and target, as the document has them.
         environment: Box<Environment>,
+        /// Number of its process there.
+        #[serde(default)]
+        pid: u64,
     },
     /// The client's own plan.
     Planned {
@@ -145,9 +148,11 @@ pub enum FromAgent {
         /// Its fitness.
         checks: Vec<Check>,
     },
-    /// Work directories beside its own.
+    /// Work directories in its directory.
     Neighbours {
-        /// Their names.
+        /// The name of its own.
+        own: String,
+        /// All names.
         names: Vec<String>,
     },
     /// The work directory is there.

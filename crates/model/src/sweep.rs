@@ -47,6 +47,8 @@ impl Sweep {
         let prefix = ["rate", "q", "t", "h"].into_iter().find(|prefix| low.starts_with(prefix)).unwrap_or("");
         let number = |end: &str| match end.strip_prefix(prefix).unwrap_or(end) {
             "n" if prefix == "t" => Some(u64::from(cpus)),
+            // As many as there may be: only the program knows how many were named.
+            "n" if prefix == "h" => Some(u64::from(CONCURRENCY_MAX)),
             size if prefix.is_empty() => match size.parse() {
                 Ok(Size::Bytes(bytes)) => Some(bytes),
                 _ => None,

@@ -177,7 +177,7 @@ fn subject(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => "CPU time",
         Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => "memory",
-        Limiter::BelowClients => "what the clients share",
+        Limiter::BelowClients => "the shared storage",
         limiter if is_of_device(limiter) => "the device",
         limiter => limiter.title(),
     }
@@ -214,6 +214,6 @@ mod tests {
         assert_eq!(of(&[&data, &other]), format!("{begin}, and CPU time in the one file test."));
         let mut sum = limited("read:rnd4k", Limiter::BelowClients, Confidence::Confirmed);
         sum.hosts = vec![sample::client("ada", &sum)];
-        assert_eq!(of(&[&sum]), "What the clients share is the limit in the one data test.");
+        assert_eq!(of(&[&sum]), "The shared storage is the limit in the one data test.");
     }
 }

@@ -24,15 +24,14 @@ use crate::steady_state::{self, SteadyState};
 /// Longest time between the begins of two clients: three centuries, so that no sum of times goes beyond 64 bits.
 const SHIFT_NS_MAX: u64 = 1_000_000_000_000_000_000;
 
-/// Name of the clients' processes, as the kernel shows it.
-const PROGRAM: &str = "skye";
-
 /// One client's part of a test.
 pub struct Part<'a> {
     /// Number of the client.
     pub client: u32,
     /// Name of the client.
     pub name: &'a str,
+    /// Number of its process on its machine.
+    pub pid: u64,
     /// Its own measurements.
     pub measured: &'a Measured,
     /// Start of its time axis, on the coordinator's clock.
@@ -173,13 +172,14 @@ fn seen(parts: &[Part<'_>]) -> Seen {
         return Seen::default();
     }
     let seen = || parts.iter().map(|part| &part.measured.record.seen);
+    let ours: Vec<u64> = parts.iter().map(|part| part.pid).chain([u64::from(std::process::id())]).collect();
     let system = all(seen().map(|seen| seen.system.as_ref())).and_then(|systems| {
         let first = *systems.first()?;
         let is_shared = |cap: &&Cap| systems.iter().all(|system| system.caps.contains(cap));
         Some(SystemUse {
             caps: first.caps.iter().filter(is_shared).cloned().collect(),
             // Each client sees the others as strangers.
-            helpers: first.helpers.iter().filter(|helper| helper.name != PROGRAM).cloned().collect(),
+            helpers: first.helpers.iter().filter(|helper| !ours.contains(&helper.pid)).cloned().collect(),
             ..SystemUse::default()
         })
     });

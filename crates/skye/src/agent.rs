@@ -83,7 +83,8 @@ impl Agent<'_> {
         let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
         self.place = Some(place);
         let machine = Box::new(self.machine.clone());
-        self.wire.send(&FromAgent::Found { machine, environment: Box::new(environment) });
+        let pid = u64::from(std::process::id());
+        self.wire.send(&FromAgent::Found { machine, environment: Box::new(environment), pid });
         while let Some(command) = self.wire.next() {
             let answer = match command {
                 ToAgent::Plan { request, seed, number, count, sharers } => {
@@ -144,14 +145,16 @@ impl Agent<'_> {
         Ok(FromAgent::Looked { checks })
     }
 
-    /// Names the work directories in its directory.
+    /// Names its work directory, and all in its directory.
     fn neighbours(&self) -> Result<FromAgent, Trouble> {
         let attempt = "list its directory";
         let entries = std::fs::read_dir(&self.arguments.dir).map_err(|error| Trouble::new(attempt, error))?;
         let names = entries.flatten().map(|entry| entry.file_name());
         let ours = names.filter(|name| is_work_directory(name.as_encoded_bytes()));
         let names = ours.filter_map(|name| name.into_string().ok()).take(NEIGHBOURS_MAX).collect();
-        Ok(FromAgent::Neighbours { names })
+        let own = self.session.as_ref().and_then(Session::path).and_then(std::path::Path::file_name);
+        let own = own.map_or(String::new(), |name| name.to_string_lossy().into_owned());
+        Ok(FromAgent::Neighbours { own, names })
     }
 
     fn open(&mut self) -> Result<FromAgent, Trouble> {

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use engine::data::mix;
 use family::bonniepp::arguments::{Meeting, Options, Seats, Seed};
@@ -69,7 +71,7 @@ fn measure(options: &Options) -> Done {
         let audience = once.audience();
         let audience = match (options.meeting, &seat) {
             (Meeting::None, _) => audience,
-            (_, seat) => Some(once.waiting(audience, seat.clone(), run)),
+            (_, seat) => Some(once.waiting(audience, seat.clone(), run, &interruption)),
         };
         let ended = bench.measure(&plan, seed, &interruption, audience)?;
         let code = once.tell(&ended, run)?;
@@ -107,34 +109,34 @@ struct Waiting {
     tests: Vec<(u64, String)>,
     /// The seat; without one, the user is asked.
     seat: Option<Rc<RefCell<Seat>>>,
-    /// Index of the test whose start has not been waited for.
-    running: Option<usize>,
+    interrupt: Arc<AtomicBool>,
 }
 
 impl Audience for Waiting {
     fn begins(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
-        self.running = Some(index);
+        if let Some((place, phrase)) = self.tests.get(index) {
+            match &self.seat {
+                Some(seat) => {
+                    for number in seat.borrow_mut().wait(*place) {
+                        let missing =
+                            format!("the program with seat {} of -p does not come any more", number + 1);
+                        terminal::message("warning", &missing);
+                    }
+                }
+                None => {
+                    tell(&format!("\npress Enter to begin: {}", phrase.trim_end_matches('.')));
+                    terminal::wait_for_line(&self.interrupt);
+                }
+            }
+        }
         self.inner.as_mut().map_or(Ok(()), |inner| inner.begins(view, index))
     }
 
+    fn is_silent(&self) -> bool {
+        self.inner.is_none()
+    }
+
     fn starts(&mut self) {
-        let Some((place, phrase)) = self.running.take().and_then(|index| self.tests.get(index)) else {
-            return;
-        };
-        match &self.seat {
-            Some(seat) => {
-                for number in seat.borrow_mut().wait(*place) {
-                    let missing =
-                        format!("the program with seat {} of -p does not come any more", number + 1);
-                    terminal::message("warning", &missing);
-                }
-            }
-            None => {
-                tell(&format!("\npress Enter to begin: {}", phrase.trim_end_matches('.')));
-                // At the end of its input, nobody is there who could press it.
-                let _ = std::io::stdin().read_line(&mut String::new());
-            }
-        }
         self.inner.iter_mut().for_each(|inner| inner.starts());
     }
 
@@ -181,13 +183,14 @@ impl Once<'_> {
         inner: Option<Box<dyn Audience>>,
         seat: Option<Rc<RefCell<Seat>>>,
         run: u32,
+        interruption: &Interruption,
     ) -> Box<dyn Audience> {
         let ordinal = |test: &Test| Test::ALL.iter().position(|known| known == test).unwrap_or(0) as u64;
         let of_run = u64::from(run) * Test::ALL.len() as u64;
         let phrase = |test: &Test| phrase(*test, self.options.compat).to_owned();
         let tests = self.translation.tests.iter();
         let tests = tests.map(|test| (of_run + ordinal(test), phrase(test))).collect();
-        Box::new(Waiting { inner, tests, seat, running: None })
+        Box::new(Waiting { inner, tests, seat, interrupt: interruption.raised.clone() })
     }
 
     /// Prints the results of a run, and saves the document. Returns the exit code.

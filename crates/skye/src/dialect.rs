@@ -98,7 +98,7 @@ impl Bench {
         interruption: &Interruption,
         audience: Option<Box<dyn Audience>>,
     ) -> Result<Ended, Failure> {
-        let view = LiveView::new(audience.is_none(), terminal::style());
+        let view = LiveView::new(is_silent(audience.as_deref()), terminal::style());
         self.measure_in(view, plan, seed, interruption, audience)
     }
 
@@ -124,7 +124,7 @@ impl Bench {
         session.set_stdio_program(cli::stdio_program());
         let shared = self.environment.hidden_sources.iter();
         let hidden_sources = shared.chain(session.hidden_sources()).cloned().collect();
-        let quiet = audience.is_none();
+        let quiet = is_silent(audience.as_deref());
         let setup = Setup {
             started: Instant::now(),
             started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
@@ -139,6 +139,10 @@ impl Bench {
         };
         Ok(driver::drive(setup, Box::new(session), &self.root, &self.machine))
     }
+}
+
+fn is_silent(audience: Option<&dyn Audience>) -> bool {
+    audience.is_none_or(Audience::is_silent)
 }
 
 /// Becomes the user and group that were asked for. As root, says on stderr who that is. The originals that want a user

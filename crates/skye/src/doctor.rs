@@ -1,5 +1,5 @@
-//! `skye doctor`: is this machine fit to measure here, or those of several clients? It reads, and
-//! writes nothing.
+//! `skye doctor`: is this machine fit to measure here, or those of several clients? It writes
+//! nothing, but for the empty directories that show which clients share one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -36,9 +36,11 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
         view.preparing("the clients watch their machines for some seconds");
         let looked = several::look(clients, directory, hosts);
         view.end();
-        let looked = looked?;
+        let (looked, left) = looked?;
         terminal::print_line(&text::doctor_of_clients(&shown(&looked), &style))?;
-        return Ok(exit_code(looked.iter().flat_map(|client| &client.checks)));
+        left.iter().for_each(|line| terminal::error(line));
+        let code = exit_code(looked.iter().flat_map(|client| &client.checks));
+        return Ok(if left.is_empty() { code } else { exit::FAILED });
     }
     let root = Root::system();
     let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
@@ -66,8 +68,8 @@ fn exit_code<'a>(checks: impl IntoIterator<Item = &'a Check>) -> u8 {
 
 fn shown(looked: &[Looked]) -> Vec<text::ClientLooked<'_>> {
     let mut shown = Vec::new();
-    for Looked { host, checks, sees } in looked {
-        shown.push(text::ClientLooked { host, checks, sees: sees.as_deref() });
+    for Looked { host, checks, shares } in looked {
+        shown.push(text::ClientLooked { host, checks, shares: *shares });
     }
     shown
 }

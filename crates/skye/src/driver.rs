@@ -55,12 +55,17 @@ const PHASE_NS_MIN: u64 = 200_000_000;
 /// Receiver of reports while a run goes on. Its output goes above the live view. After an error it gets no more
 /// reports.
 pub trait Audience {
-    /// Receives the begin of a test of the plan: its place in the list.
+    /// Receives the begin of a test of the plan: its place in the list. It may wait, which is no part of the run.
     ///
     /// # Errors
     /// The audience cannot be reached any more.
     fn begins(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// Returns true if it prints nothing.
+    fn is_silent(&self) -> bool {
+        false
     }
 
     /// Receives the moment before workers begin. It may wait, which is no part of the test.
@@ -489,7 +494,10 @@ impl Driver {
                     skipped(phase, repetition, "the run's total time is used up; give it more with --time")
                 }
                 (None, Some(budget)) => {
+                    let begun = Instant::now();
                     self.tell(|audience, driver| audience.begins(&driver.view, index));
+                    // An audience may wait for people or programs. That is no time of the run.
+                    self.deadline += begun.elapsed();
                     let record = self.phase(side, phase, index, repetition, budget);
                     self.agreeing(side, phase, index, repetition, budget, record)
                 }

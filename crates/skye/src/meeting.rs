@@ -2,7 +2,7 @@
 //!
 //! `-p N` makes N seats. A program takes a seat by a lock on its file, and the kernel gives the lock back however the
 //! program ends. The file holds the place of the test that its program has come to. A program that leaves a test out comes to
-//! a later one, so nobody waits for it. One that has ended is named, and one that never comes is waited for
+//! a later one, so nobody waits for it. One that was killed is named, and one that never comes is waited for
 //! [`COMING`]. Once all programs have ended, the seats serve the next ones.
 
 use std::fs::{self, File, OpenOptions};
@@ -29,11 +29,14 @@ const JOINING: &str = "joining";
 /// Place of a program that has ended all tests.
 const END: u64 = u64::MAX;
 
-/// Returns the directory of this user's seats.
+/// Returns the directory of this user's seats. A program that has become another user still has the variables of the
+/// first.
 fn directory() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| !directory.is_empty()) {
-        Some(directory) => Path::new(&directory).join("skye-bonnie++"),
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let is_own = |directory: &PathBuf| fs::metadata(directory).is_ok_and(|about| about.uid() == user);
+    match runtime.filter(is_own) {
+        Some(directory) => directory.join("skye-bonnie++"),
         None => Path::new("/tmp").join(format!("skye-bonnie++-{user}")),
     }
 }
@@ -53,7 +56,7 @@ pub fn prepare(seats: u32) -> Result<(), Trouble> {
 /// Removes the seats.
 ///
 /// # Errors
-/// They cannot be removed, or are another user's.
+/// They cannot be removed, are another user's, or programs have taken them.
 pub fn remove() -> Result<(), Trouble> {
     let directory = directory();
     let fail = |error: io::Error| Trouble::new(format!("remove the seats in {}", directory.display()), error);
@@ -64,7 +67,13 @@ pub fn remove() -> Result<(), Trouble> {
     if !is_ours(&about) {
         return Err(Trouble::new("remove the seats", not_ours(&directory)));
     }
-    // Files of other names are nobody's of ours, and then the directory stays.
+    let seats: Vec<u32> = (0..SEATS_MAX).filter(|number| place(&directory, *number).exists()).collect();
+    if seats.iter().any(|number| matches!(look(&directory, *number), Other::At(place) if place != END)) {
+        let trouble =
+            Trouble::new(format!("remove the seats in {}", directory.display()), "programs have taken them");
+        return Err(trouble.remedy("wait until these have ended"));
+    }
+    // Other files are not ours: they stay, and removing the directory fails.
     for entry in fs::read_dir(&directory).map_err(fail)?.flatten() {
         let name = entry.file_name();
         let is_seat =
@@ -103,7 +112,7 @@ enum Other {
     Free,
     /// Its program has come to that place.
     At(u64),
-    /// Its program has ended before.
+    /// Its program was killed before.
     Ended,
 }
 
@@ -123,7 +132,9 @@ impl Seat {
             Trouble::new(attempt, format!("{}: {error}", directory.display()))
         };
         let about = fs::symlink_metadata(&directory).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Trouble::new(attempt, "there are no seats").remedy(remedy),
+            io::ErrorKind::NotFound => {
+                Trouble::new(attempt, format!("there are no seats in {}", directory.display())).remedy(remedy)
+            }
             _ => fail(&error),
         })?;
         if !is_ours(&about) {
@@ -143,7 +154,8 @@ impl Seat {
         }
         let number = (0..seats).find(|number| look(&directory, *number) == Other::Free);
         let Some(number) = number else {
-            return Err(Trouble::new(attempt, format!("all {seats} seats are taken")).remedy(remedy));
+            let taken = Trouble::new(attempt, format!("all {seats} seats are taken"));
+            return Err(taken.remedy("wait until these programs have ended"));
         };
         // It gets its name once it is locked: a seat without a lock is that of a program that has ended.
         let joining = directory.join(JOINING);
@@ -198,13 +210,13 @@ fn place(directory: &Path, number: u32) -> PathBuf {
 
 fn look(directory: &Path, number: u32) -> Other {
     let Ok(file) = File::open(place(directory, number)) else { return Other::Free };
+    // Looks share the lock, so that they never take one another for the program. Once the lock is free, the place stays.
+    let is_held = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
     let mut bytes = [0; 8];
     let place = match file.read_exact_at(&mut bytes, 0) {
         Ok(()) => u64::from_le_bytes(bytes),
         Err(_) => 0,
     };
-    // Looks share the lock, so that they never take one another for the program.
-    let is_held = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
     if is_held || place == END { Other::At(place) } else { Other::Ended }
 }
 

@@ -163,60 +163,66 @@ fn greet(
     Fleet::start(started).map_err(|troubles| refusals(troubles, interruption))
 }
 
+/// Everything that a doctor's empty directories may be in the way of.
+const ALLOWED: &[Allow] = &[Allow::Busy, Allow::LowSpace, Allow::SharedDirectory];
+
 /// A client and its fitness.
 pub struct Looked {
     /// The client.
     pub host: HostRecord,
     /// Its fitness.
     pub checks: Vec<Check>,
-    /// Numbers of the clients whose files it sees in its own directory; `None` if the targets are no directories.
-    pub sees: Option<Vec<usize>>,
+    /// Number of its directory, which is that of the clients with whom it shares it; `None` where that is not known.
+    pub shares: Option<usize>,
 }
 
 /// Lets all clients look at their machines and targets. Each makes an empty work directory for a moment, so that it
-/// shows which of them share one.
+/// shows which of them share one. Returns the clients, and lines about what could not be removed or asked.
 ///
 /// # Errors
-/// All refusals, of whichever client.
+/// All refusals, of whichever client, before anything was looked at.
 pub fn look(
     arguments: &ClientArguments,
     target: &Path,
     clients: Vec<HostWord>,
-) -> Result<Vec<Looked>, Failure> {
+) -> Result<(Vec<Looked>, Vec<String>), Failure> {
     let interruption = Interruption::catch()?;
-    let refused = |troubles| refusals(troubles, &interruption);
-    let allow = vec![Allow::Busy, Allow::LowSpace, Allow::SharedDirectory];
-    let limits = allow.iter().flat_map(allowing).collect();
+    let limits = ALLOWED.iter().flat_map(allowing).collect();
     let mut fleet = greet(arguments, target, clients, limits, OnLoss::Stop, &interruption)?;
-    let checks = fleet.look().map_err(refused)?;
+    let checks = fleet.look().map_err(|troubles| refusals(troubles, &interruption))?;
     let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
     let is_directories = found.iter().all(|found| !found.environment.target.is_only_read());
-    let mut seen = None;
-    if let Some(first) = found.first().filter(|_| is_directories) {
-        // A test that makes its files when it runs. It never does.
-        let request = Request {
-            tests: vec!["create".into()],
-            files: Some(model::request::Count(1)),
-            probe: Some(Probing::None),
-            allow,
-            ..Request::default()
-        };
-        let plan =
-            plan::plan(&request, &first.environment.target, &first.machine).map_err(Failure::refused)?;
-        fleet.plan(plan, 0, &vec![1; found.len()]).map_err(refused)?;
-        fleet.open().map_err(refused)?;
-        let neighbours = fleet.neighbours();
-        let left = fleet.close();
-        left.iter().for_each(|line| terminal::error(line));
-        seen = Some(neighbours.map_err(refused)?);
+    let mut lines = Vec::new();
+    let mut directories = None;
+    if is_directories {
+        match directories_of(&mut fleet, &found) {
+            Ok(numbers) => directories = Some(numbers),
+            Err(troubles) => lines.extend(troubles.iter().map(ToString::to_string)),
+        }
     }
-    let hosts = fleet.records();
-    if seen.is_none() {
-        fleet.close();
-    }
-    let sees = |number: usize| seen.as_ref().map(|seen| seen[number].clone());
-    let looked = hosts.into_iter().zip(checks).enumerate();
-    Ok(looked.map(|(number, (host, checks))| Looked { host, checks, sees: sees(number) }).collect())
+    lines.extend(fleet.close());
+    let shares = |number: usize| directories.as_ref().map(|numbers| numbers[number]);
+    let looked = fleet.records().into_iter().zip(checks).enumerate();
+    let looked = looked.map(|(number, (host, checks))| Looked { host, checks, shares: shares(number) });
+    Ok((looked.collect(), lines))
+}
+
+/// Returns the number of each client's directory. All make their work directories for that.
+fn directories_of(fleet: &mut Fleet, found: &[Found]) -> Result<Vec<usize>, Vec<Trouble>> {
+    let Some(first) = found.first() else { return Ok(Vec::new()) };
+    // A test that makes its files when it runs. It never does.
+    let request = Request {
+        tests: vec!["create".into()],
+        files: Some(model::request::Count(1)),
+        probe: Some(Probing::None),
+        allow: ALLOWED.into(),
+        ..Request::default()
+    };
+    let plan =
+        plan::plan(&request, &first.environment.target, &first.machine).map_err(|trouble| vec![trouble])?;
+    fleet.plan(plan, 0, &vec![1; found.len()])?;
+    fleet.open()?;
+    fleet.directories()
 }
 
 /// Returns the directory on clients that name none: that of the command line, by its absolute path.

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use report::printable;
@@ -53,6 +53,23 @@ const PIPE_BYTES: usize = 4096;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Time that a reader has to go on reading after a signal. Files left behind elsewhere matter more.
 const READER_MAX: Duration = Duration::from_secs(5);
+
+/// Waits until the user has pressed Enter, standard input has ended, or the flag is raised.
+pub fn wait_for_line(interrupt: &AtomicBool) {
+    let stdin = rustix::stdio::stdin();
+    while !interrupt.load(Ordering::Relaxed) {
+        let mut polled = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
+        if rustix::event::poll(&mut polled, Some(&LOOK)) == Ok(0) {
+            continue;
+        }
+        let mut byte = [0];
+        match rustix::io::read(stdin, &mut byte) {
+            Ok(1) if byte != *b"\n" => {}
+            Err(Errno::INTR) => {}
+            _ => return,
+        }
+    }
+}
 
 /// Returns true if a descriptor takes something without making us wait.
 pub fn is_ready(out: BorrowedFd<'_>) -> bool {

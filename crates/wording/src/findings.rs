@@ -354,7 +354,7 @@ findings! {
 
     "slow_client" "`·`"
         when "runs of several clients; a client more than 20 % below the median of their rates"
-        means "The others wait for it at the end, or it holds its share back. The limit is that of its own row, which the document has.":
+        means "The others wait for it at the end, or it holds its share back. The document has the evidence for its limit.":
         SlowClient "one client is slow", "{client} reached {ops_per_second}, {below_share} below the median of all clients ({median_ops_per_second}); its own limit: {limit}";
 
     "knee" "`←`"

@@ -436,18 +436,18 @@ explained! {
     }
     EachClient BY_COUNTERS {
         meaning: "Each client is its own limit: the rate grew with their number, so the storage can do more.",
-        evidence: "A sweep over clients (--sweep h1..hn). The rate is within {clients_grew} of that of the row with fewer \
-            clients, multiplied as their number is. Likely at best.",
-        try_next: "More clients. What limits one client is in its own row, which the document has.",
+        evidence: "A sweep over clients (--sweep h1..hn). From the row with at most half as many clients, the rate grew as \
+            their number did, but for {clients_grew}. Likely at best.",
+        try_next: "More clients. The document has the limit of each.",
         not_meaning: "Not the speed of the storage: nobody has seen how much more it can do.",
         untested: "Nothing known. Tested with clients that each have a limit of their own.",
     }
     BelowClients BY_COUNTERS {
-        meaning: "What the clients share below them sets the rate: the server or storage, or the network to it.",
-        evidence: "A run of several clients, of which at least {clients_most} had threads that waited for the target for \
+        meaning: "The storage below the clients sets the rate: the server or device that they share, or the network to it.",
+        evidence: "A run of several clients. At least {clients_most} of them had threads that waited for the target for \
             at least half of their time (with a ring: {ring_blocked}). No machine of theirs used more than {clients_cpus} \
             of its CPUs, and no limit that is known more exactly holds that many of them back. Confirmed only in a sweep over clients, if the rate \
-            grew by less than {clients_gave_nothing} with their number.",
+            grew by less than {clients_gave_nothing} of their own growth.",
         try_next: "Run it with half the clients. If the rate stays, what they share is full; if it halves, each client is \
             its own limit, and more clients bring more. Look at the server's own counters meanwhile.",
         not_meaning: "Not that the server is full: a slow answer to each client looks the same from here.",
@@ -467,7 +467,8 @@ explained! {
             shares.",
         evidence: "Experiments show a target between full and one with room, or one that counts neither bytes nor operations alone; or threads \
             were on a CPU for most of their time and asleep for at least {nearly_blocked} of it. Or large blocks that are read from a \
-            server and written back fill {line_full_in_turn} of the line in turn. Likely at best.",
+            server and written back fill {line_full_in_turn} of the line in turn. Or in a sweep over clients, more of them bring \
+            more, but less than in proportion. Likely at best.",
         try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
             the other.",
         not_meaning: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \

@@ -66,12 +66,12 @@ fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Threads that had to wait for a CPU. More threads than CPUs wait for each other, which is no disturbance from outside:
 /// there, the CPU time of others counts. Nor are threads of the kernel that work for the target.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    if on_all_cpus(input).is_some() {
+    let others = disturbance::of(input, |_| false).others_cpus;
+    if others <= OTHERS_CPUS_MAX && on_all_cpus(input).is_some() {
         return None;
     }
     let waited = input.record.seen.budget.as_ref()?.run_queue;
     let cpus = input.environment.cpus;
-    let others = disturbance::of(input, |_| false).others_cpus;
     let finding = if input.phase.workload.threads <= cpus {
         Finding::WaitedForCpu { waited_share: Share(waited) }
     } else if others > OTHERS_CPUS_MAX {

@@ -63,8 +63,7 @@ fn caption(phase: &PhaseRecord, unit: Unit, count: usize) -> String {
     let spread =
         spread.map_or(String::new(), |spread| format!("; their rates vary by {:.1} %", spread * 100.0));
     let whole = unit.headline(phase).map_or(String::new(), |rate| format!("{} together", unit.shown(rate)));
-    let part =
-        if count > CLIENTS_MAX { format!(", of which {CLIENTS_MAX} are shown") } else { String::new() };
+    let part = if count > CLIENTS_MAX { format!(" ({CLIENTS_MAX} are shown)") } else { String::new() };
     format!("{count} clients{part}: {whole}{spread}.")
 }
 
@@ -94,7 +93,7 @@ mod tests {
         let few = page(3);
         assert!(["n00", "n01", "n02", "3 clients: "].iter().all(|words| few.contains(words)), "{few}");
         let many = page(30);
-        assert!(many.contains("30 clients, of which 24 are shown"), "{many}");
+        assert!(many.contains("30 clients (24 are shown)"), "{many}");
         // The slowest and the fastest are there, and one from the middle is not.
         assert!(many.contains("n00: 1,000 IOPS") && many.contains(": 1,029 IOPS"), "{many}");
         assert!(!many.contains(": 1,015 IOPS"), "{many}");

@@ -151,14 +151,14 @@ fn loads(points: &[&PhaseRecord]) -> Vec<String> {
         .iter()
         .map(|point| {
             let workload = &point.workload;
-            if differs(&|p| p.hosts.len() as u64) {
-                format!("×{}", point.hosts.len())
-            } else if differs(&|p| u64::from(p.workload.iodepth)) {
+            if differs(&|p| u64::from(p.workload.iodepth)) {
                 format!("Q{}", workload.iodepth)
             } else if differs(&|p| u64::from(p.workload.threads)) {
                 format!("T{}", workload.threads)
             } else if differs(&|p| p.workload.block_bytes.unwrap_or_default()) {
                 size::binary(workload.block_bytes.unwrap_or_default())
+            } else if differs(&|p| p.hosts.len() as u64) {
+                format!("×{}", point.hosts.len())
             } else {
                 rate(point)
                     .and_then(amount)

@@ -1,6 +1,6 @@
 //! `skye doctor`: the examined machine, a line for each check, and the conclusion.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::health::{Check, Fitness};
 use model::holding::{Contents, Holding, Part};
@@ -85,8 +85,8 @@ pub struct ClientLooked<'a> {
     pub host: &'a HostRecord,
     /// Its fitness.
     pub checks: &'a [Check],
-    /// Numbers of the clients whose files it sees in its own directory; `None` if nobody looked.
-    pub sees: Option<&'a [usize]>,
+    /// Number of its directory, which is that of the clients with whom it shares it; `None` if nobody looked.
+    pub shares: Option<usize>,
 }
 
 /// Renders each client with all that speaks against it, and says which of them share a directory.
@@ -128,29 +128,24 @@ fn client_line(client: &ClientLooked<'_>) -> String {
     format!("{:<12} {}", printable(name), printable(&parts.join(" · ")))
 }
 
-/// Says which clients see one another's files; `None` if nobody looked.
+/// Says which clients share a directory; `None` if nobody looked.
 fn sharing(clients: &[ClientLooked<'_>]) -> Option<String> {
-    let mut groups: Vec<(&[usize], Vec<String>)> = Vec::new();
+    let mut groups: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for client in clients {
-        let (sees, name) = (client.sees?, printable(&client.host.name));
-        match groups.iter_mut().find(|(known, _)| *known == sees) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((sees, vec![name])),
+        groups.entry(client.shares?).or_default().push(printable(&client.host.name));
+    }
+    let (together, alone): (Vec<_>, Vec<_>) = groups.into_values().partition(|names| names.len() > 1);
+    let all = |groups: Vec<Vec<String>>| groups.iter().map(|names| names.join(", ")).collect::<Vec<_>>();
+    match (&together[..], &alone[..]) {
+        ([], [] | [_]) => None,
+        ([_], []) => Some("All clients share one directory.".to_owned()),
+        ([], _) => Some("Each client has a directory of its own.".to_owned()),
+        (_, []) => Some(format!("Clients that share a directory: {}.", all(together).join("; "))),
+        _ => {
+            let (together, alone) = (all(together).join("; "), all(alone).join(", "));
+            Some(format!("Clients that share a directory: {together}. With one of its own: {alone}."))
         }
     }
-    let told = |(_, names): &(&[usize], Vec<String>)| names.join(", ");
-    Some(match &groups[..] {
-        [] => return None,
-        [(_, names)] if names.len() == 1 => return None,
-        [_] => "All clients share one directory.".to_owned(),
-        groups if groups.iter().all(|(_, names)| names.len() == 1) => {
-            "Each client has a directory of its own.".to_owned()
-        }
-        groups => format!(
-            "Clients that share a directory: {}.",
-            groups.iter().map(told).collect::<Vec<_>>().join("; ")
-        ),
-    })
 }
 
 /// Renders the finding of a check, and beneath it the advice.
@@ -394,17 +389,17 @@ mod tests {
             host(2, "eve", "0.2.0", 0),
         ];
         let (sound, suspect) = (sound(), suspect());
-        let looked = |sees: [&'static [usize]; 3]| -> String {
+        let looked = |directories: [usize; 3]| -> String {
             let clients: Vec<_> = hosts
                 .iter()
                 .zip([&sound, &suspect, &sound])
-                .zip(sees)
-                .map(|((host, checks), sees)| ClientLooked { host, checks, sees: Some(sees) })
+                .zip(directories)
+                .map(|((host, checks), number)| ClientLooked { host, checks, shares: Some(number) })
                 .collect();
             sample::plain(&doctor_of_clients(&clients, &sample::WIDE))
         };
-        insta::assert_snapshot!(looked([&[0, 1], &[0, 1], &[2]]));
-        assert!(looked([&[0, 1, 2]; 3]).contains("All clients share one directory."));
-        assert!(looked([&[0], &[1], &[2]]).contains("Each client has a directory of its own."));
+        insta::assert_snapshot!(looked([0, 0, 2]));
+        assert!(looked([1; 3]).contains("All clients share one directory."));
+        assert!(looked([0, 1, 2]).contains("Each client has a directory of its own."));
     }
 }

@@ -65,6 +65,7 @@ fn summed(plan: &Plan, clients: &[(&str, &Measured, u64)]) -> PhaseRecord {
         .iter()
         .enumerate()
         .map(|(number, (name, measured, start_ns))| Part {
+            pid: 0,
             client: number as u32,
             name,
             measured,

@@ -466,3 +466,19 @@ fn programs_meet_before_each_test() {
     program("-p -1").run().did_not_panic().exits(0);
     assert!(!home.path().join("skye-bonnie++").exists());
 }
+
+#[test]
+fn a_signal_ends_the_wait_for_enter() {
+    let home = scratch(64 << 20);
+    let words = "-s 8 -r 4 -n 0 -f -u root -y p -d";
+    let program = skye().arg("bonnie++").words(words).arg(home.path());
+    // A pipe that is open both ways has no end, and nobody writes to this one.
+    let mut waiting = program.through("sh", &["-c", "mkfifo keys && exec \"$@\" <> keys", "sh"]).spawn();
+    assert!(waiting.wait_until(|| !leftovers(home.path()).is_empty()), "it makes no directory");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!waiting.has_ended(), "it waits for nobody");
+    waiting.signal(Signal::INT);
+    let ran = waiting.wait().did_not_panic().exits(5);
+    ran.tells(&["press Enter to begin"]);
+    assert_nothing_left(home.path());
+}

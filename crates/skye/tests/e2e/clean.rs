@@ -72,7 +72,7 @@ fn kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
     assert_nothing_left(home.path());
 
     let mut left_something = 0;
-    let kills = sized(15, 50);
+    let kills = sized(8, 50);
     for kill in 0..kills {
         let mut running = program(home.path()).spawn();
         std::thread::sleep(lifetime.mul_f64(fastrand::f64()));

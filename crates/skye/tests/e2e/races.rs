@@ -125,8 +125,8 @@ fn root_touches_nothing_that_others_put_in_place_of_its_directory() {
         ready.wait();
         let stop = Stop(shared.path());
         // An empty directory is as skye would have made it, but older.
-        nothing_of_others_is_touched(shared.path(), sized(25, 1000), &FILES);
-        nothing_of_others_is_touched(shared.path(), sized(25, 1000), &[]);
+        nothing_of_others_is_touched(shared.path(), sized(12, 1000), &FILES);
+        nothing_of_others_is_touched(shared.path(), sized(12, 1000), &[]);
         drop(stop);
         attacker.join().unwrap()
     });
