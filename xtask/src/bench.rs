@@ -19,7 +19,6 @@ mod drained;
 mod files;
 mod fio;
 mod foreign;
-mod given;
 mod instructions;
 mod looped;
 mod memory;
@@ -73,7 +72,6 @@ pub const BENCHES: &[Bench] = &[
     disk::DISK,
     disk::LOOP,
     disk::SERVED,
-    given::BENCH,
     workers::BENCH,
     cache::BENCH,
     stamps::BENCH,
