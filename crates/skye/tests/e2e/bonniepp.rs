@@ -472,13 +472,13 @@ fn a_signal_ends_the_wait_for_enter() {
     let home = scratch(64 << 20);
     let words = "-s 8 -r 4 -n 0 -f -u root -y p -d";
     let program = skye().arg("bonnie++").words(words).arg(home.path());
+    let told = program.home().join("told");
     // A pipe that is open both ways has no end, and nobody writes to this one.
-    let mut waiting = program.through("sh", &["-c", "mkfifo keys && exec \"$@\" <> keys", "sh"]).spawn();
-    assert!(waiting.wait_until(|| !leftovers(home.path()).is_empty()), "it makes no directory");
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(!waiting.has_ended(), "it waits for nobody");
+    let mut waiting =
+        program.through("sh", &["-c", "mkfifo keys && exec \"$@\" <> keys 2> told", "sh"]).spawn();
+    let asks = || fs::read_to_string(&told).is_ok_and(|told| told.contains("press Enter to begin"));
+    assert!(waiting.wait_until(asks), "it asks nobody");
     waiting.signal(Signal::INT);
-    let ran = waiting.wait().did_not_panic().exits(5);
-    ran.tells(&["press Enter to begin"]);
+    waiting.wait().did_not_panic().exits(5);
     assert_nothing_left(home.path());
 }
