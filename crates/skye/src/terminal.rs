@@ -59,8 +59,11 @@ pub fn wait_for_line(interrupt: &AtomicBool) {
     let stdin = rustix::stdio::stdin();
     while !interrupt.load(Ordering::Relaxed) {
         let mut polled = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
-        if rustix::event::poll(&mut polled, Some(&LOOK)) == Ok(0) {
-            continue;
+        // A poll that a signal has interrupted says nothing, and a read would wait.
+        match rustix::event::poll(&mut polled, Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(_) => return,
         }
         let mut byte = [0];
         match rustix::io::read(stdin, &mut byte) {
