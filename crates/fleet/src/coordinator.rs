@@ -255,11 +255,10 @@ impl Fleet {
                 }
                 _ => None,
             })?;
-            let known: Vec<_> =
-                self.clients.iter().map(|client| (place(client), client.checks.clone())).collect();
-            for client in self.clients.iter_mut().filter(|client| client.checks.is_none()) {
-                let same = known.iter().find(|(of, checks)| *of == place(client) && checks.is_some());
-                client.checks = same.and_then(|(_, checks)| checks.clone());
+            for index in (0..asked.len()).filter(|index| asked[*index]) {
+                let (looked_at, checks) = (place(&self.clients[index]), self.clients[index].checks.clone());
+                let same = self.clients.iter_mut().filter(|client| place(client) == looked_at);
+                same.for_each(|client| client.checks.clone_from(&checks));
             }
         }
         Ok(self.clients.iter_mut().map(|client| client.checks.take().unwrap_or_default()).collect())

@@ -20,7 +20,7 @@ use model::target::Backing;
 use model::{Limiter, Plan};
 
 use crate::limiters::{BLOCKED, RING_BLOCKED, nearness, reached};
-use crate::{JudgeInput, disturbance};
+use crate::{JudgeInput, disturbance, weighed};
 
 /// Part of the median below which a client counts as slow. Clients of the same kind differ by less on shared storage.
 const SLOW_SHARE: f64 = 0.2;
@@ -61,15 +61,7 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
     let found = never_together(record).into_iter().chain(slow(record));
     let found: Vec<_> = found.map(|finding| Note::new(finding, Vec::new())).collect();
     record.judged.notes.extend(found);
-    let mut costs: Vec<(Trust, String)> =
-        record.judged.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())).collect();
-    if record.status != Status::Done {
-        costs.push((Trust::Invalid, "ended_early".into()));
-    }
-    costs.retain(|(trust, _)| *trust > Trust::Ok);
-    costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
-    let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
-    let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
+    let (trust, trust_reasons) = weighed(&record.judged.notes, record.status);
     let input = JudgeInput::new(record, phase, plan, environment, None);
     let (mut found, disturbed) = (conclude(&input), disturbance::of(&input, |_| false));
     if trust == Trust::Invalid {
@@ -216,30 +208,32 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     }
     let had_cpus = Observation::ClientsHadCpus { busy_share: Share(busiest) };
     let growth = Growth::of(input.record);
-    let evidence = |growth: Option<Growth>| {
-        [waits.observation(), had_cpus].into_iter().chain(growth.map(|growth| growth.observation)).collect()
+    let limiter = match growth.as_ref().map(|growth| growth.share) {
+        Some(share) if share >= 1.0 - GREW => Limiter::EachClient,
+        Some(share) if share < GAVE_NOTHING => Limiter::BelowClients,
+        // More clients still bring more, but less than each of them brought before.
+        Some(_) => Limiter::Mixed,
+        None => Limiter::BelowClients,
     };
-    let of = |limiter, growth| Verdict::new(limiter, waits.least_share, evidence(growth));
-    if let Some(growth) = growth {
-        return Some(match growth.share {
-            share if share >= 1.0 - GREW => of(Limiter::EachClient, Some(growth))
-                .at_most(Confidence::Likely)
-                .advise([Advice::MoreClients {}]),
-            share if share < GAVE_NOTHING => of(Limiter::BelowClients, Some(growth)),
-            // More clients still bring more, but less than each of them brought before.
-            _ => of(Limiter::Mixed, Some(growth)).at_most(Confidence::Likely),
-        });
-    }
-    let is_remote = input.target().backing == Backing::RemoteOrUserSpace;
-    let server = is_remote.then_some(Advice::LookAtServer {});
-    let verdict = of(Limiter::BelowClients, None);
-    Some(verdict.advise([Advice::FewerClients {}].into_iter().chain(server)))
+    let is_tried = growth.is_some();
+    let evidence = [waits.observation(), had_cpus].into_iter().chain(growth.map(|growth| growth.observation));
+    let verdict = Verdict::new(limiter, waits.least_share, evidence.collect());
+    Some(match limiter {
+        Limiter::EachClient => verdict.at_most(Confidence::Likely).advise([Advice::MoreClients {}]),
+        Limiter::Mixed => verdict.at_most(Confidence::Likely),
+        _ if is_tried => verdict,
+        _ => {
+            let is_remote = input.target().backing == Backing::RemoteOrUserSpace;
+            let server = is_remote.then_some(Advice::LookAtServer {});
+            verdict.advise([Advice::FewerClients {}].into_iter().chain(server))
+        }
+    })
 }
 
 /// Returns true for limits that lie below a client. One that is not known lies there if the client waits.
 fn is_below(limiter: Limiter) -> bool {
     use Limiter::*;
-    let is_known = matches!(
+    matches!(
         limiter,
         DeviceBandwidth
             | DeviceOps
@@ -254,8 +248,8 @@ fn is_below(limiter: Limiter) -> bool {
             | NoisyNeighbour
             | HelperCpu
             | BelowOs
-    );
-    is_known || limiter == NotClear
+            | NotClear
+    )
 }
 
 /// Returns true for limits that say something else where other clients have the same storage. A slow answer may be that

@@ -91,17 +91,9 @@ pub fn judge(
     if record.counts.ops == 0 || record.status == Status::Skipped || !input.is_measured() {
         return;
     }
-    let mut costs: Vec<(Trust, String)> = Vec::new();
-    let mut found = Vec::new();
-    for trap in TRAPS.iter() {
-        let Some(TrapFinding { finding, advice }) = (trap.check)(&input) else { continue };
-        costs.push((finding.grade().trust(), trap.code.to_owned()));
-        found.push(Note::new(finding, advice));
-    }
-    costs.extend(record.judged.notes.iter().map(|note| (note.finding.grade().trust(), note.code.clone())));
-    if record.status != Status::Done {
-        costs.push((Trust::Invalid, "ended_early".into()));
-    }
+    let found = TRAPS.iter().filter_map(|trap| (trap.check)(&input));
+    let found: Vec<_> = found.map(|TrapFinding { finding, advice }| Note::new(finding, advice)).collect();
+    let (trust, trust_reasons) = weighed(found.iter().chain(&record.judged.notes), record.status);
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
     let (disturbed, writes) = (disturbance::of(&input, |_| false), input.writes());
     record.seen.disturbance = Some(disturbed);
@@ -109,10 +101,6 @@ pub fn judge(
     for site in &mut record.seen.wait_channels {
         site.class = wait_channels::class(&site.symbol, writes).map(|class| class.word().to_owned());
     }
-    costs.retain(|(trust, _)| *trust > Trust::Ok);
-    costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
-    let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
-    let trust_reasons = costs.into_iter().map(|(_, code)| code).collect();
     let is_of_memory = matches!(
         verdict.limiter,
         Some(Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache)
@@ -122,6 +110,17 @@ pub fn judge(
         verdict = verdict.at_most(Confidence::Likely);
     }
     record.judged.verdict = Some(Verdict { trust, trust_reasons, ..verdict });
+}
+
+/// Returns the trust that a number with these notes deserves, and the codes that cost it, the gravest first.
+fn weighed<'a>(notes: impl IntoIterator<Item = &'a Note>, status: Status) -> (Trust, Vec<String>) {
+    let cost = |note: &Note| (note.finding.grade().trust(), note.code.clone());
+    let early = (status != Status::Done).then(|| (Trust::Invalid, "ended_early".to_owned()));
+    let mut costs: Vec<_> = notes.into_iter().map(cost).chain(early).collect();
+    costs.retain(|(trust, _)| *trust > Trust::Ok);
+    costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
+    let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
+    (trust, costs.into_iter().map(|(_, code)| code).collect())
 }
 
 /// Copies results between rows of a run: the throughput of the line, the bytes that a device moves, and the rate of fewer

@@ -14,7 +14,7 @@ use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
     Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency,
-    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord,
+    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord, machine_of,
 };
 
 use crate::collect::{Collected, Distribution};
@@ -166,9 +166,8 @@ fn notes(parts: &[Part<'_>]) -> Vec<model::run::Note> {
 /// Returns observations of the one machine on which all clients ran. They are its CPUs, the use of the clients' time on
 /// average, other processes, and the limits that hold all clients together. Counters of several machines do not add up.
 fn seen(parts: &[Part<'_>]) -> Seen {
-    let machine = |part: &Part<'_>| model::run::machine_of(part.name).to_owned();
     let Some(first) = parts.first() else { return Seen::default() };
-    if parts.iter().any(|part| machine(part) != machine(first)) {
+    if parts.iter().any(|part| machine_of(part.name) != machine_of(first.name)) {
         return Seen::default();
     }
     let seen = || parts.iter().map(|part| &part.measured.record.seen);

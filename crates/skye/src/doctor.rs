@@ -16,7 +16,6 @@ use crate::Done;
 use crate::cli::ClientArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::several::Looked;
 use crate::{inputs, place, preset, several, signatures, simulation, terminal};
 
 /// Time for which the machine is watched: long enough to see what a neighbour does every second.
@@ -37,7 +36,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
         let looked = several::look(clients, directory, hosts);
         view.end();
         let (looked, left) = looked?;
-        terminal::print_line(&text::doctor_of_clients(&shown(&looked), &style))?;
+        terminal::print_line(&text::doctor_of_clients(&looked, &style))?;
         left.iter().for_each(|line| terminal::error(line));
         let code = exit_code(looked.iter().flat_map(|client| &client.checks));
         return Ok(if left.is_empty() { code } else { exit::FAILED });
@@ -64,14 +63,6 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
 fn exit_code<'a>(checks: impl IntoIterator<Item = &'a Check>) -> u8 {
     let is_unfit = checks.into_iter().any(|check| check.fitness == Fitness::Unfit);
     if is_unfit { exit::INVALID } else { exit::DONE }
-}
-
-fn shown(looked: &[Looked]) -> Vec<text::ClientLooked<'_>> {
-    let mut shown = Vec::new();
-    for Looked { host, checks, shares } in looked {
-        shown.push(text::ClientLooked { host, checks, shares: *shares });
-    }
-    shown
 }
 
 /// Watches the machine for some seconds, and judges it for the run that would be made in a directory if nothing else

@@ -21,7 +21,6 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 const COMING: Duration = Duration::from_secs(60);
 /// Interval between looks at the other seats.
 const LOOK: Duration = Duration::from_millis(5);
-
 /// File with the number of seats.
 const COUNT: &str = "seats";
 /// Name of a seat until it is locked.
@@ -59,7 +58,8 @@ pub fn prepare(seats: u32) -> Result<(), Trouble> {
 /// They cannot be removed, are another user's, or programs have taken them.
 pub fn remove() -> Result<(), Trouble> {
     let directory = directory();
-    let fail = |error: io::Error| Trouble::new(format!("remove the seats in {}", directory.display()), error);
+    let attempt = format!("remove the seats in {}", directory.display());
+    let fail = |error: io::Error| Trouble::new(&attempt, error);
     let about = match fs::symlink_metadata(&directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         about => about.map_err(fail)?,
@@ -67,11 +67,9 @@ pub fn remove() -> Result<(), Trouble> {
     if !is_ours(&about) {
         return Err(Trouble::new("remove the seats", not_ours(&directory)));
     }
-    let seats: Vec<u32> = (0..SEATS_MAX).filter(|number| place(&directory, *number).exists()).collect();
-    if seats.iter().any(|number| matches!(look(&directory, *number), Other::At(place) if place != END)) {
-        let trouble =
-            Trouble::new(format!("remove the seats in {}", directory.display()), "programs have taken them");
-        return Err(trouble.remedy("wait until these have ended"));
+    let is_taken = |number| matches!(look(&directory, number), Other::At(place) if place != END);
+    if (0..SEATS_MAX).any(is_taken) {
+        return Err(Trouble::new(&attempt, "programs have taken them").remedy("wait until these have ended"));
     }
     // Other files are not ours: they stay, and removing the directory fails.
     for entry in fs::read_dir(&directory).map_err(fail)?.flatten() {
@@ -146,8 +144,7 @@ impl Seat {
         let text = io::read_to_string(&count).map_err(|error| fail(&error))?;
         let seats = text.trim().parse().ok().filter(|seats| (1..=SEATS_MAX).contains(seats));
         let seats = seats.ok_or_else(|| fail(&"its file has no number of seats"))?;
-        let all = || (0..seats).map(|number| look(&directory, number));
-        if all().all(|other| matches!(other, Other::Ended | Other::At(END))) {
+        if (0..seats).all(|number| matches!(look(&directory, number), Other::Ended | Other::At(END))) {
             (0..seats)
                 .try_for_each(|number| fs::remove_file(place(&directory, number)))
                 .map_err(|error| fail(&error))?;

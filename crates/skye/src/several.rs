@@ -5,15 +5,15 @@ use std::path::Path;
 
 use fleet::launch::Launcher;
 use fleet::{Fleet, Found, OnLoss, Started};
-use model::health::Check;
 use model::hosts::{self, HostWord};
 use model::plan::{self, Clients, Plan};
 use model::request::Allow;
-use model::run::{Environment, HostRecord};
+use model::run::Environment;
 use model::size::Size;
 use model::target::Backing;
 use model::workload::Probing;
 use model::{Request, Trouble};
+use report::text::ClientLooked;
 
 use crate::cli::{ClientArguments, LossRule, RunArguments};
 use crate::exit::Failure;
@@ -166,16 +166,6 @@ fn greet(
 /// Everything that a doctor's empty directories may be in the way of.
 const ALLOWED: &[Allow] = &[Allow::Busy, Allow::LowSpace, Allow::SharedDirectory];
 
-/// A client and its fitness.
-pub struct Looked {
-    /// The client.
-    pub host: HostRecord,
-    /// Its fitness.
-    pub checks: Vec<Check>,
-    /// Number of its directory, which is that of the clients with whom it shares it; `None` where that is not known.
-    pub shares: Option<usize>,
-}
-
 /// Lets all clients look at their machines and targets. Each makes an empty work directory for a moment, so that it
 /// shows which of them share one. Returns the clients, and lines about what could not be removed or asked.
 ///
@@ -185,7 +175,7 @@ pub fn look(
     arguments: &ClientArguments,
     target: &Path,
     clients: Vec<HostWord>,
-) -> Result<(Vec<Looked>, Vec<String>), Failure> {
+) -> Result<(Vec<ClientLooked>, Vec<String>), Failure> {
     let interruption = Interruption::catch()?;
     let limits = ALLOWED.iter().flat_map(allowing).collect();
     let mut fleet = greet(arguments, target, clients, limits, OnLoss::Stop, &interruption)?;
@@ -203,7 +193,7 @@ pub fn look(
     lines.extend(fleet.close());
     let shares = |number: usize| directories.as_ref().map(|numbers| numbers[number]);
     let looked = fleet.records().into_iter().zip(checks).enumerate();
-    let looked = looked.map(|(number, (host, checks))| Looked { host, checks, shares: shares(number) });
+    let looked = looked.map(|(number, (host, checks))| ClientLooked { host, checks, shares: shares(number) });
     Ok((looked.collect(), lines))
 }
 

@@ -91,9 +91,8 @@ pub(crate) fn on_all_cpus(input: &JudgeInput<'_>) -> Option<Observation> {
     let seen = &input.record.seen;
     let (cpu, helpers) = (seen.cpu.as_ref()?, &seen.system.as_ref()?.helpers);
     let cpus = f64::from(input.environment.cpus_online.max(1));
-    let ours =
-        helpers.iter().find(|helper| works_for(helper, input.target()) && queue(&helper.name).is_some())?;
-    let (pool, name) = (pool(&ours.name), queue(&ours.name)?);
+    let mut ours = helpers.iter().filter(|helper| works_for(helper, input.target()));
+    let (pool, name) = ours.find_map(|helper| Some((pool(&helper.name), queue(&helper.name)?)))?;
     let others = helpers.iter().filter(|helper| self::pool(&helper.name) == pool);
     let others = others.filter(|helper| queue(&helper.name) == Some(ANY_WORK));
     let used = used_by_queue(helpers, name) + others.map(|helper| helper.cpu_share).sum::<f64>();

@@ -80,17 +80,17 @@ pub fn doctor(checks: &[Check], style: &Style) -> String {
 }
 
 /// A client of a run, with the fitness of its machine.
-pub struct ClientLooked<'a> {
+pub struct ClientLooked {
     /// The client.
-    pub host: &'a HostRecord,
+    pub host: HostRecord,
     /// Its fitness.
-    pub checks: &'a [Check],
+    pub checks: Vec<Check>,
     /// Number of its directory, which is that of the clients with whom it shares it; `None` if nobody looked.
     pub shares: Option<usize>,
 }
 
 /// Renders each client with all that speaks against it, and says which of them share a directory.
-pub fn doctor_of_clients(clients: &[ClientLooked<'_>], style: &Style) -> String {
+pub fn doctor_of_clients(clients: &[ClientLooked], style: &Style) -> String {
     let mut lines = Vec::new();
     for client in clients {
         lines.push(format!("  {}", client_line(client)));
@@ -112,8 +112,8 @@ pub fn doctor_of_clients(clients: &[ClientLooked<'_>], style: &Style) -> String 
 }
 
 /// One line about a client: its program, its target and its clock.
-fn client_line(client: &ClientLooked<'_>) -> String {
-    let HostRecord { name, skye_version, environment, clock, .. } = client.host;
+fn client_line(client: &ClientLooked) -> String {
+    let HostRecord { name, skye_version, environment, clock, .. } = &client.host;
     let target = &environment.target;
     let mut parts = vec![
         format!("skye {skye_version}"),
@@ -129,7 +129,7 @@ fn client_line(client: &ClientLooked<'_>) -> String {
 }
 
 /// Says which clients share a directory; `None` if nobody looked.
-fn sharing(clients: &[ClientLooked<'_>]) -> Option<String> {
+fn sharing(clients: &[ClientLooked]) -> Option<String> {
     let mut groups: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for client in clients {
         groups.entry(client.shares?).or_default().push(printable(&client.host.name));
@@ -394,7 +394,11 @@ mod tests {
                 .iter()
                 .zip([&sound, &suspect, &sound])
                 .zip(directories)
-                .map(|((host, checks), number)| ClientLooked { host, checks, shares: Some(number) })
+                .map(|((host, checks), number)| ClientLooked {
+                    host: host.clone(),
+                    checks: checks.clone(),
+                    shares: Some(number),
+                })
                 .collect();
             sample::plain(&doctor_of_clients(&clients, &sample::WIDE))
         };
