@@ -101,6 +101,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
             interruption: interruption.clone(),
             view: view.clone(),
             audience: None,
+            gate: None,
             quiet: arguments.quiet,
             beside: None,
             environment,

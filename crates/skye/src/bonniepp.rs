@@ -5,20 +5,16 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use engine::data::mix;
 use family::bonniepp::arguments::{Meeting, Options, Seats, Seed};
 use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
+use model::Trouble;
 use model::run::{PhaseRecord, Run, Status};
-use model::{Plan, Trouble};
-use run::Tick;
 
 use crate::dialect::{self, Bench, Phrase, Phrases, tell};
-use crate::driver::{Audience, Ended};
+use crate::driver::{Audience, Ended, Gate};
 use crate::exit::{self, Failure};
-use crate::live_view::LiveView;
 use crate::meeting::{self, Seat};
 use crate::signals::Interruption;
 use crate::{Done, inputs, terminal};
@@ -68,12 +64,9 @@ fn measure(options: &Options) -> Done {
     };
     let seat = seat.map(|seat| Rc::new(RefCell::new(seat)));
     for run in 1..=runs {
-        let audience = once.audience();
-        let audience = match (options.meeting, &seat) {
-            (Meeting::None, _) => audience,
-            (_, seat) => Some(once.waiting(audience, seat.clone(), run, &interruption)),
-        };
-        let ended = bench.measure(&plan, seed, &interruption, audience)?;
+        let waits = options.meeting != Meeting::None;
+        let gate = waits.then(|| once.gate(seat.clone(), run, &interruption));
+        let ended = bench.measure_behind(gate, &plan, seed, &interruption, once.audience())?;
         let code = once.tell(&ended, run)?;
         if code != exit::DONE {
             return Ok(code);
@@ -102,59 +95,6 @@ fn is_on_data(test: Test) -> bool {
     Test::data().contains(&test)
 }
 
-/// An audience that waits for other programs, or for the user, before each test.
-struct Waiting {
-    inner: Option<Box<dyn Audience>>,
-    /// Place of each test among all tests of all runs, and its phrase.
-    tests: Vec<(u64, String)>,
-    /// The seat; without one, the user is asked.
-    seat: Option<Rc<RefCell<Seat>>>,
-    interrupt: Arc<AtomicBool>,
-}
-
-impl Audience for Waiting {
-    fn begins(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
-        if let Some((place, phrase)) = self.tests.get(index) {
-            match &self.seat {
-                Some(seat) => {
-                    for number in seat.borrow_mut().wait(*place) {
-                        let missing =
-                            format!("the program with seat {} of -p does not come any more", number + 1);
-                        terminal::message("warning", &missing);
-                    }
-                }
-                None => {
-                    tell(&format!("\npress Enter to begin: {}", phrase.trim_end_matches('.')));
-                    terminal::wait_for_line(&self.interrupt);
-                }
-            }
-        }
-        self.inner.as_mut().map_or(Ok(()), |inner| inner.begins(view, index))
-    }
-
-    fn is_silent(&self) -> bool {
-        self.inner.is_none()
-    }
-
-    fn starts(&mut self) {
-        self.inner.iter_mut().for_each(|inner| inner.starts());
-    }
-
-    fn moves(&mut self, view: &LiveView, tick: &Tick<'_>) -> Result<(), Failure> {
-        self.inner.as_mut().map_or(Ok(()), |inner| inner.moves(view, tick))
-    }
-
-    fn over(
-        &mut self,
-        view: &LiveView,
-        plan: &Plan,
-        record: &PhaseRecord,
-        before: Option<&PhaseRecord>,
-    ) -> Result<(), Failure> {
-        self.inner.as_mut().map_or(Ok(()), |inner| inner.over(view, plan, record, before))
-    }
-}
-
 /// One run of all twelve tests.
 struct Once<'a> {
     options: &'a Options,
@@ -177,20 +117,26 @@ impl Once<'_> {
         (!self.options.quiet).then(|| Phrases::audience(tests.iter().map(phrase).collect()))
     }
 
-    /// Returns an audience that also waits before each test.
-    fn waiting(
-        &self,
-        inner: Option<Box<dyn Audience>>,
-        seat: Option<Rc<RefCell<Seat>>>,
-        run: u32,
-        interruption: &Interruption,
-    ) -> Box<dyn Audience> {
-        let ordinal = |test: &Test| Test::ALL.iter().position(|known| known == test).unwrap_or(0) as u64;
-        let of_run = u64::from(run) * Test::ALL.len() as u64;
-        let phrase = |test: &Test| phrase(*test, self.options.compat).to_owned();
-        let tests = self.translation.tests.iter();
-        let tests = tests.map(|test| (of_run + ordinal(test), phrase(test))).collect();
-        Box::new(Waiting { inner, tests, seat, interrupt: interruption.raised.clone() })
+    /// Returns the wait before each test: for other programs, or without a seat for the user.
+    fn gate(&self, seat: Option<Rc<RefCell<Seat>>>, run: u32, interruption: &Interruption) -> Gate {
+        let (tests, compat) = (self.translation.tests.clone(), self.options.compat);
+        let raised = interruption.raised.clone();
+        Box::new(move |index| match &seat {
+            Some(seat) => {
+                let ordinal = Test::ALL.iter().position(|known| *known == tests[index]).unwrap_or(0);
+                let place = run as usize * Test::ALL.len() + ordinal;
+                for number in seat.borrow_mut().wait(place as u64) {
+                    let missing =
+                        format!("the program with seat {} of -p does not come any more", number + 1);
+                    terminal::message("warning", &missing);
+                }
+            }
+            None => {
+                let phrase = phrase(tests[index], compat).trim_end_matches('.');
+                tell(&format!("\npress Enter to begin: {phrase}"));
+                terminal::wait_for_line(&raised);
+            }
+        })
     }
 
     /// Prints the results of a run, and saves the document. Returns the exit code.

@@ -15,7 +15,7 @@ use observe::Root;
 use report::text;
 use run::Session;
 
-use crate::driver::{self, Audience, Ended, Setup};
+use crate::driver::{self, Audience, Ended, Gate, Setup};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
@@ -98,17 +98,33 @@ impl Bench {
         interruption: &Interruption,
         audience: Option<Box<dyn Audience>>,
     ) -> Result<Ended, Failure> {
-        let view = LiveView::new(is_silent(audience.as_deref()), terminal::style());
-        self.measure_in(view, plan, seed, interruption, audience)
+        self.measure_behind(None, plan, seed, interruption, audience)
     }
 
-    /// Same as [`Bench::measure`], with its progress in that view.
+    /// Same as [`Bench::measure`], with a wait before each test.
+    ///
+    /// # Errors
+    /// As [`Bench::measure`].
+    pub fn measure_behind(
+        &self,
+        gate: Option<Gate>,
+        plan: &Plan,
+        seed: u64,
+        interruption: &Interruption,
+        audience: Option<Box<dyn Audience>>,
+    ) -> Result<Ended, Failure> {
+        let view = LiveView::new(audience.is_none(), terminal::style());
+        self.measure_in(view, gate, plan, seed, interruption, audience)
+    }
+
+    /// Same as [`Bench::measure_behind`], with its progress in that view.
     ///
     /// # Errors
     /// As [`Bench::measure`].
     pub fn measure_in(
         &self,
         view: LiveView,
+        gate: Option<Gate>,
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
@@ -124,7 +140,7 @@ impl Bench {
         session.set_stdio_program(cli::stdio_program());
         let shared = self.environment.hidden_sources.iter();
         let hidden_sources = shared.chain(session.hidden_sources()).cloned().collect();
-        let quiet = is_silent(audience.as_deref());
+        let quiet = audience.is_none();
         let setup = Setup {
             started: Instant::now(),
             started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
@@ -132,6 +148,7 @@ impl Bench {
             interruption: interruption.clone(),
             view,
             audience,
+            gate,
             quiet,
             beside: None,
             environment: Environment { hidden_sources, ..self.environment.clone() },
@@ -139,10 +156,6 @@ impl Bench {
         };
         Ok(driver::drive(setup, Box::new(session), &self.root, &self.machine))
     }
-}
-
-fn is_silent(audience: Option<&dyn Audience>) -> bool {
-    audience.is_none_or(Audience::is_silent)
 }
 
 /// Becomes the user and group that were asked for. As root, says on stderr who that is. The originals that want a user

@@ -55,17 +55,12 @@ const PHASE_NS_MIN: u64 = 200_000_000;
 /// Receiver of reports while a run goes on. Its output goes above the live view. After an error it gets no more
 /// reports.
 pub trait Audience {
-    /// Receives the begin of a test of the plan: its place in the list. It may wait, which is no part of the run.
+    /// Receives the begin of a test of the plan: its place in the list.
     ///
     /// # Errors
     /// The audience cannot be reached any more.
     fn begins(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
         Ok(())
-    }
-
-    /// Returns true if it prints nothing.
-    fn is_silent(&self) -> bool {
-        false
     }
 
     /// Receives the moment before workers begin. It may wait, which is no part of the test.
@@ -92,6 +87,9 @@ pub trait Audience {
     ) -> Result<(), Failure>;
 }
 
+/// Wait before a test of the plan, which gets the place of the test in the list.
+pub type Gate = Box<dyn FnMut(usize)>;
+
 /// Inputs of a run.
 pub struct Setup {
     /// Start time of the program.
@@ -106,6 +104,8 @@ pub struct Setup {
     pub view: LiveView,
     /// Audience of the run, if there is one.
     pub audience: Option<Box<dyn Audience>>,
+    /// Wait before each test, if there is one.
+    pub gate: Option<Gate>,
     /// True if warnings only go into the document, and not to stderr.
     pub quiet: bool,
     /// The user's command beside each test.
@@ -196,6 +196,7 @@ struct Driver {
     interruption: Interruption,
     view: LiveView,
     audience: Option<Box<dyn Audience>>,
+    gate: Option<Gate>,
     quiet: bool,
     deadline: Instant,
     written_bytes: u64,
@@ -317,6 +318,7 @@ impl Driver {
             interruption,
             view,
             audience,
+            gate,
             quiet,
             beside,
             environment,
@@ -335,6 +337,7 @@ impl Driver {
             interruption,
             view,
             audience,
+            gate,
             quiet,
             deadline: started + Duration::from_nanos(plan.total_ns),
             written_bytes: 0,
@@ -494,10 +497,8 @@ impl Driver {
                     skipped(phase, repetition, "the run's total time is used up; give it more with --time")
                 }
                 (None, Some(budget)) => {
-                    let begun = Instant::now();
+                    self.wait(index);
                     self.tell(|audience, driver| audience.begins(&driver.view, index));
-                    // An audience may wait for people or programs. That is no time of the run.
-                    self.deadline += begun.elapsed();
                     let record = self.phase(side, phase, index, repetition, budget);
                     self.agreeing(side, phase, index, repetition, budget, record)
                 }
@@ -510,6 +511,15 @@ impl Driver {
             if phase.group.is_some() && !goes_on {
                 self.name_knee(phase.group.as_deref(), repetition);
             }
+        }
+    }
+
+    /// Waits for the people or programs that a test waits for. That is no time of the run.
+    fn wait(&mut self, index: usize) {
+        let begun = Instant::now();
+        if let Some(gate) = &mut self.gate {
+            gate(index);
+            self.deadline += begun.elapsed();
         }
     }
 

@@ -96,6 +96,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         interruption,
         view: LiveView::new(arguments.quiet, style),
         audience,
+        gate: None,
         quiet: arguments.quiet,
         beside,
         environment,

@@ -63,7 +63,14 @@ pub fn read(all: &[Reading<'_>], interruption: &Interruption, teller: &Arc<Telle
             teller: Arc::clone(teller),
         };
         audience.runner.prepare();
-        bench.measure_in(view.clone(), plan, dialect::fresh_seed(), interruption, Some(Box::new(audience)))
+        bench.measure_in(
+            view.clone(),
+            None,
+            plan,
+            dialect::fresh_seed(),
+            interruption,
+            Some(Box::new(audience)),
+        )
     };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..)
