@@ -513,6 +513,7 @@ examples! {
     memory_that_fills_is_not_the_number: not_steady REMARK, "write:buffered",
         |w| {
             w.steady().found = false;
+            limited(w, |index| 10_000 - 20 * index as u64);
             w.without_interval();
         };
     a_long_sync_is_told_as_that: not_steady QUIET, "write:buffered",

@@ -33,6 +33,8 @@ const RUN_QUEUE_MAX: f64 = 0.2;
 const SLACK: f64 = 1.25;
 /// Fewest intervals of the time axis that can be called steady.
 const STEADY_INTERVALS: usize = 20;
+/// Change from the first to the last quarter, as a share, below which nothing has drifted, as for `stats`.
+const DRIFT: f64 = 0.05;
 /// If half the width of the rate's interval is above this share, that is why there is no steady part.
 const HALF_WIDTH_MAX: f64 = 0.25;
 /// Half seconds under a limit differ from each other by less than this; those of devices differ by percents.
@@ -82,14 +84,17 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, remedy))
 }
 
-/// Returns true if no steady part was found, and only because the time was too short for one.
+/// Returns true if no steady part was found, and only because the time was too short for one, or the operations too few.
 fn is_short(input: &JudgeInput<'_>) -> bool {
     let Some(steady) = input.record.figures.steady.as_ref().filter(|steady| !steady.found) else {
         return false;
     };
     let ended = |interval: &&Interval| interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns;
     let intervals = input.record.figures.intervals.iter().filter(ended).count();
-    steady.change_points.is_empty() && intervals < STEADY_INTERVALS
+    let [first, last] = ends(input);
+    let is_level = (last / first - 1.0).abs() <= DRIFT;
+    let is_scarce = input.half_width().is_none() && is_level;
+    steady.change_points.is_empty() && (intervals < STEADY_INTERVALS || is_scarce)
 }
 
 /// Returns true if the record is of a version that did not look for a steady part.
@@ -183,8 +188,8 @@ fn ends(input: &JudgeInput<'_>) -> [f64; 2] {
     let intervals = &input.record.figures.intervals;
     let quarter = intervals.len().div_ceil(4);
     let rate = |part: &[Interval]| {
-        let length_ns: u64 = part.iter().map(|interval| interval.length_ns).sum();
-        part.iter().map(|interval| interval.ops).sum::<u64>() as f64 * 1e9 / length_ns.max(1) as f64
+        let sum = |of: fn(&Interval) -> u64| part.iter().map(|interval| of(interval) as f64).sum::<f64>();
+        sum(|interval| interval.ops) * 1e9 / sum(|interval| interval.length_ns).max(1.0)
     };
     [&intervals[..quarter], &intervals[intervals.len() - quarter..]].map(rate)
 }
