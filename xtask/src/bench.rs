@@ -19,6 +19,7 @@ mod drained;
 mod files;
 mod fio;
 mod foreign;
+mod given;
 mod instructions;
 mod looped;
 mod memory;
@@ -72,6 +73,7 @@ pub const BENCHES: &[Bench] = &[
     disk::DISK,
     disk::LOOP,
     disk::SERVED,
+    given::BENCH,
     workers::BENCH,
     cache::BENCH,
     stamps::BENCH,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use rig::{Disk, Spec, Zram};
 use serde_json::Value;
 
 use crate::support::fuse::{Faults, Fuse};
@@ -105,6 +106,23 @@ fn a_device_of_memory_is_purged_and_filled() {
     assert!(run["fills"][0]["purged_ns"].as_u64() > Some(0), "{}", run["fills"]);
     rounds(&run["phases"][0]);
     assert_nothing_left(disk.path());
+}
+
+#[test]
+fn whole_devices_are_purged_and_filled() {
+    xtask::require!(root, loop, zram);
+    let zram = Zram::new(16 * MIB).unwrap();
+    let disk = Disk::build(&Spec::disk().size_mib(16)).unwrap();
+    let words = format!("--erase {} --time 0.2 --purge --write-limit 1GB --allow busy", 16 * MIB);
+    for device in [Path::new(&zram.path()), &disk.path()] {
+        let program = skye().arg("run").arg(device).words(&words).words("--test write:rnd4k:q4");
+        let run = measured(program.words("--test read:rnd4k:q4"));
+        writes_what_it_said(&run, 16 * MIB);
+        assert!(run["fills"][0]["purged_ns"].as_u64() > Some(0), "{}", run["fills"]);
+        run["phases"].as_array().unwrap().iter().for_each(|phase| assert!(!rounds(phase).is_empty()));
+        // All of it was written, and nothing holds it any longer.
+        assert!(fs::read(device).unwrap().chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
+    }
 }
 
 fn refused(target: &Path, words: &str) -> Skye {
