@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::frames::{FromAgent, Hello, ToAgent};
+use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
 use model::hosts::HostWord;
 use model::plan::{Clients, Plan};
@@ -17,10 +17,12 @@ use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
 use run::LayoutProgress;
 
+use crate::channel;
 use crate::clock;
 use crate::hub::Hub;
 use crate::launch::Launcher;
 use crate::link::Event;
+use crate::send::Copy;
 
 /// Interval between looks at the user's signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -48,6 +50,8 @@ pub struct Started {
     pub hosts: Vec<HostWord>,
     /// Way to start programs there.
     pub launcher: Launcher,
+    /// True if hosts without skye get a copy of this program.
+    pub sends: bool,
     /// Directory of clients that name none.
     pub directory: String,
     /// Arguments of each agent behind its directory.
@@ -124,6 +128,8 @@ pub struct Fleet {
     pub(crate) untimed_bytes: u64,
     /// True if a client was lost whose loss ends the run.
     pub(crate) is_over: bool,
+    /// True if all tests so far have ended well.
+    pub(crate) is_sound: bool,
 }
 
 /// Answer of a client to a stage.
@@ -135,14 +141,19 @@ impl Fleet {
     /// # Errors
     /// The troubles of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
     pub fn start(started: Started) -> Result<Self, Vec<Trouble>> {
-        let Started { hosts, launcher, directory, limits, version, on_loss, interrupt, say } = started;
-        let session = format!("{:016x}", fastrand::u64(..));
+        let Started { hosts, launcher, sends, directory, limits, version, on_loss, interrupt, say } = started;
+        let hello = Hello::new(&version, &format!("{:016x}", fastrand::u64(..)));
+        let first_bytes = channel::encode(&hello).map_or(0, |bytes| bytes.len());
+        let is_away = hosts.iter().any(|host| !host.is_local());
+        // A program that cannot be read is not sent.
+        let copy = (sends && is_away && launcher.is_ssh()).then(|| Copy::of_this_program(first_bytes));
+        let copy = copy.and_then(Result::ok);
         let (mut commands, mut clients, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
         for host in hosts {
             let directory = host.directory.clone().unwrap_or_else(|| directory.clone());
             let mut arguments = vec!["agent".to_owned(), "--dir".to_owned(), directory.clone()];
             arguments.extend(limits.iter().cloned());
-            match launcher.command(&host, &arguments) {
+            match launcher.command(&host, &arguments, copy.as_ref()) {
                 Ok(command) => commands.push((command, host.is_local())),
                 Err(trouble) => troubles.push(trouble),
             }
@@ -168,7 +179,7 @@ impl Fleet {
             troubles.dedup();
             return Err(troubles);
         }
-        let hub = Hub::start(commands, &Hello::new(&version, &session)).map_err(|trouble| vec![trouble])?;
+        let hub = Hub::start(commands, &hello, copy.as_ref()).map_err(|trouble| vec![trouble])?;
         let mut fleet = Self {
             hub,
             clients,
@@ -180,6 +191,7 @@ impl Fleet {
             begun_ns: crate::agent::now_ns(),
             untimed_bytes: 0,
             is_over: false,
+            is_sound: true,
         };
         fleet.all("start skye", true, |client, frame| match frame {
             FromAgent::Found { machine, environment, pid } => {
@@ -395,7 +407,7 @@ impl Fleet {
         let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
         let begun = std::time::Instant::now();
         loop {
-            let Ok(mut command) = self.launcher.command(&client.host, &words) else {
+            let Ok(mut command) = self.launcher.command(&client.host, &words, None) else {
                 return left("it is lost");
             };
             command.stdin(std::process::Stdio::null());
@@ -471,16 +483,30 @@ impl Fleet {
 
     /// Sends a frame to all clients that answer.
     pub(crate) fn order(&mut self, frame: &ToAgent) {
-        self.order_first(self.clients.len(), frame);
+        self.order_first(self.clients.len(), |_, _| frame.clone());
     }
 
-    /// Sends a frame to those of the first clients that answer.
-    pub(crate) fn order_first(&mut self, count: usize, frame: &ToAgent) {
-        let first = self.clients.iter().take(count).enumerate();
-        for (index, client) in first.filter(|(_, client)| client.is_live()) {
-            log::debug!("{}: {frame:?}", client.name);
-            self.hub.send(index, frame.clone());
+    /// Sends a frame to those of the first clients that answer, to each the one for its number.
+    pub(crate) fn order_first(&mut self, count: usize, frame: impl Fn(&Self, usize) -> ToAgent) {
+        for index in (0..count.min(self.clients.len())).filter(|index| self.clients[*index].is_live()) {
+            let frame = frame(self, index);
+            log::debug!("{}: {frame:?}", self.clients[index].name);
+            self.hub.send(index, frame);
         }
+    }
+
+    /// Returns the client whose data a client reads, `None` for itself. It is the one `shift` places further on, or else the
+    /// next that answers.
+    pub(crate) fn other(&self, client: usize, shift: u32) -> Option<OtherClient> {
+        let count = self.clients.len();
+        let from = (0..count).map(|step| (client + shift as usize + step) % count);
+        let number = from.into_iter().find(|number| self.clients[*number].is_live())?;
+        let is_another = shift > 0 && number != client;
+        is_another.then(|| OtherClient {
+            number: number as u32,
+            directory: self.clients[number].own_name.clone(),
+            is_sound: self.is_sound,
+        })
     }
 
     /// Waits until each client has given its answer to a stage. A lost client fails the stage, unless it is not

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::agent::BEAT;
 use crate::link::{Event, Link};
+use crate::send::Copy;
 
 /// Longest wait of one poll. Silence is noticed within it.
 const LOOK: Duration = Duration::from_millis(100);
@@ -47,7 +48,11 @@ impl Hub {
     ///
     /// # Errors
     /// The system refuses a pipe or a thread.
-    pub fn start(commands: Vec<(Command, bool)>, hello: &Hello) -> Result<Self, Trouble> {
+    pub fn start(
+        commands: Vec<(Command, bool)>,
+        hello: &Hello,
+        copy: Option<&Copy>,
+    ) -> Result<Self, Trouble> {
         let fail = |error| Trouble::new("start the thread of the clients", error);
         let (woken, wake) = std::io::pipe().map_err(fail)?;
         for end in [woken.as_fd(), wake.as_fd()] {
@@ -58,7 +63,7 @@ impl Hub {
         let mut links = Vec::new();
         for (index, (command, is_local)) in commands.into_iter().enumerate() {
             let program = command.get_program().to_string_lossy().into_owned();
-            let link = Link::start(command, hello, is_local);
+            let link = Link::start(command, hello, is_local, copy.filter(|_| !is_local).cloned());
             if let Err(error) = &link {
                 let _ = sender.send((index, Event::Lost(format!("{program} cannot be started: {error}"))));
             }
@@ -149,7 +154,7 @@ impl Loop {
                 }
                 link.heard += gap;
                 link.receive(&mut events);
-                if is_beat {
+                if is_beat && link.is_greeted() {
                     link.send(&ToAgent::Beat {});
                 }
                 link.flush();

@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use model::Trouble;
 use model::hosts::HostWord;
 
+use crate::send::Copy;
+
 /// Options of ssh, unless the user names a launcher: no prompt, and a limit for the connection.
 const SSH: &[&str] = &["ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=10"];
 /// Word of a launcher that stands for the host.
@@ -40,41 +42,57 @@ impl Launcher {
         }
     }
 
-    /// Returns the command that runs skye with `arguments` on a host.
+    /// Returns the command that runs skye with `arguments` on a host. A host that is reached by ssh may want a copy.
     ///
     /// # Errors
     /// A word needs quotes, and nobody knows if the user's launcher has a shell that takes them away.
-    pub fn command(&self, host: &HostWord, arguments: &[String]) -> Result<Command, Trouble> {
-        let mut command = match &self.rsh {
-            _ if host.is_local() => {
-                let mut command = Command::new(&self.own_program);
-                command.args(arguments);
-                command
+    pub fn command(
+        &self,
+        host: &HostWord,
+        arguments: &[String],
+        copy: Option<&Copy>,
+    ) -> Result<Command, Trouble> {
+        let launcher = self.launcher();
+        let mut command;
+        if host.is_local() {
+            command = Command::new(&self.own_program);
+            command.args(arguments);
+        } else if self.is_ssh() {
+            let line = match copy {
+                Some(copy) => copy.line(&self.remote_program, arguments),
+                None => self.remote_line(arguments),
+            };
+            command = Command::new(&launcher[0]);
+            command.args(&launcher[1..]).arg(&host.host).arg(line);
+        } else {
+            let own = || std::iter::once(&self.remote_program).chain(arguments);
+            if let Some(word) = own().find(|word| quoted(word) != **word) {
+                let attempt = format!("pass `{word}` through `{}`", launcher.join(" "));
+                return Err(Trouble::new(attempt, "it has signs that a shell there may take for others")
+                    .remedy(
+                        "use a directory whose path has letters, digits, slashes, dots and hyphens alone",
+                    ));
             }
-            None => {
-                let mut command = Command::new(SSH[0]);
-                command.args(&SSH[1..]).arg(&host.host).arg(self.remote_line(arguments));
-                command
-            }
-            Some(rsh) => {
-                let own = || std::iter::once(&self.remote_program).chain(arguments);
-                if let Some(word) = own().find(|word| quoted(word) != **word) {
-                    let attempt = format!("pass `{word}` through `{}`", rsh.join(" "));
-                    return Err(Trouble::new(attempt, "it has signs that a shell there may take for others")
-                        .remedy(
-                            "use a directory whose path has letters, digits, slashes, dots and hyphens alone",
-                        ));
-                }
-                let words = with_host(rsh, &host.host);
-                let mut command = Command::new(&words[0]);
-                command.args(&words[1..]).args(own());
-                command
-            }
-        };
+            let words = with_host(&launcher, &host.host);
+            command = Command::new(&words[0]);
+            command.args(&words[1..]).args(own());
+        }
         // A signal from the terminal is the coordinator's, which ends its agents in order.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)
+    }
+
+    /// Returns the words of the launcher.
+    fn launcher(&self) -> Vec<String> {
+        self.rsh.clone().unwrap_or_else(|| SSH.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    /// Returns true if ssh starts the programs: its last word is a line for the shell of the host.
+    pub fn is_ssh(&self) -> bool {
+        let words = self.launcher();
+        let name = words.first().and_then(|word| word.rsplit('/').next());
+        name == Some(SSH[0]) && !words.iter().any(|word| word == HOST)
     }
 
     /// Returns the text that a shell on the host runs.
@@ -108,7 +126,7 @@ fn with_host(rsh: &[String], host: &str) -> Vec<String> {
 }
 
 /// Returns a word as a POSIX shell reads it. A word with a NUL, which no command line can hold, stays as it is.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
 
@@ -133,20 +151,23 @@ mod tests {
     fn hosts_are_reached_by_ssh_or_by_another_launcher() {
         let hosts = model::hosts::parse("root@ada,local").unwrap();
         let arguments = ["agent", "--dir", "/mnt/my disk"].map(String::from);
-        let over_ssh = line(&launcher(None).command(&hosts[0], &arguments).unwrap());
+        let over_ssh = line(&launcher(None).command(&hosts[0], &arguments, None).unwrap());
         let shell = shlex::split(&over_ssh[5]).unwrap();
         assert_eq!(over_ssh[..5], ["ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=10", "root@ada"]);
         assert_eq!(shell, ["skye", "agent", "--dir", "/mnt/my disk"]);
-        let local = line(&launcher(None).command(&hosts[1], &arguments).unwrap());
+        let local = line(&launcher(None).command(&hosts[1], &arguments, None).unwrap());
         assert_eq!(local, ["/bin/skye", "agent", "--dir", "/mnt/my disk"]);
         // A launcher without a shell gets each word by itself, and one with a shell joins them again.
         let kubectl = launcher(Some("kubectl exec -i {} --"));
         let plain = ["agent", "--dir", "/mnt"].map(String::from);
         let expected = ["kubectl", "exec", "-i", "root@ada", "--", "skye", "agent", "--dir", "/mnt"];
-        assert_eq!(line(&kubectl.command(&hosts[0], &plain).unwrap()), expected);
-        assert!(kubectl.command(&hosts[0], &arguments).is_err());
+        assert_eq!(line(&kubectl.command(&hosts[0], &plain, None).unwrap()), expected);
+        assert!(kubectl.command(&hosts[0], &arguments, None).is_err());
         let ssh = launcher(Some("ssh -p 22"));
-        assert_eq!(line(&ssh.command(&hosts[0], &plain).unwrap())[..4], ["ssh", "-p", "22", "root@ada"]);
+        assert_eq!(
+            line(&ssh.command(&hosts[0], &plain, None).unwrap())[..4],
+            ["ssh", "-p", "22", "root@ada"]
+        );
         let clean = ["clean", "/mnt"].map(String::from);
         assert_eq!(kubectl.typed(&hosts[0], &clean), "kubectl exec -i root@ada -- skye clean /mnt");
         assert_eq!(launcher(None).typed(&hosts[0], &clean), "ssh root@ada skye clean /mnt");

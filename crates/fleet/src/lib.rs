@@ -8,7 +8,7 @@
 //! Invariants:
 //! - No socket listens, on any side, in any mode: frames go over the standard streams of a process that was started.
 //! - A frame has limits of length, depth and counts. A malformed one ends its session, and nothing else.
-//! - No frame runs a command, names a path or raises a limit.
+//! - No frame runs a command, names a path outside the agent's directory, or raises a limit.
 //! - Clocks of hosts are never believed: each has an offset with a bound, from round trips of frames.
 //! - While something is measured, a client sends a tick and a heartbeat a second, and nothing else.
 //! - An agent whose coordinator is gone or silent ends by itself, and takes its files with it.
@@ -21,6 +21,7 @@ mod hub;
 pub mod launch;
 mod link;
 mod phase;
+mod send;
 
 pub use coordinator::{Client, Fleet, Found, OnLoss, Say, Started};
 pub use phase::Together;

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::frames::{FromAgent, Hello, ToAgent};
@@ -11,6 +12,7 @@ use model::run::ClockRecord;
 use crate::agent::now_ns;
 use crate::channel::{self, DIGITS_MAX, FrameReader, Malformed};
 use crate::clock::{self, RoundTrip};
+use crate::send::Copy;
 
 /// Time without any byte after which a client counts as lost: two signs of life.
 pub const SILENCE: Duration = Duration::from_secs(2);
@@ -50,6 +52,11 @@ pub struct Link {
     stderr: Option<ChildStderr>,
     frames: FrameReader,
     pending: Vec<u8>,
+    /// The program for a host that may want it.
+    copy: Option<Copy>,
+    /// The program on its way, and the bytes of it that were sent.
+    program: Option<(Arc<[u8]>, usize)>,
+    hello: Hello,
     line: Vec<u8>,
     lines: usize,
     is_greeted: bool,
@@ -67,7 +74,12 @@ impl Link {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(mut command: Command, hello: &Hello, is_local: bool) -> io::Result<Self> {
+    pub fn start(
+        mut command: Command,
+        hello: &Hello,
+        is_local: bool,
+        copy: Option<Copy>,
+    ) -> io::Result<Self> {
         let mut child = command.spawn()?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let streams = [stdin.as_ref().map(AsFd::as_fd), stdout.as_ref().map(AsFd::as_fd)];
@@ -81,6 +93,9 @@ impl Link {
             stderr,
             frames: FrameReader::default(),
             pending: Vec::new(),
+            copy,
+            program: None,
+            hello: hello.clone(),
             line: Vec::new(),
             lines: 0,
             is_greeted: false,
@@ -94,6 +109,11 @@ impl Link {
         Ok(link)
     }
 
+    /// Returns true once it has spoken its first word.
+    pub fn is_greeted(&self) -> bool {
+        self.is_greeted
+    }
+
     /// Returns true until it is lost or closed.
     pub fn is_open(&self) -> bool {
         self.stdout.is_some()
@@ -101,7 +121,8 @@ impl Link {
 
     /// Returns the streams to wait for: input, errors, and output if something waits to be sent.
     pub fn streams(&self) -> [Option<BorrowedFd<'_>>; 3] {
-        let stdin = self.stdin.as_ref().filter(|_| !self.pending.is_empty());
+        let waits = !self.pending.is_empty() || self.program.is_some();
+        let stdin = self.stdin.as_ref().filter(|_| waits);
         [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd), stdin.map(AsFd::as_fd)]
     }
 
@@ -116,9 +137,29 @@ impl Link {
     /// Sends what it can.
     pub fn flush(&mut self) {
         let Some(stdin) = &mut self.stdin else { return };
-        while !self.pending.is_empty() {
-            match stdin.write(&self.pending) {
-                Ok(count) => drop(self.pending.drain(..count)),
+        loop {
+            let next = match &self.program {
+                Some((program, sent)) => &program[*sent..],
+                None => &self.pending[..],
+            };
+            if next.is_empty() {
+                // What waits behind the program comes next.
+                if self.program.take().is_none() {
+                    return;
+                }
+                continue;
+            }
+            match stdin.write(next) {
+                Ok(count) => {
+                    match &mut self.program {
+                        Some((_, sent)) => *sent += count,
+                        None => drop(self.pending.drain(..count)),
+                    }
+                    // A slow line is no silence.
+                    if !self.is_greeted {
+                        self.heard = Instant::now();
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The end of what it says tells why.
@@ -167,6 +208,13 @@ impl Link {
         loop {
             let Some(document) = self.frames.next()? else { return Ok(()) };
             if !self.is_greeted {
+                if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
+                    self.program = Some((copy.wanted(&wanted).map_err(Malformed)?, 0));
+                    // The host has skipped the first one.
+                    self.pending.extend(channel::encode(&self.hello).unwrap_or_default());
+                    self.flush();
+                    continue;
+                }
                 events.push(Event::Hello(channel::decode(&document, DIGITS_MAX)?));
                 self.is_greeted = true;
                 continue;

@@ -8,11 +8,11 @@ use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
 use model::plan::{PlannedPhase, Until};
 use model::run::{Interval, PhaseRecord, Status};
 use run::sum::{self, Part};
-use run::{Beginning, Known, Moment, Session, Tick, Time};
+use run::{Beginning, ClientsNow, Known, Moment, Session, Tick, Time};
 
 use crate::agent::now_ns;
 use crate::clock::{self, ROUND_TRIPS_AGAIN};
-use crate::coordinator::{Fleet, LOOK, OnLoss, of_client};
+use crate::coordinator::{Client, Fleet, LOOK, OnLoss, State, of_client};
 use crate::link::Event;
 
 /// Least time between the order to begin and the agreed instant.
@@ -75,13 +75,16 @@ impl Fleet {
             return Together { record, clients: Vec::new() };
         }
         let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
-        let order = ToAgent::Phase {
-            index: index as u32,
+        let Time { measured_ns, budget_ns } = time;
+        let index = index as u32;
+        let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
+        self.order_first(count, |fleet, client| ToAgent::Phase {
+            other: fleet.other(client, shift),
+            index,
             repetition,
-            measured_ns: time.measured_ns,
-            budget_ns: time.budget_ns,
-        };
-        self.order_first(count, &order);
+            measured_ns,
+            budget_ns,
+        });
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
             until: plan.until_of(phase),
@@ -123,6 +126,7 @@ impl Fleet {
                 record.status = Status::Partial;
             }
         }
+        self.is_sound &= record.status == Status::Done;
         let clients = running
             .runners
             .into_iter()
@@ -187,7 +191,7 @@ impl Fleet {
                 if !client.is_live() && runner.stage != Stage::Ended {
                     runner.stage = Stage::Ended;
                     let why = match &client.state {
-                        crate::coordinator::State::Lost(why) => why.as_str(),
+                        State::Lost(why) => why.as_str(),
                         _ => "it has ended",
                     };
                     running.failure.get_or_insert(Trouble::new(format!("go on with {}", client.name), why));
@@ -231,6 +235,16 @@ impl Fleet {
             running.runners.iter().map(|runner| of(&runner.last)).fold(0, u64::saturating_add)
         };
         let (ops, bytes) = (sum(|slice| slice.ops), sum(|slice| slice.bytes));
+        let with_names = || self.clients.iter().zip(&running.runners);
+        let rates = with_names().filter(|(_, runner)| runner.last.elapsed_ns > 0).map(|(client, runner)| {
+            let Slice { elapsed_ns, ops, .. } = runner.last;
+            (client.name.as_str(), ops as f64 * 1e9 / elapsed_ns as f64)
+        });
+        let is_lost = |client: &&Client| matches!(client.state, State::Lost(_));
+        let clients = ClientsNow {
+            slowest: rates.min_by(|one, other| one.1.total_cmp(&other.1)),
+            lost: self.clients.iter().filter(is_lost).map(|client| client.name.as_str()).collect(),
+        };
         on_moment(Moment::Tick(&Tick {
             elapsed_ns: now_ns().saturating_sub(started_ns),
             ops,
@@ -239,6 +253,7 @@ impl Fleet {
             known: running.known,
             frame: None,
             zones: None,
+            clients: Some(clients),
         }));
         if running.is_data && !running.is_enough && running.has_enough() {
             running.is_enough = true;

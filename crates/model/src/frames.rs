@@ -54,6 +54,14 @@ impl Hello {
     }
 }
 
+/// First frame of a host that has no skye: its shell asks for a copy of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Kind of machine, as `uname -m` prints it.
+    pub wanted: String,
+}
+
 /// Frame from the coordinator to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,6 +99,9 @@ pub enum ToAgent {
     },
     /// Prepare one test of the plan, and report when it is ready to begin.
     Phase {
+        /// The client whose data it reads; null for this one's own.
+        #[serde(default)]
+        other: Option<OtherClient>,
         /// Place of the test in the plan.
         index: u32,
         /// Number of the repetition, from 1.
@@ -113,6 +124,17 @@ pub enum ToAgent {
     Clear {},
     /// Remove everything, and end.
     Close {},
+}
+
+/// Client whose data another one reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherClient {
+    /// Number of the client.
+    pub number: u32,
+    /// Name of its work directory, in the directory that both share.
+    pub directory: String,
+    /// True if no test of the run has failed so far, so that each block has what was written last.
+    pub is_sound: bool,
 }
 
 /// Frame from a client to the coordinator.

@@ -78,6 +78,8 @@ options! {
     /// How the operations of data tests are issued, where they do not say [default: io_uring for direct I/O at depth,
     /// else plain system calls].
     engine: Option<EngineWord> [run ab] "engine" Word("ENGINE", EngineWord::WORDS); like "--engine sync";
+    /// Distance to the client whose data buffered tests read, where they do not say.
+    shift: Option<u32> [];
     /// Compare every byte that is read with what was written [default: of one block in 128].
     verify: Option<bool> [run ab] "verify" Is("true"); like "--verify";
     /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.

@@ -42,13 +42,15 @@ pub struct Defaults {
     pub direct: Option<bool>,
     /// How data tests in blocks are issued; `None` leaves it to the plan.
     pub engine: Option<EngineWord>,
+    /// Distance to the client whose data buffered reads want; `None` for one's own.
+    pub shift: Option<u32>,
     /// Number of threads that `tN` means: the CPUs that may be used.
     pub cpus: u32,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { files: 64 << 10, direct: None, engine: None, cpus: 1 }
+        Self { files: 64 << 10, direct: None, engine: None, shift: None, cpus: 1 }
     }
 }
 
@@ -118,6 +120,9 @@ fn parse_data<'a>(
             ));
         }
         (data.access, data.block_bytes) = pattern;
+    }
+    if data.verb == DataVerb::Read && !data.direct {
+        data.shift = data.shift.or(defaults.shift);
     }
     let block_bytes = data.block_bytes;
     let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);

@@ -3,7 +3,7 @@
 use crate::numbers::{MISSING, amount, clock, duration, latency, megabytes, percent};
 use crate::printable;
 use crate::spark::sparkline;
-use crate::text::{Kind, Style, fit};
+use crate::text::{Kind, RED, Style, fit, paint};
 
 /// State of the running test. Rates are those of the last moments, not of the whole test.
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ pub struct Live<'a> {
     pub device: Option<LiveDevice<'a>>,
     /// CPU time used now; `None` if it is not known.
     pub cpu: Option<LiveCpu>,
+    /// The clients that make the test together; `None` if one process makes it.
+    pub clients: Option<LiveClients<'a>>,
     /// The test after this one: "write 4K rnd".
     pub next: Option<&'a str>,
 }
@@ -52,6 +54,15 @@ pub struct LiveDevice<'a> {
     pub busy_share: f64,
     /// Mean number of requests in flight.
     pub in_flight: f64,
+}
+
+/// Clients that make a test together.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveClients<'a> {
+    /// Name of the slowest, and its operations per second.
+    pub slowest: Option<(&'a str, f64)>,
+    /// Names of the clients that are lost.
+    pub lost: &'a [&'a str],
 }
 
 /// CPU time used now, in CPUs.
@@ -73,8 +84,19 @@ const SPARKS_MAX: usize = 30;
 pub fn lines(live: &Live, style: &Style) -> [String; 3] {
     // The last column stays free: some terminals wrap as soon as it is used.
     let width = style.width.saturating_sub(1).max(1);
-    [rates(live), course(live, style), busy(live, width)]
-        .map(|line| style.finish(fit(style.finish(line).trim_end(), width)))
+    let [rates, course, busy] = [rates(live), course(live, style), busy(live, width)]
+        .map(|line| style.finish(fit(style.finish(line).trim_end(), width)));
+    // Colour takes no room, so it comes last.
+    let busy = match lost(live) {
+        Some(lost) => busy.replacen(&lost, &paint(RED, &lost), 1),
+        None => busy,
+    };
+    [rates, course, busy]
+}
+
+fn lost(live: &Live) -> Option<String> {
+    let lost = live.clients?.lost;
+    (!lost.is_empty()).then(|| format!("lost: {}", printable(&lost.join(", "))))
 }
 
 fn rates(live: &Live) -> String {
@@ -128,8 +150,12 @@ fn busy(live: &Live, width: usize) -> String {
     });
     let cpu = live.cpu.map(|cpu| format!("CPU {:.1} cores ({:.1} kernel)", cpu.cores, cpu.kernel_cores));
     let next = live.next.map(|next| format!("next: {}", printable(next)));
+    let slowest = live.clients.and_then(|clients| clients.slowest).map(|(name, per_second)| {
+        let rate = amount(per_second).unwrap_or_else(|| MISSING.into());
+        format!("slowest: {} {rate}/s", printable(name))
+    });
     let mut line = String::new();
-    for part in [device, cpu, next].into_iter().flatten() {
+    for part in [lost(live), device, cpu, slowest, next].into_iter().flatten() {
         let separator = if line.is_empty() { "" } else { " · " };
         let longer = format!("{line}{separator}{part}");
         if line.is_empty() || INDENT + longer.chars().count() <= width {
@@ -162,8 +188,19 @@ mod tests {
             device: Some(LiveDevice { name: "nvme0n1", busy_share: 1.0, in_flight: 251.4 }),
             cpu: Some(LiveCpu { cores: 6.2, kernel_cores: 5.1 }),
             steady: Some((4_000_000_000, 0.018)),
+            clients: None,
             next: Some("write 4K rnd"),
         }
+    }
+
+    #[test]
+    fn with_several_clients() {
+        let clients = Some(LiveClients { slowest: Some(("bob", 12_345.6)), lost: &["ada", "eve"] });
+        let live = Live { device: None, cpu: None, clients, ..live() };
+        let [_, _, busy] = lines(&live, &sample::WIDE);
+        let plain = anstream::adapter::strip_str(&busy).to_string();
+        assert_eq!(plain.trim_start(), "lost: ada, eve · slowest: bob 12,346/s · next: write 4K rnd");
+        assert!(busy.contains(&paint(RED, "lost: ada, eve")), "{busy:?}");
     }
 
     fn files() -> Live<'static> {

@@ -58,14 +58,18 @@ while read -r _ _ _ _ at _; do
     esac
     umount -l "$at" 2>/dev/null || :
 done < /proc/self/mountinfo
-mount -t tmpfs -o mode=755 skye-rig /run
+"#;
+
+/// Commands that make the places and accounts of an sshd, in mounts of its own.
+pub const SSHD_PLACES: &str = r#"mount -t tmpfs -o mode=755 skye-rig /run
 mkdir -m 755 /run/sshd
 printf '%s\n' root:x:0:0::/:/bin/sh sshd:x:65534:65534::/run/sshd:/bin/false > /run/passwd
 printf '%s\n' root:NP:1:::::: sshd:NP:1:::::: > /run/shadow
 for file in passwd shadow; do
     mount --bind /run/$file /etc/$file
 done
-exec "$(command -v sshd)" -D -e -f "$home/sshd_config"
+"#;
+const START: &str = r#"exec "$(command -v sshd)" -D -e -f "$home/sshd_config"
 "#;
 
 /// The mount, and everything behind it. Dropping it undoes all of it.
@@ -167,7 +171,8 @@ impl Network {
              UseDNS no\nPermitTTY no\nDisableForwarding yes\nSubsystem sftp internal-sftp\n\
              ForceCommand internal-sftp -d {home_text}/export\nLogLevel INFO\n"
         );
-        for (name, text) in [("known_hosts", known.as_str()), ("sshd_config", &config), ("serve", SERVE)] {
+        let serve = [SERVE, SSHD_PLACES, START].concat();
+        for (name, text) in [("known_hosts", &known), ("sshd_config", &config), ("serve", &serve)] {
             fs::write(home.join(name), text).map_err(fail)?;
         }
         Ok(())

@@ -311,6 +311,19 @@ impl DataSet {
         .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))?
     }
 
+    /// Returns the data set of another client with the same plan, whose data has that seed. All but the seed is the same,
+    /// but how far the other client has come is known only if it `is_sound`.
+    pub fn of_other(&self, seed: u64, is_sound: bool) -> Self {
+        let of_other = |group: &FileGroup| FileGroup {
+            content: Content { seed, ..group.content },
+            // It may have ended a test after fewer blocks than this client.
+            whole_generation: 0,
+            is_torn: group.is_torn || !is_sound,
+            ..group.clone()
+        };
+        Self { groups: self.groups.iter().map(of_other).collect(), size_bytes: self.size_bytes }
+    }
+
     /// Returns the data set of a file or device that is only read.
     fn given(plan: &Dataset, name: &str) -> Self {
         let content = Content {

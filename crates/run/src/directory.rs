@@ -215,6 +215,11 @@ impl WorkDirectory {
         &self.path
     }
 
+    /// Returns the descriptor of the directory in which it was made.
+    pub fn parent(&self) -> BorrowedFd<'_> {
+        self.place.parent.as_fd()
+    }
+
     /// Returns the descriptor that files are opened relative to.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.place.directory.as_fd()

@@ -61,6 +61,17 @@ pub struct Tick<'a> {
     pub frame: Option<&'a Frame>,
     /// Zones of the test, if it has any.
     pub zones: Option<&'a Zoned>,
+    /// Clients that make it together; `None` if this process makes it.
+    pub clients: Option<ClientsNow<'a>>,
+}
+
+/// Clients in a running test.
+#[derive(Debug, Clone)]
+pub struct ClientsNow<'a> {
+    /// Name of the slowest client, and its operations per second so far; `None` while none has worked.
+    pub slowest: Option<(&'a str, f64)>,
+    /// Names of the clients that are lost.
+    pub lost: Vec<&'a str>,
 }
 
 /// Time at which answers are expected.
@@ -259,6 +270,7 @@ impl Drive<'_> {
             known: self.known,
             frame: frame.as_ref(),
             zones: self.collected.zoned.as_ref(),
+            clients: None,
         }));
         let Some(frame) = frame else { return false };
         // Without devices, the data on its way to a server still shrinks.

@@ -9,12 +9,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use model::marker::NameRule;
+use model::marker::{NameRule, is_work_directory};
 use model::{Target, Trouble};
 use rustix::fs::{Mode, OFlags};
 
 use crate::dataset::Origin;
 use crate::directory::{Removing, Unmade, WorkDirectory};
+use crate::patience;
 
 /// Directory with the files of a run.
 #[derive(Debug)]
@@ -29,6 +30,13 @@ pub enum Home {
         path: PathBuf,
         /// Name of the file or device.
         name: String,
+    },
+    /// The work directory of another client, whose files are only read.
+    Others {
+        /// The directory.
+        directory: OwnedFd,
+        /// Its path, for messages.
+        path: PathBuf,
     },
     /// A device that is erased.
     Device {
@@ -85,11 +93,32 @@ impl Home {
         Ok(Self::Theirs { directory, path: parent.to_owned(), name: name.to_owned() })
     }
 
+    /// Opens the work directory of another client, which lies beside this one.
+    ///
+    /// # Errors
+    /// There is none, or it does not answer.
+    pub fn of_other(&self, name: &str) -> Result<Self, Trouble> {
+        let path = self.path().with_file_name(name);
+        let attempt = format!("open {}, the directory of another client", path.display());
+        let fail = |cause: &dyn std::fmt::Display| Trouble::new(&attempt, cause);
+        let Self::Ours(ours) = self else { return Err(fail(&"this client has no work directory beside it")) };
+        if !is_work_directory(name.as_bytes()) {
+            return Err(fail(&"no client of skye has a directory of that name"));
+        }
+        let parent = ours.parent().try_clone_to_owned().map_err(|error| fail(&error))?;
+        let name = name.to_owned();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let work = move || rustix::fs::openat(&parent, name, flags, Mode::empty());
+        let opened = patience::wait_while_it_moves(&attempt, || 0, work)?;
+        let directory = opened.map_err(|errno| fail(&std::io::Error::from(errno)))?;
+        Ok(Self::Others { directory, path })
+    }
+
     /// Returns the path, for messages.
     pub fn path(&self) -> &Path {
         match self {
             Self::Ours(directory) => directory.path(),
-            Self::Theirs { path, .. } | Self::Device { path, .. } => path,
+            Self::Theirs { path, .. } | Self::Others { path, .. } | Self::Device { path, .. } => path,
         }
     }
 
@@ -97,7 +126,7 @@ impl Home {
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Ours(directory) => directory.descriptor(),
-            Self::Theirs { directory, .. } => directory.as_fd(),
+            Self::Theirs { directory, .. } | Self::Others { directory, .. } => directory.as_fd(),
             Self::Device { device, .. } => device.as_fd(),
         }
     }
@@ -105,7 +134,7 @@ impl Home {
     /// Returns the name of the file or device that was given, and what may be done to it; `None` in a work directory.
     pub fn given(&self) -> Option<(&str, Origin)> {
         match self {
-            Self::Ours(_) => None,
+            Self::Ours(_) | Self::Others { .. } => None,
             Self::Theirs { name, .. } => Some((name, Origin::Read)),
             Self::Device { name, .. } => Some((name, Origin::Erased)),
         }
@@ -118,7 +147,7 @@ impl Home {
     pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
         match self {
             Self::Ours(directory) => directory.empty_of(prefix),
-            Self::Theirs { .. } | Self::Device { .. } => Ok(()),
+            Self::Theirs { .. } | Self::Others { .. } | Self::Device { .. } => Ok(()),
         }
     }
 
@@ -126,7 +155,7 @@ impl Home {
     pub fn remove(self, movement: impl FnMut() -> u64 + Send + 'static) -> Option<Removing> {
         match self {
             Self::Ours(directory) => Some(directory.remove(movement)),
-            Self::Theirs { .. } | Self::Device { .. } => None,
+            Self::Theirs { .. } | Self::Others { .. } | Self::Device { .. } => None,
         }
     }
 }

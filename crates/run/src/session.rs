@@ -1,6 +1,7 @@
 //! One run against one target, phase after phase: the work directory and its files, or a simulated device.
 
 mod fill;
+mod other;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -33,6 +34,9 @@ use crate::record::{self, Circumstances, PhaseTotals, record_id};
 use crate::sim_phase::SimTask;
 use crate::task::{Asked, Measured, Task};
 
+pub use other::OtherClient;
+use other::OtherData;
+
 /// One in this many blocks that are read is compared, unless all are.
 const VERIFY_EVERY: u32 = 128;
 
@@ -64,6 +68,8 @@ pub struct Session {
     stdio_program: Vec<OsString>,
     /// Flag that another process raises once a phase has done enough.
     enough: Option<Arc<AtomicBool>>,
+    /// Client whose data tests with `shift` read.
+    other: Option<OtherClient>,
 }
 
 /// Place of a run.
@@ -88,6 +94,8 @@ struct OnDisk {
     is_dirty: bool,
     files: FileSet,
     meter: Meter,
+    /// Directory and data of another client, which the current test reads.
+    other: Option<OtherData>,
 }
 
 /// Time that a phase may take.
@@ -180,6 +188,7 @@ impl Session {
             dataset: None,
             is_dirty: false,
             files: FileSet::default(),
+            other: None,
         };
         let near = observe::near_cpus(root, target).map(Into::into);
         let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
@@ -223,6 +232,7 @@ impl Session {
             reached: HashMap::new(),
             stdio_program: Vec::new(),
             enough: None,
+            other: None,
         }
     }
 
@@ -429,6 +439,7 @@ impl Session {
     ) -> PhaseRecord {
         let Manner { until, delay, part, cache, fills } = manner;
         let offset_seed = self.offset_seed(phase, repetition);
+        let opened = self.open_other(phase);
         // A test that is counted may take all the time that is left.
         let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
         let near = self.near_enough(phase);
@@ -452,10 +463,11 @@ impl Session {
             Place::Directory(on_disk) => observe::cpu_throttled(&on_disk.root),
             Place::Simulated(_) => None,
         };
-        let Measured { totals, collected, observed, start_ns } = match self.rate_of(phase).map(asked) {
-            Ok(asked) => self.task(asked, delay, part, fills).measure(on_moment),
-            Err(trouble) => Measured::nothing(phase, trouble),
-        };
+        let Measured { totals, collected, observed, start_ns } =
+            match opened.and_then(|()| self.rate_of(phase)).map(asked) {
+                Ok(asked) => self.task(asked, delay, part, fills).measure(on_moment),
+                Err(trouble) => Measured::nothing(phase, trouble),
+            };
         let totals = totals.unwrap_or_else(PhaseTotals::failed);
         self.untimed_bytes += totals.untimed_bytes;
         let circumstances = Circumstances {
@@ -501,10 +513,14 @@ impl Session {
             }
         };
         *phases_run += 1;
-        let OnDisk { directory, dataset, files, meter, .. } = &mut **on_disk;
+        let OnDisk { directory, dataset, files, meter, other, .. } = &mut **on_disk;
         if phase.workload.data().is_none() {
             return Box::new(FilePhase { asked, directory, set: files, meter });
         }
+        let (directory, dataset) = match other {
+            Some(other) => (&other.directory, Some(&mut other.dataset)),
+            None => (&*directory, dataset.as_mut()),
+        };
         let group = plan.dataset.as_ref().filter(|_| phase.engine.needs_files());
         // If the time is only an upper limit, a test counts as cut short if it did not get even the shortest
         // time. Experiments have times of their own.
@@ -520,7 +536,7 @@ impl Session {
             part,
             stdio_program,
         };
-        Box::new(DataPhase { task, dataset: dataset.as_mut(), meter })
+        Box::new(DataPhase { task, dataset, meter })
     }
 
     /// Returns the rate at which operations of an open loop are due.

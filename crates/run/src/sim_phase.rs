@@ -113,6 +113,7 @@ impl Sinks<'_> {
             known: None,
             frame: Some(&frame),
             zones: self.collected.zoned.as_ref(),
+            clients: None,
         }));
         self.collected.add_frame(frame, now_ns);
         if self.collected.is_steady(now_ns) {

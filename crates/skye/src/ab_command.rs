@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use fleet::OnLoss;
+use model::hosts::CLIENTS_MAX;
 use model::plan;
 use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
 use model::size::{self, Size};
 use model::workload::Probing;
-use model::{Comparison, Machine, Plan};
+use model::{Comparison, Machine, Plan, Target};
 use observe::Root;
 use report::compare::{self, Side};
 use report::text;
@@ -18,6 +20,7 @@ use crate::driver::{self, Ended, Setup, Turns};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::place::Place;
+use crate::several::{self, Greeted, Several};
 use crate::signals::Interruption;
 use crate::{Done, outputs, preset, store, terminal};
 
@@ -35,11 +38,45 @@ const BLOCK: u32 = 2;
 /// Half width of an interval, as a share of the effect. An interval this narrow excludes 0, or lies within the effect.
 const WIDTH_OF_EFFECT: f64 = 0.5;
 
+/// A target that is found, and not planned yet.
+struct Found {
+    target: Target,
+    /// Free bytes of each client.
+    free_bytes: u64,
+    /// Number of clients.
+    clients: u32,
+    by: By,
+}
+
+/// Those who measure a side.
+enum By {
+    /// This process.
+    Here(Box<Place>),
+    /// Several clients.
+    Several(Box<Greeted>),
+}
+
 /// One of the two sides.
 struct Party {
     name: &'static str,
-    place: Place,
+    target: Target,
     plan: Plan,
+}
+
+impl Party {
+    /// Returns the most bytes that a turn writes, on all clients together.
+    fn bytes_to_write_max(&self) -> u64 {
+        let clients = self.plan.clients.map_or(1, |clients| clients.count);
+        self.plan.bytes_to_write_max.saturating_mul(clients.into())
+    }
+}
+
+/// Those who will measure a side.
+enum Planned {
+    /// This process.
+    Here(Box<Place>),
+    /// Several clients.
+    Several(Box<Several>),
 }
 
 /// Measures both sides, and compares them.
@@ -50,22 +87,62 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
-    let places = [Place::find(&root, &arguments.a)?, Place::find(&root, &arguments.b)?];
-    let limits = Limits::of(arguments, effect, &places, &machine);
-    let mut request = request(arguments, &places, &machine)?;
+    let clients = several::clients(&arguments.clients)?;
+    let mut interruption = None;
+    let found = match clients {
+        None => [&arguments.a, &arguments.b].map(|path| {
+            let place = Box::new(Place::find(&root, path)?);
+            let (target, free_bytes) = (place.target.clone(), place.target.space.free_bytes);
+            Ok::<_, Failure>(Found { target, free_bytes, clients: 1, by: By::Here(place) })
+        }),
+        Some(clients) => {
+            if let Some(client) = clients.iter().find(|client| client.directory.is_some()) {
+                let problem = format!(
+                    "cannot measure in the directory of {client}: name both directories before --hosts"
+                );
+                return Err(Failure::Refused(problem));
+            }
+            // Agents are ended by it.
+            let interruption = interruption.insert(Interruption::catch()?);
+            let limits = arguments.work.request();
+            [&arguments.a, &arguments.b].map(|path| {
+                let (options, clients) = (&arguments.clients, clients.clone());
+                let greeted = Greeted::start(options, path, clients, &limits, OnLoss::Stop, interruption)?;
+                let (target, free_bytes) = (greeted.first().environment.target.clone(), greeted.room_bytes());
+                let clients = greeted.clients();
+                Ok(Found { target, free_bytes, clients, by: By::Several(Box::new(greeted)) })
+            })
+        }
+    };
+    let [a, b] = found;
+    let found = [a?, b?];
+    let limits = Limits::of(arguments, effect, &found, &machine);
+    let mut request = request(arguments, &found, &machine)?;
     // The least number of pairs follows from the number of tests.
-    let tests = plan::plan(&request, &places[0].target, &machine).map_err(Failure::refused)?.phases.len();
+    let tests = plan::plan(&request, &found[0].target, &machine).map_err(Failure::refused)?.phases.len();
     let pairs_min = pairs_min(tests);
-    let each = limits.bytes / u64::from(2 * pairs_min);
-    let asked = request.write_limit.map(|limit| bytes(limit, &places[0], &machine));
+    let count = u64::from(found[0].clients);
+    let each = limits.bytes / u64::from(2 * pairs_min) / count;
+    let asked = request.write_limit.map(|limit| bytes(limit, &found[0], &machine) / count);
     request.write_limit = Some(Size::Bytes(asked.map_or(each, |asked| asked.min(each))));
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
-    let [a, b] = places;
-    let planned = |name, place: Place| {
-        let plan = plan::plan(&request, &place.target, &machine).map_err(Failure::refused)?;
-        Ok::<_, Failure>(Party { name, place, plan })
+    let [a, b] = found;
+    // Each side has other data: a store that both share might keep equal data only once.
+    let seeds = [seed, seed.wrapping_add(CLIENTS_MAX as u64)];
+    let planned = |name, Found { target, by, .. }, seed| match by {
+        By::Here(place) => {
+            let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
+            several::check_alone(&plan)?;
+            Ok::<_, Failure>((Party { name, target, plan }, Planned::Here(place)))
+        }
+        By::Several(greeted) => {
+            let interruption = interruption.as_ref().ok_or_else(|| Failure::Refused("no signals".into()))?;
+            let several = Box::new(greeted.plan(request.clone(), seed, interruption)?);
+            Ok((Party { name, target, plan: several.plan.clone() }, Planned::Several(several)))
+        }
     };
-    let parties = [planned("A", a)?, planned("B", b)?];
+    let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
+    let parties = [a, b];
     let block_ns = u64::from(BLOCK) * parties.iter().map(|party| party.plan.estimate_ns).sum::<u64>();
     if Duration::from_nanos(block_ns) > limits.total {
         return Err(Failure::Refused(format!(
@@ -86,14 +163,22 @@ pub fn ab(arguments: &AbArguments) -> Done {
     if shows_text {
         terminal::print_line(&announced)?;
     }
-    let interruption = Interruption::catch()?;
+    let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::new(arguments.quiet, terminal::style());
-    // Each side has other data: a store that both share might keep equal data only once.
-    let begin = |party: &Party, seed: u64| {
-        let session = party.place.open(&root, &party.plan, seed, interruption.raised.clone())?;
-        let hidden = session.hidden_sources().to_vec();
-        let environment =
-            Environment::new(&machine, party.place.target.clone(), observe::settings(&root), hidden);
+    let begin = |party: &Party, by: Planned, seed: u64| {
+        let (side, environment): (Box<dyn driver::Side>, _) = match by {
+            Planned::Here(place) => {
+                let session = place.open(&root, &party.plan, seed, interruption.raised.clone())?;
+                let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
+                let environment = Environment::new(&machine, party.target.clone(), settings, hidden);
+                (Box::new(session), environment)
+            }
+            Planned::Several(mut several) => {
+                let hidden_sources = several.open(&interruption)?;
+                let environment = Environment { hidden_sources, ..several.environment };
+                (Box::new(several.fleet), environment)
+            }
+        };
         let setup = Setup {
             started,
             started_at: started_at.clone(),
@@ -107,9 +192,9 @@ pub fn ab(arguments: &AbArguments) -> Done {
             environment,
             plan: party.plan.clone(),
         };
-        Ok::<_, Failure>(Turns::begin(setup, Box::new(session), &root, &machine))
+        Ok::<_, Failure>(Turns::begin(setup, side, &root, &machine))
     };
-    let turns = [begin(&parties[0], seed)?, begin(&parties[1], seed.wrapping_add(1))?];
+    let turns = [begin(&parties[0], by_a, seeds[0])?, begin(&parties[1], by_b, seeds[1])?];
     let measured =
         Measuring { started, started_at, seed, limits, pairs_min, view, parties: &parties, turns }.measure();
     finish(arguments, measured, shows_text)
@@ -123,8 +208,8 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(arguments: &AbArguments, effect: f64, places: &[Place; 2], machine: &Machine) -> Self {
-        let asked = arguments.work.0.write_limit.map(|limit| bytes(limit, &places[0], machine));
+    fn of(arguments: &AbArguments, effect: f64, found: &[Found; 2], machine: &Machine) -> Self {
+        let asked = arguments.work.0.write_limit.map(|limit| bytes(limit, &found[0], machine));
         Self {
             total: Duration::from_secs_f64(arguments.total.0),
             bytes: asked.unwrap_or(WRITE_LIMIT_BYTES),
@@ -133,24 +218,24 @@ impl Limits {
     }
 }
 
-fn bytes(size: Size, place: &Place, machine: &Machine) -> u64 {
-    size.resolve(place.target.space.free_bytes, machine.memory_bytes)
+fn bytes(size: Size, found: &Found, machine: &Machine) -> u64 {
+    size.resolve(found.free_bytes, machine.memory_bytes)
 }
 
 /// Returns the work for one turn on each side. It is the same on both, so that no data set is chosen by how fast a side
 /// is.
-fn request(arguments: &AbArguments, places: &[Place; 2], machine: &Machine) -> Result<Request, Failure> {
+fn request(arguments: &AbArguments, found: &[Found; 2], machine: &Machine) -> Result<Request, Failure> {
     let flags = arguments.work.request();
     let mut request = Request { write_limit: None, repeat: Some(1), probe: Some(Probing::None), ..flags };
     if request.preset.is_none() {
         request.time.get_or_insert(TIME);
     }
-    let free = places.iter().map(|place| place.target.space.free_bytes).min().unwrap_or_default();
+    let free = found.iter().map(|side| side.free_bytes).min().unwrap_or_default();
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
-    let mut request = preset::beneath(request, PRESET, &places[0].target)?;
+    let mut request = preset::beneath(request, PRESET, &found[0].target)?;
     // A share of the free space is not the same on both.
-    let size = request.size.map(|size| places.iter().map(|place| bytes(size, place, machine)).min());
+    let size = request.size.map(|size| found.iter().map(|side| bytes(size, side, machine)).min());
     request.size = size.flatten().map(Size::Bytes);
     Ok(request)
 }
@@ -166,18 +251,19 @@ fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min
     let mut lines =
         vec![format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host))];
     lines.push(String::new());
-    for Party { name, place, .. } in parties {
-        lines.push(text::where_it_is(name, &place.target, &style));
+    for Party { name, target, .. } in parties {
+        lines.push(text::where_it_is(name, target, &style));
     }
     let plan = &parties[0].plan;
     let pair_ns: u64 = parties.iter().map(|party| party.plan.estimate_ns).sum();
-    let pair_bytes: u64 = parties.iter().map(|party| party.plan.bytes_to_write_max).sum();
+    let pair_bytes: u64 = parties.iter().map(Party::bytes_to_write_max).sum();
     let tests =
         if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
+    let by = plan.clients.map_or(String::new(), |clients| format!(", by {} clients at once", clients.count));
     lines.push(text::named_line(
         "plan",
         &format!(
-            "{tests} on each side in turns, on fresh files; at least {pairs_min} pairs of {}, until each ratio is known within ± {}, \
+            "{tests} on each side in turns{by}, on fresh files; at least {pairs_min} pairs of {}, until each ratio is known within ± {}, \
              for {} at most; up to {} written a pair, {} in all",
             model::numbers::about(pair_ns),
             model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
@@ -262,7 +348,7 @@ impl Measuring<'_> {
             }
             longest = longest.max(begun.elapsed());
             let bytes_of_block: u64 =
-                self.parties.iter().map(|party| u64::from(BLOCK) * party.plan.bytes_to_write_max).sum();
+                self.parties.iter().map(|party| u64::from(BLOCK) * party.bytes_to_write_max()).sum();
             let has_time = self.started.elapsed() + longest <= self.limits.total;
             let has_bytes = written + bytes_of_block <= self.limits.bytes;
             enough = match () {
@@ -336,7 +422,7 @@ fn widest(comparison: Option<&Comparison>) -> Option<Width> {
 
 /// Returns the directories as they were given, or letters if both are the same.
 fn names(parties: &[Party; 2]) -> [String; 2] {
-    let [a, b] = parties.each_ref().map(|party| party.place.target.path.clone());
+    let [a, b] = parties.each_ref().map(|party| party.target.path.clone());
     if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }
 }
 

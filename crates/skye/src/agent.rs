@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use engine::clock::{Clock, Monotonic};
 use fleet::agent::Wire;
-use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
+use model::frames::{self, FromAgent, Measured, SLICE_NS, Slice, ToAgent};
 use model::marker::is_work_directory;
 use model::plan::{self, Clients};
 use model::run::Environment;
 use model::size::Size;
 use model::{Machine, Plan, Request, Trouble};
 use observe::Root;
-use run::{Beginning, LayoutProgress, Moment, Session, Time, Unmade, patience, sum};
+use run::{Beginning, LayoutProgress, Moment, OtherClient, Session, Time, Unmade, patience, sum};
 
 use crate::cli::{self, AgentArguments};
 use crate::exit::{self, Failure};
@@ -96,8 +96,8 @@ impl Agent<'_> {
                 ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns } => self.lay_out(time_ns),
                 ToAgent::Clear {} => self.clear(),
-                ToAgent::Phase { index, repetition, measured_ns, budget_ns } => {
-                    self.phase(index as usize, repetition, Time { measured_ns, budget_ns })
+                ToAgent::Phase { other, index, repetition, measured_ns, budget_ns } => {
+                    self.phase(other, index as usize, repetition, Time { measured_ns, budget_ns })
                 }
                 ToAgent::Close {} => {
                     let left = self.close();
@@ -187,13 +187,26 @@ impl Agent<'_> {
         Ok(FromAgent::Cleared {})
     }
 
-    /// Runs a test. Before each measured part, it waits for the others.
-    fn phase(&mut self, index: usize, repetition: u32, time: Time) -> Result<FromAgent, Trouble> {
+    /// Runs a test, perhaps on what another client wrote. Before each measured part, it waits for the others.
+    fn phase(
+        &mut self,
+        other: Option<frames::OtherClient>,
+        index: usize,
+        repetition: u32,
+        time: Time,
+    ) -> Result<FromAgent, Trouble> {
         let attempt = "run a test";
         let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(index)).cloned();
         let phase = phase.ok_or_else(|| Trouble::new(attempt, "the plan has no such test"))?;
-        let Self { session, wire, interruption, .. } = self;
+        let own = self.plan.as_ref().and_then(|plan| plan.clients?.number).unwrap_or_default();
+        let Self { session, wire, interruption, seed, .. } = self;
         let session = session.as_mut().ok_or_else(|| unexpected(attempt))?;
+        session.set_other(other.map(|frames::OtherClient { number, directory, is_sound }| OtherClient {
+            directory,
+            // The seeds of the clients differ by their numbers.
+            seed: seed.wrapping_sub(own.into()).wrapping_add(number.into()),
+            is_sound,
+        }));
         wire.enough().store(false, Ordering::SeqCst);
         let untimed_bytes = session.untimed_bytes();
         let mut slices = Vec::with_capacity(SLICES);

@@ -6,7 +6,7 @@ use family::bonnie::arguments::{Form, Options};
 use family::bonnie::{self, Test, Translation};
 use model::run::Status;
 
-use crate::dialect::{self, Bench, Phrase, Phrases, tell};
+use crate::dialect::{self, Bench, Clients, Phrase, Phrases, tell};
 use crate::driver::Ended;
 use crate::exit::Failure;
 use crate::signals::Interruption;
@@ -14,11 +14,11 @@ use crate::{Done, terminal};
 
 /// Measures as bonnie does. A refusal ends with bonnie's code for it, 1.
 pub fn bonnie(words: &[OsString]) -> Done {
-    dialect::run(words, measure)
+    dialect::run_with_clients(words, measure)
 }
 
-fn measure(options: &Options) -> Done {
-    let bench = Bench::look(&options.directory)?;
+fn measure(options: &Options, clients: Option<Clients>) -> Done {
+    let bench = Bench::look(&options.directory, clients)?;
     let translation = bonnie::translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     bonnie::check_room(options, bench.free_bytes()).map_err(Failure::failed)?;
     let seed = options.seed.unwrap_or_else(dialect::fresh_seed);

@@ -12,7 +12,7 @@ use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
 use model::Trouble;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, Phrase, Phrases, tell};
+use crate::dialect::{self, Bench, Clients, Phrase, Phrases, tell};
 use crate::driver::{Audience, Ended, Gate};
 use crate::exit::{self, Failure};
 use crate::meeting::{self, Seat};
@@ -28,10 +28,10 @@ const INT: u8 = 130;
 
 /// Measures as bonnie++ does. A refusal ends with bonnie++'s code for it, 1.
 pub fn bonniepp(words: &[OsString]) -> Done {
-    dialect::run(words, measure)
+    dialect::run_with_clients(words, measure)
 }
 
-fn measure(options: &Options) -> Done {
+fn measure(options: &Options, clients: Option<Clients>) -> Done {
     dialect::become_asked("bonnie++", options.user.as_deref(), options.group.as_deref(), options.quiet)?;
     if let Some(seats) = options.seats {
         let done = match seats {
@@ -40,7 +40,7 @@ fn measure(options: &Options) -> Done {
         };
         return done.map(|()| exit::DONE).map_err(Failure::failed);
     }
-    let bench = Bench::look(&options.directory)?;
+    let bench = Bench::look(&options.directory, clients)?;
     let translation = translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     let seed = match &options.seed {
         Seed::File(path) => seed_of(path)?,

@@ -208,6 +208,26 @@ pub struct ClientArguments {
     /// Path of skye on other hosts.
     #[arg(long, value_name = "PATH", default_value = "skye")]
     pub remote_skye: String,
+    /// Send no copy of this program to hosts that are reached by ssh and have none.
+    #[arg(long)]
+    pub no_send: bool,
+}
+
+impl ClientArguments {
+    /// Reads options that stand before the words of another program.
+    ///
+    /// # Errors
+    /// An option is not understood, or lacks its value.
+    pub fn of_words(words: &[OsString]) -> Result<Self, String> {
+        let program = Self::augment_args(clap::Command::new("skye").no_binary_name(true));
+        // Its first paragraph is the problem, and the others are about another command line.
+        let said = |error: clap::Error| {
+            let text = error.to_string();
+            text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        };
+        let matches = program.try_get_matches_from(words).map_err(said)?;
+        Self::from_arg_matches(&matches).map_err(said)
+    }
 }
 
 /// `--on-loss`.
@@ -446,6 +466,9 @@ pub struct AbArguments {
     /// The tests on both.
     #[command(flatten)]
     pub work: WorkArguments<false>,
+    /// The clients: all measure both directories.
+    #[command(flatten)]
+    pub clients: ClientArguments,
     /// Changes below this count as none. Pairs are measured until each ratio is known to half of it [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,

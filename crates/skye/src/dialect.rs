@@ -7,18 +7,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use family::dialect::{Command, Dialect};
+use fleet::OnLoss;
+use model::hosts::HostWord;
 use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
+use model::size::Size;
 use model::{Machine, SimDevice, Target};
 use observe::Root;
 use report::text;
 use run::Session;
 
-use crate::driver::{self, Audience, Ended, Gate, Setup};
+use crate::cli::ClientArguments;
+use crate::driver::{self, Audience, Ended, Gate, Setup, Side};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
+use crate::several::{self, Greeted, Several};
 use crate::signals::Interruption;
 use crate::{Done, cli, outputs, place, run_names, simulation, store, terminal};
 
@@ -29,14 +34,66 @@ pub struct Bench {
     pub machine: Machine,
     environment: Environment,
     device: Option<SimDevice>,
+    /// The clients that measure; `None` if this process does.
+    clients: Option<Together>,
+}
+
+/// Clients that measure in one directory of each.
+struct Together {
+    clients: Clients,
+    directory: PathBuf,
+    /// Least free room of a client.
+    room_bytes: u64,
+}
+
+impl Together {
+    fn greet(clients: &Clients, directory: &Path) -> Result<Greeted, Failure> {
+        // The originals write what they are asked to.
+        let limits = Request {
+            write_limit: Some(Size::Bytes(plan::WRITE_LIMIT_BYTES_MAX)),
+            allow: vec![Allow::Busy, Allow::LowSpace, Allow::SharedDirectory],
+            ..Request::default()
+        };
+        let Clients { arguments, hosts, interruption } = clients;
+        Greeted::start(arguments, directory, hosts.clone(), &limits, OnLoss::Stop, interruption)
+    }
+
+    /// Returns the clients of a run, which is planned and begun.
+    fn begin(&self, plan: &Plan, seed: u64) -> Result<Several, Failure> {
+        let interruption = &self.clients.interruption;
+        // Each run has agents of its own.
+        let greeted = Self::greet(&self.clients, &self.directory)?;
+        let mut several = greeted.plan(plan.to_request(), seed, interruption)?;
+        several.environment.hidden_sources = several.open(interruption)?;
+        Ok(several)
+    }
 }
 
 impl Bench {
+    /// Looks at the machine and the directory of the first client.
+    ///
+    /// # Errors
+    /// All refusals, of whichever client.
+    fn with_clients(directory: &Path, clients: Clients) -> Result<Self, Failure> {
+        let greeted = Together::greet(&clients, directory)?;
+        let (machine, environment) = (greeted.first().machine.clone(), greeted.first().environment.clone());
+        let names: Vec<_> = clients.hosts.iter().map(ToString::to_string).collect();
+        let (count, names) = (names.len(), names.join(", "));
+        let note = format!("{count} clients at once, as one: {names}; sizes and threads are those of each");
+        terminal::message("note", &note);
+        let (room_bytes, directory) = (greeted.room_bytes(), directory.to_owned());
+        let together = Together { clients, directory, room_bytes };
+        Ok(Self { root: Root::system(), machine, environment, device: None, clients: Some(together) })
+    }
+
     /// Looks at the machine and at a directory, or at a simulated device.
     ///
     /// # Errors
     /// There is no such directory, or nobody may measure there.
-    pub fn look(directory: &Path) -> Result<Self, Failure> {
+    pub fn look(directory: &Path, clients: Option<Clients>) -> Result<Self, Failure> {
+        if let Some(clients) = clients {
+            return Self::with_clients(directory, clients);
+        }
         let root = Root::system();
         let machine = driver::machine(&root);
         let (device, target) = match simulation::target(directory)? {
@@ -44,7 +101,7 @@ impl Bench {
             None => (None, place::directory(&root, directory).map_err(Failure::failed)?),
         };
         let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
-        Ok(Self { root, machine, environment, device })
+        Ok(Self { root, machine, environment, device, clients: None })
     }
 
     /// Looks at the machine, for a target that was found. Evidence of these sources counts more than one run.
@@ -52,7 +109,7 @@ impl Bench {
         let root = Root::system();
         let machine = driver::machine(&root);
         let environment = Environment::new(&machine, target, observe::settings(&root), shared_sources);
-        Self { root, machine, environment, device: None }
+        Self { root, machine, environment, device: None, clients: None }
     }
 
     /// Returns the name of the machine.
@@ -65,9 +122,9 @@ impl Bench {
         self.device.is_some()
     }
 
-    /// Returns the free bytes of the target.
+    /// Returns the free bytes of the target, for each client.
     pub fn free_bytes(&self) -> u64 {
-        self.environment.target.space.free_bytes
+        self.clients.as_ref().map_or(self.environment.target.space.free_bytes, |clients| clients.room_bytes)
     }
 
     /// Returns the plan for a request on this machine and target.
@@ -130,16 +187,19 @@ impl Bench {
         interruption: &Interruption,
         audience: Option<Box<dyn Audience>>,
     ) -> Result<Ended, Failure> {
-        let target = &self.environment.target;
-        let raised = interruption.raised.clone();
-        let mut session = match &self.device {
-            Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
-            None => Session::open(&self.root, plan, target, seed, raised)
-                .map_err(|unmade| Failure::failed(unmade.trouble))?,
+        let (side, environment, plan): (Box<dyn Side>, _, _) = match &self.clients {
+            Some(clients) => {
+                let Several { fleet, plan, environment } = clients.begin(plan, seed)?;
+                (Box::new(fleet), environment, plan)
+            }
+            None => {
+                let session = self.session(plan, seed, interruption)?;
+                let shared = self.environment.hidden_sources.iter();
+                let hidden_sources = shared.chain(session.hidden_sources()).cloned().collect();
+                let environment = Environment { hidden_sources, ..self.environment.clone() };
+                (Box::new(session), environment, plan.clone())
+            }
         };
-        session.set_stdio_program(cli::stdio_program());
-        let shared = self.environment.hidden_sources.iter();
-        let hidden_sources = shared.chain(session.hidden_sources()).cloned().collect();
         let quiet = audience.is_none();
         let setup = Setup {
             started: Instant::now(),
@@ -151,10 +211,63 @@ impl Bench {
             gate,
             quiet,
             beside: None,
-            environment: Environment { hidden_sources, ..self.environment.clone() },
-            plan: plan.clone(),
+            environment,
+            plan,
         };
-        Ok(driver::drive(setup, Box::new(session), &self.root, &self.machine))
+        Ok(driver::drive(setup, side, &self.root, &self.machine))
+    }
+
+    /// Opens a session of this process.
+    fn session(&self, plan: &Plan, seed: u64, interruption: &Interruption) -> Result<Session, Failure> {
+        let (target, raised) = (&self.environment.target, interruption.raised.clone());
+        let mut session = match &self.device {
+            Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
+            None => Session::open(&self.root, plan, target, seed, raised)
+                .map_err(|unmade| Failure::failed(unmade.trouble))?,
+        };
+        session.set_stdio_program(cli::stdio_program());
+        Ok(session)
+    }
+}
+
+/// Clients that stand before the words of a program.
+pub struct Clients {
+    arguments: ClientArguments,
+    hosts: Vec<HostWord>,
+    interruption: Interruption,
+}
+
+/// Options on clients, each with a value.
+const CLIENT_OPTIONS: [&str; 4] = ["--hosts", "--hosts-file", "--rsh", "--remote-skye"];
+
+impl Clients {
+    /// Splits the options on clients from the words of a program behind them. Signals are caught from then on.
+    ///
+    /// # Errors
+    /// An option is not understood.
+    fn split(words: &[OsString]) -> Result<(Option<Self>, &[OsString]), Failure> {
+        let mut end = 0;
+        while let Some(word) = words.get(end).and_then(|word| word.to_str()) {
+            let (option, has_value) =
+                word.split_once('=').map_or((word, false), |(option, _)| (option, true));
+            end += match option {
+                "--no-send" => 1,
+                _ if !CLIENT_OPTIONS.contains(&option) => break,
+                _ if has_value => 1,
+                _ => 2,
+            };
+        }
+        let (own, rest) = words.split_at(end.min(words.len()));
+        if own.is_empty() {
+            return Ok((None, rest));
+        }
+        let arguments = ClientArguments::of_words(own).map_err(Failure::Refused)?;
+        let Some(hosts) = several::clients(&arguments)? else {
+            return Err(Failure::Refused(
+                "no client is named: write --hosts before the program's flags".into(),
+            ));
+        };
+        Ok((Some(Self { arguments, hosts, interruption: Interruption::catch()? }), rest))
     }
 }
 
@@ -201,6 +314,21 @@ pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> Done) -> 
         Err(problem) if O::IS_GO => Err(Failure::Refused(format!("{}: {problem}", O::NAME))),
         Err(problem) => Err(Failure::Failed(format!("{}: {problem}", O::NAME))),
     }
+}
+
+/// Same as [`run`], with clients before the words: `skye bonnie --hosts ada,bob -s 100`.
+///
+/// # Errors
+/// The command line is wrong, or `measure` fails.
+pub fn run_with_clients<O: Dialect>(
+    words: &[OsString],
+    measure: impl FnOnce(&O, Option<Clients>) -> Done,
+) -> Done {
+    let (clients, words) = match Clients::split(words) {
+        Ok(split) => split,
+        Err(failure) => return failing(Err(failure)),
+    };
+    run(words, |options| measure(options, clients))
 }
 
 /// Prints help, or a version.

@@ -32,7 +32,7 @@ pub fn generate_randfile(words: &[OsString]) -> Done {
 
 fn measure(options: &Options) -> Done {
     dialect::become_asked("getc_putc", options.user.as_deref(), options.group.as_deref(), options.quiet)?;
-    let bench = Bench::look(&options.directory)?;
+    let bench = Bench::look(&options.directory, None)?;
     let plan = bench.plan(&translate(options))?;
     dialect::check_documents(options.json.as_deref(), 1)?;
     let interruption = Interruption::catch()?;

@@ -12,7 +12,7 @@ use model::plan::Plan;
 use model::printable::printable;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, tell};
+use crate::dialect::{self, Bench, Clients, tell};
 use crate::driver::{self, Audience, Ended};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
@@ -29,7 +29,7 @@ const JSON_PART_BYTES: usize = 64 << 10;
 /// Measures as GoBonnieGo does. Exit codes are the original's: 2 for a wrong flag, 1 for all other failures.
 pub fn gobonniego(words: &[OsString]) -> Done {
     let begun = Begun { at: SystemTime::now(), clock: Instant::now() };
-    dialect::run(words, |options| measure(options, begun))
+    dialect::run_with_clients(words, |options, clients| measure(options, clients, begun))
 }
 
 /// Start time of the program.
@@ -38,15 +38,15 @@ struct Begun {
     clock: Instant,
 }
 
-fn measure(options: &Options, begun: Begun) -> Done {
+fn measure(options: &Options, clients: Option<Clients>, begun: Begun) -> Done {
     // Caught before anything is made: a signal then takes the path that removes the directory.
     let interruption = Interruption::catch()?;
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let _made = match simulation::is_named(&directory) {
+    let _made = match clients.is_some() || simulation::is_named(&directory) {
         true => None,
         false => TestDirectory::make_if_missing(&directory)?,
     };
-    let bench = Bench::look(&directory)?;
+    let bench = Bench::look(&directory, clients)?;
     let translation =
         translate(options, bench.machine.cpus, bench.machine.memory_bytes, bench.is_simulated());
     check_room(options, &translation, &directory.to_string_lossy(), bench.free_bytes())

@@ -2,9 +2,11 @@
 
 use std::io::IsTerminal;
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::plan::PlannedPhase;
-use report::live::{Live, LiveCpu, LiveDevice};
+use report::live::{Live, LiveClients, LiveCpu, LiveDevice};
 use report::text::{Kind, Style};
 use run::Tick;
 
@@ -58,7 +60,8 @@ impl LiveView {
 
     fn show(&self, text: String) {
         if self.is_taken() {
-            self.bar.set_message(text);
+            let is_plain = AutoStream::choice(&std::io::stderr()) == ColorChoice::Never;
+            self.bar.set_message(if is_plain { strip_str(&text).to_string() } else { text });
             self.bar.tick();
         }
     }
@@ -114,6 +117,10 @@ impl LiveView {
             history: &self.history,
             device,
             cpu,
+            clients: tick
+                .clients
+                .as_ref()
+                .map(|clients| LiveClients { slowest: clients.slowest, lost: &clients.lost }),
             next: position.next,
         };
         self.show(report::live::lines(&live, &self.style).join("\n"));

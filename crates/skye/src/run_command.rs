@@ -135,12 +135,7 @@ impl Begun {
         place.erase_if_asked(root, &arguments.target, &asked)?;
         let request = preset::beneath(asked, preset::DEFAULT, &place.target)?;
         let plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
-        if let Some(sweep) =
-            plan.sweep.as_ref().filter(|_| plan.phases.iter().any(|phase| phase.clients.is_some()))
-        {
-            let problem = format!("cannot sweep over {sweep}: there are no clients; name them with --hosts");
-            return Err(Failure::Refused(problem));
-        }
+        several::check_alone(&plan)?;
         let settings = observe::settings(root);
         let environment = Environment::new(machine, place.target.clone(), settings, Vec::new());
         Ok(Self { side: Beginning::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })

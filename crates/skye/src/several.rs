@@ -59,23 +59,60 @@ pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<HostWord>>, Fai
     }
 }
 
-impl Several {
-    /// Starts an agent for each client, and plans the run with them.
+/// Clients that have answered, and have no plan yet.
+pub struct Greeted {
+    fleet: Fleet,
+    found: Vec<Found>,
+}
+
+impl Greeted {
+    /// Starts an agent for each client of a target, within the limits of a request.
     ///
     /// # Errors
     /// All refusals, of whichever client. Nothing was written.
-    pub fn begin(
-        arguments: &RunArguments,
+    pub fn start(
+        arguments: &ClientArguments,
+        target: &Path,
         clients: Vec<HostWord>,
-        seed: impl FnOnce(&Request) -> u64,
+        request: &Request,
+        on_loss: OnLoss,
         interruption: &Interruption,
     ) -> Result<Self, Failure> {
-        let flags = arguments.work.request();
-        let mut fleet = start(arguments, clients, &flags, interruption)?;
+        let mut limits = Vec::new();
+        limits.extend(
+            request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]),
+        );
+        limits.extend(request.allow.iter().flat_map(allowing));
+        let fleet = greet(arguments, target, clients, limits, on_loss, interruption)?;
         let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
-        let Some(first) = found.first() else { return Err(Failure::Refused("there is no client".into())) };
-        let sharers = sharers(&found);
-        let request = preset::beneath(flags, preset::DEFAULT, &first.environment.target)?;
+        if found.is_empty() {
+            return Err(Failure::Refused("there is no client".into()));
+        }
+        Ok(Self { fleet, found })
+    }
+
+    /// Returns machine and target of the first client.
+    pub fn first(&self) -> &Found {
+        &self.found[0]
+    }
+
+    /// Returns the number of clients.
+    pub fn clients(&self) -> u32 {
+        self.found.len() as u32
+    }
+
+    /// Returns the least free room of a client. Clients of one file system share it.
+    pub fn room_bytes(&self) -> u64 {
+        room_bytes(&self.found, &sharers(&self.found))
+    }
+
+    /// Plans the run with all clients.
+    ///
+    /// # Errors
+    /// All refusals, of whichever client. Nothing was written.
+    pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<Several, Failure> {
+        let Self { mut fleet, found } = self;
+        let (first, sharers) = (&found[0], sharers(&found));
         for (option, is_asked) in
             [("--erase", request.erase.is_some()), ("--precondition", request.precondition.is_some())]
         {
@@ -86,16 +123,45 @@ impl Several {
             }
         }
         let request = with_size(with_sweep(request, found.len())?, &found, &sharers);
+        // What a client has just written may still be in its memory.
+        let shift = share_remote_directory(&found).then_some(1);
+        let request = Request { shift: request.shift.or(shift), ..request };
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
         let target = first.environment.target.clone().shared_by(sharers[0]);
         let plan = plan::plan(&request, &target, &first.machine).map_err(Failure::refused)?;
-        fleet
-            .plan(plan.clone(), seed(&request), &sharers)
-            .map_err(|troubles| refusals(troubles, interruption))?;
+        fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
         let clients = Some(Clients { count: found.len() as u32, number: None });
         let notes = [plan.notes.clone(), notes(&found)].concat();
-        Ok(Self { environment: first.environment.clone(), plan: Plan { clients, notes, ..plan }, fleet })
+        Ok(Several { environment: first.environment.clone(), plan: Plan { clients, notes, ..plan }, fleet })
+    }
+}
+
+impl Several {
+    /// Starts an agent for each client of a run, and plans it with them.
+    ///
+    /// # Errors
+    /// All refusals, of whichever client. Nothing was written.
+    pub fn begin(
+        arguments: &RunArguments,
+        clients: Vec<HostWord>,
+        seed: impl FnOnce(&Request) -> u64,
+        interruption: &Interruption,
+    ) -> Result<Self, Failure> {
+        let flags = arguments.work.request();
+        // A preset may say the limits, too; then they come from this command line all the same.
+        let preset = flags.preset.as_deref().or_else(|| flags.tests.is_empty().then_some(preset::DEFAULT));
+        let beneath = preset.map(preset::load).transpose()?.unwrap_or_default();
+        let limits = flags.clone().over(beneath);
+        let on_loss = match arguments.on_loss {
+            LossRule::Stop => OnLoss::Stop,
+            LossRule::Continue => OnLoss::Continue,
+        };
+        let (target, options) = (&arguments.target, &arguments.clients);
+        let greeted = Greeted::start(options, target, clients, &limits, on_loss, interruption)?;
+        let request = preset::beneath(flags, preset::DEFAULT, &greeted.first().environment.target)?;
+        let seed = seed(&request);
+        greeted.plan(request, seed, interruption)
     }
 
     /// Makes the work directories.
@@ -103,29 +169,45 @@ impl Several {
     /// # Errors
     /// All refusals. The work directories of the other clients are removed.
     pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
-        self.fleet.open().map_err(|troubles| refusals(troubles, interruption))
+        let hidden = self.fleet.open().map_err(|troubles| refusals(troubles, interruption))?;
+        if reads_of_others(&self.plan) {
+            let shared = self.fleet.directories();
+            let apart = match shared {
+                Ok(numbers) if numbers.iter().all(|number| *number == numbers[0]) => return Ok(hidden),
+                Ok(_) => Vec::new(),
+                Err(troubles) => troubles,
+            };
+            self.fleet.close().iter().for_each(|line| terminal::error(line));
+            if apart.is_empty() {
+                return Err(Failure::Refused(
+                    "cannot read what other clients wrote: they do not see each other's files; name one directory of all, or \
+                     write shift=0"
+                        .into(),
+                ));
+            }
+            return Err(refusals(apart, interruption));
+        }
+        Ok(hidden)
     }
 }
 
-fn start(
-    arguments: &RunArguments,
-    hosts: Vec<HostWord>,
-    flags: &Request,
-    interruption: &Interruption,
-) -> Result<Fleet, Failure> {
-    // A preset may say them, too; then it comes from this command line all the same.
-    let preset = flags.preset.as_deref().or_else(|| flags.tests.is_empty().then_some(preset::DEFAULT));
-    let beneath = preset.map(preset::load).transpose()?.unwrap_or_default();
-    let request = flags.clone().over(beneath);
-    let mut limits = Vec::new();
-    limits
-        .extend(request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]));
-    limits.extend(request.allow.iter().flat_map(allowing));
-    let on_loss = match arguments.on_loss {
-        LossRule::Stop => OnLoss::Stop,
-        LossRule::Continue => OnLoss::Continue,
+/// Returns true if a test of a plan reads what another client wrote.
+fn reads_of_others(plan: &Plan) -> bool {
+    plan.phases.iter().any(|phase| phase.workload.data().is_some_and(|data| data.reads_of_others()))
+}
+
+/// Refuses a plan that only several clients can carry out.
+///
+/// # Errors
+/// It sweeps over clients, or a test reads what another client wrote.
+pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
+    let sweep = plan.sweep.as_ref().filter(|_| plan.phases.iter().any(|phase| phase.clients.is_some()));
+    let problem = match sweep {
+        Some(sweep) => format!("cannot sweep over {sweep}"),
+        None if reads_of_others(plan) => "cannot read what another client wrote".into(),
+        None => return Ok(()),
     };
-    greet(&arguments.clients, &arguments.target, hosts, limits, on_loss, interruption)
+    Err(Failure::Refused(format!("{problem}: there are no clients; name them with --hosts")))
 }
 
 /// Returns the words with which an agent is allowed something.
@@ -153,6 +235,7 @@ fn greet(
     let started = Started {
         hosts,
         launcher,
+        sends: !arguments.no_send,
         directory: directory(target)?,
         limits,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -241,6 +324,18 @@ fn refusals(troubles: Vec<Trouble>, interruption: &Interruption) -> Failure {
     Failure::Refused(last)
 }
 
+/// Returns true if clients of several machines measure one directory of a server.
+fn share_remote_directory(found: &[Found]) -> bool {
+    let place = |found: &Found| {
+        let target = &found.environment.target;
+        let below = target.path.strip_prefix(&target.mount_point).unwrap_or(&target.path).to_owned();
+        (target.backing == Backing::RemoteOrUserSpace).then(|| (target.source.clone(), below))
+    };
+    let Some(first) = found.first().and_then(place) else { return false };
+    let is_elsewhere = |other: &Found| other.environment.host != found[0].environment.host;
+    found.iter().all(|other| place(other).as_ref() == Some(&first)) && found.iter().any(is_elsewhere)
+}
+
 /// Returns the number of clients that share the room of each client's file system, itself included.
 fn sharers(found: &[Found]) -> Vec<u32> {
     let key = |found: &Found| {
@@ -274,11 +369,15 @@ fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> 
     }
 }
 
-/// Adds the size of each client's data set, where the request has none.
-fn with_size(mut request: Request, found: &[Found], sharers: &[u32]) -> Request {
+fn room_bytes(found: &[Found], sharers: &[u32]) -> u64 {
     let free =
         |(found, sharers): (&Found, &u32)| found.environment.target.space.free_bytes / u64::from(*sharers);
-    let least = found.iter().zip(sharers).map(free).min().unwrap_or_default();
+    found.iter().zip(sharers).map(free).min().unwrap_or_default()
+}
+
+/// Adds the size of each client's data set, where the request has none.
+fn with_size(mut request: Request, found: &[Found], sharers: &[u32]) -> Request {
+    let least = room_bytes(found, sharers);
     let is_written = found.iter().all(|found| !found.environment.target.is_only_read());
     if is_written {
         request.size.get_or_insert(Size::Bytes(DATASET_BYTES.min(least / DATASET_SHARE)));
@@ -336,6 +435,21 @@ mod tests {
     }
 
     #[test]
+    fn clients_of_several_machines_in_one_directory_are_known() {
+        let nas = |host, at| found(host, at, "nas:/export", Backing::RemoteOrUserSpace);
+        assert!(!share_remote_directory(&[]));
+        assert!(!share_remote_directory(&[nas("ada", "/nfs"), nas("ada", "/nfs")]));
+        let mut clients = vec![nas("ada", "/nfs"), nas("bob", "/mnt")];
+        clients[0].environment.target.path = "/nfs/tests".into();
+        clients[1].environment.target.path = "/mnt/tests".into();
+        assert!(share_remote_directory(&clients));
+        clients[1].environment.target.path = "/mnt".into();
+        assert!(!share_remote_directory(&clients));
+        clients[1] = found("bob", "/mnt", "/dev/sda1", Backing::Devices);
+        assert!(!share_remote_directory(&clients));
+    }
+
+    #[test]
     fn clients_of_one_file_system_share_its_room() {
         let clients = [
             found("ada", "/mnt", "/dev/sda1", Backing::Devices),
@@ -345,6 +459,7 @@ mod tests {
             found("eve", "/other", "nas:/export", Backing::RemoteOrUserSpace),
             found("eve", "/more", "nas:/export", Backing::RemoteOrUserSpace),
         ];
+        assert!(!share_remote_directory(&clients));
         let sharers = sharers(&clients);
         assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
         // Each has a tenth of its share of the room, and a gibibyte at most.

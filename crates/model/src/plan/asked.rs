@@ -34,6 +34,7 @@ impl Asked {
             files: request.files.map_or(Defaults::default().files, |Count(files)| files),
             direct: request.direct,
             engine: request.engine,
+            shift: request.shift,
             cpus: machine.cpus,
         };
         if request.tests.is_empty() {

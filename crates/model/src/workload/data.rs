@@ -4,6 +4,7 @@ use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_
 use super::skew::{HotPart, OpsToBlocks, Theta, Thousandths};
 use super::zones::{CountOrSize, FromTo};
 use super::{Access, Arrival, DataVerb, EngineWord, OpenRate, SyncMode, Zones};
+use crate::hosts::CLIENTS_MAX;
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
 
 fn in_blocks(work: &DataWork) -> bool {
@@ -139,6 +140,13 @@ keys! {
     key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
         label Label::Key; "the buffer of the C library, up to 64 MiB; its own choice if absent";
 
+    /// Distance to the client whose data the test reads, in the order of the clients: 0 for its own. `None` until a plan
+    /// decides.
+    field shift: Option<u32> = None;
+    key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read, "; write read:shift";
+        label Label::Own(label_of_shift);
+        "reads what the client N places further on wrote, which no cache of this client holds; 1 for buffered tests of clients in one remote directory, and 0 for others";
+
     /// Part of the data that the test reads; `None` for all of it.
     field range: Option<std::ops::Range<u64>> = None;
     key "range" "FROM..TO" [range: Maybe(FromTo)] for |work| work.verb == DataVerb::Read, "; write read:range";
@@ -200,6 +208,10 @@ fn label_of_rate(work: &DataWork) -> Option<String> {
     Some(if poisson { format!("{rate} poisson") } else { rate })
 }
 
+fn label_of_shift(work: &DataWork) -> Option<String> {
+    work.reads_of_others().then(|| format!("shift={}", work.shift.unwrap_or_default()))
+}
+
 /// Reports show beside the label if calls went through a ring.
 fn label_of_engine(work: &DataWork) -> Option<String> {
     match work.engine? {
@@ -229,6 +241,11 @@ impl DataWork {
     /// Returns true if it reads data.
     pub fn reads(&self) -> bool {
         self.verb.reads()
+    }
+
+    /// Returns true if it reads what another client wrote.
+    pub fn reads_of_others(&self) -> bool {
+        self.shift.is_some_and(|shift| shift > 0)
     }
 
     /// Returns true if it makes each of its writes durable.

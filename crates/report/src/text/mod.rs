@@ -38,7 +38,7 @@ pub(crate) use limits::told;
 pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks};
 pub(crate) use preamble::{describe, facts};
 pub(crate) use screen::title;
-pub(crate) use style::{BOLD, DIM, GREEN, YELLOW, paint};
+pub(crate) use style::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 pub(crate) use table::{aligned, interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
 pub(crate) use why::link;
 pub(crate) use wrap::{field, loose, together, wrap};

@@ -1,6 +1,7 @@
 //! Runs that several clients make together: their sum, their refusals, and all that may happen to them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -134,6 +135,7 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
         ("--hosts local*2 --test read:rnd4k --sweep h1..h3", "there are 2 clients"),
         ("--test read:rnd4k --sweep h1..h2", "there are no clients; name them with --hosts"),
         ("--test read:rnd4k --sweep h1..hn", "there are no clients; name them with --hosts"),
+        ("--test read:rnd4k:shift=1", "cannot read what another client wrote: there are no clients"),
     ] {
         let ran = together(directory.path(), "").words(words).run().did_not_panic().exits(2).has_no_result();
         ran.says(&[said]);
@@ -149,6 +151,32 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
 }
 
 #[test]
+fn clients_read_what_others_wrote() {
+    let directory = scratch(ROOM);
+    // The data of two clients never is the same: a client that finds its own is one with damaged data.
+    let tests = "--hosts local*3 --verify --test write:rnd4k:passes=1 --test read:seq64k:shift=1:passes=1 \
+                 --test read:rnd4k:buffered:shift=2:passes=1 --test read:rnd4k:shift=0:passes=1";
+    let ran = together(directory.path(), tests).run().did_not_panic().exits(0);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    let rows = run["phases"].as_array().unwrap();
+    let labels: Vec<_> = rows.iter().map(|row| row["label"].as_str().unwrap()).collect();
+    assert!(labels[1].contains("shift=1") && labels[2].contains("shift=2"), "{labels:?}");
+    assert!(!labels[3].contains("shift"), "{labels:?}");
+    for (row, block_bytes) in rows[1..].iter().zip([65_536, 4096, 4096]) {
+        let blocks = 3 * (8 << 20) / block_bytes;
+        assert_eq!((&row["status"], &row["verified_blocks"]), (&"done".into(), &blocks.into()), "{ran}");
+    }
+    let other = scratch(ROOM);
+    let apart = format!("--hosts local,local:{} --test read:rnd4k:shift=1", other.path().display());
+    let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
+    ran.says(&["cannot read what other clients wrote: they do not see each other's files"]);
+    for directory in [&directory, &other] {
+        assert_nothing_left(directory.path());
+    }
+}
+
+#[test]
 fn a_sweep_over_clients_has_a_row_for_each_number() {
     let directory = scratch(ROOM);
     let words = "--hosts local*3 --time 0.3 --sweep h1..hn --test read:rnd4k:buffered --cache warm";
@@ -161,6 +189,30 @@ fn a_sweep_over_clients_has_a_row_for_each_number() {
     for (row, count) in rows.iter().zip(1..) {
         assert!(row["label"].as_str().unwrap().ends_with(&format!(" ×{count}")), "{}", row["label"]);
         assert_eq!(row["status"], "done");
+    }
+}
+
+#[test]
+fn two_directories_are_compared_by_several_clients() {
+    let (a, b) = (scratch(ROOM), scratch(ROOM));
+    let words = "--hosts local*2 --size 4m --test read:rnd4k:buffered --cache warm --time 0.2 --total 8 \
+                 --allow low-space,shared-directory,busy";
+    let ab = || skye().arg("ab").arg(a.path()).arg(b.path()).words(words);
+    let ran = ab().run().did_not_panic().exits(0);
+    let ran = ran.tells(&["by 2 clients at once", "q1 buffered x2"]);
+    let saved = ran.saved();
+    assert_eq!(saved.len(), 2, "{ran}");
+    for run in saved.iter().map(|path| document(path)) {
+        let rows = run["phases"].as_array().unwrap();
+        assert!(
+            rows.len() >= 2 && rows.iter().all(|row| row["hosts"].as_array().unwrap().len() == 2),
+            "{ran}"
+        );
+    }
+    let other = skye().arg("ab").arg(a.path()).arg(b.path()).words("--hosts local,local:/tmp");
+    other.words("--test read:rnd4k").run().exits(2).says(&["cannot measure in the directory of local"]);
+    for directory in [&a, &b] {
+        assert_nothing_left(directory.path());
     }
 }
 
@@ -200,6 +252,32 @@ fn another_launcher_starts_clients_elsewhere() {
     let ran = by(launcher, directory.path(), "--hosts ada --time 0.3 --test read:rnd4k:buffered");
     assert_eq!(saved(&ran)["hosts"][0]["name"], "ada");
     assert_nothing_left(directory.path());
+}
+
+#[test]
+fn a_host_without_skye_gets_a_copy_that_leaves_nothing() {
+    let (directory, bin, home) = (scratch(ROOM), scratch(1 << 20), scratch(ROOM));
+    // The host's shell gets one line, and has an environment of its own.
+    let ssh = format!(
+        "#!/bin/sh\nfor line; do :; done\nexec env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR={} sh -c \"$line\"\n",
+        home.path().display()
+    );
+    let file = bin.path().join("ssh");
+    fs::write(&file, ssh).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+    let run = |words: &str| {
+        let words = format!("--hosts ada,root@bob --time 0.3 --test read:rnd4k:buffered {words}");
+        together(directory.path(), &words).env("PATH", &path).run().did_not_panic()
+    };
+    let ran = run("--remote-skye no-such-skye").exits(0);
+    let names: Vec<_> =
+        saved(&ran)["hosts"].as_array().unwrap().iter().map(|host| host["name"].clone()).collect();
+    assert_eq!(names, ["ada", "root@bob"]);
+    let refused = run("--remote-skye no-such-skye --no-send").exits(2).has_no_result();
+    refused.says(&["on ada", "on root@bob", "no-such-skye", "not found"]);
+    assert_nothing_left(directory.path());
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -357,5 +435,31 @@ fn no_side_listens() {
     assert!(trace.contains("exited with 0"), "{trace}");
     for call in ["listen(", "bind(", "accept(", "accept4("] {
         assert!(!trace.contains(call), "{trace}");
+    }
+}
+
+#[test]
+fn programs_of_the_family_measure_with_clients() {
+    let directory = scratch(ROOM);
+    let at = directory.path().display();
+    for (program, words) in [
+        ("bonnie", format!("-d {at} -s 8")),
+        ("gobonniego", format!("-dir {at} -size 0.0078125 -threads 2 -iops-duration 0.2")),
+        ("bonnie++", format!("-d {at} -s 8 -r 0 -n 0 -u root")),
+    ] {
+        let ran = skye().arg(program).words("--hosts local*2").words(&words).run().did_not_panic().exits(0);
+        let ran = ran.says(&["2 clients at once, as one: local#1, local#2"]);
+        for row in saved(&ran)["phases"].as_array().unwrap() {
+            assert_eq!(
+                (row["hosts"].as_array().unwrap().len(), &row["status"]),
+                (2, &"done".into()),
+                "{ran}"
+            );
+        }
+        assert_nothing_left(directory.path());
+        let wrong = skye().arg(program).words("--hosts local --rsh").run().exits(1);
+        wrong.says(&["--rsh"]).has_no_result();
+        let away = skye().arg(program).words("--rsh ssh").words(&words).run().exits(1);
+        away.says(&["no client is named"]).has_no_result();
     }
 }

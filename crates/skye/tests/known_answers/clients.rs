@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rig::Spec;
+use rig::{Rig, SSHD_PLACES, Spec};
 use serde_json::Value;
 use xtask::sized;
 
-use super::support::program::parse_document;
+use super::support::program::{parse_document, rig_program};
 use super::{alone, codes, disk, holds, off, phases, rate, run_in, settled, start};
 
 fn together(directory: &Path, words: &str) -> Value {
@@ -114,4 +114,112 @@ fn a_client_on_a_busy_cpu_is_named() {
     let finding = &slow["finding"];
     assert_eq!((&finding["client"], &finding["limit"]), (&"cpu1".into(), &"other processes' CPU".into()));
     rig.finish().unwrap();
+}
+
+/// A machine with a network of its own: a link to a server, and an sshd.
+struct Host {
+    /// Process that holds the namespace.
+    holder: Child,
+    rig: Option<Rig>,
+}
+
+impl Host {
+    fn new(bits_per_second: u64) -> Self {
+        let mut holder = Command::new("unshare");
+        holder.args(["--net", "sleep", "1000"]).stdin(Stdio::null());
+        let mut host = Self { holder: holder.spawn().unwrap(), rig: None };
+        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+        let namespace = format!("/proc/{}/ns/net", host.holder.id());
+        while std::fs::read_link(&namespace).unwrap() == own {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let inside = ["nsenter", "--target", &host.holder.id().to_string(), "--net"].map(Into::into);
+        let program = [&inside[..], &rig_program()].concat();
+        let spec = Spec::network(bits_per_second).size_mib(128);
+        host.rig = Some(Rig::start(&program, spec).unwrap_or_else(|trouble| panic!("{trouble}")));
+        host
+    }
+
+    fn path(&self) -> &Path {
+        self.rig.as_ref().unwrap().path()
+    }
+
+    /// Returns the lines of ssh's configuration for this host.
+    fn configuration(&self, name: &str, home: &Path) -> String {
+        let (pid, home) = (self.holder.id(), home.display());
+        let sshd = format!("unshare --mount sh {home}/sshd {home}");
+        format!("Host {name}\n  ProxyCommand nsenter --target {pid} --net {sshd}\n")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(rig) = self.rig.take() {
+            rig.finish().unwrap();
+        }
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// Writes keys, and the configuration of ssh and of every host's sshd. Returns the launcher.
+fn configured(home: &Path, hosts: &[(&str, Host)]) -> String {
+    for key in ["host", "key"] {
+        let mut keygen = Command::new("ssh-keygen");
+        keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "skye-test", "-f"]).arg(home.join(key));
+        assert!(keygen.status().unwrap().success());
+    }
+    let at = home.display();
+    let public = std::fs::read_to_string(home.join("host.pub")).unwrap();
+    let start = "exec \"$(command -v sshd)\" -i -f \"$1/sshd_config\"\n";
+    let sshd = ["set -e\nmount -t sysfs skye-test /sys\n", SSHD_PLACES, start].concat();
+    let of_sshd = format!(
+        "HostKey {at}/host\nAuthorizedKeysFile {at}/key.pub\nPidFile none\nAuthenticationMethods publickey\n\
+         PermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nUseDNS no\n"
+    );
+    let of_all = format!(
+        "Host *\n  User root\n  HostKeyAlias skye-test\n  IdentityFile {at}/key\n  IdentitiesOnly yes\n  \
+         IdentityAgent none\n  UserKnownHostsFile {at}/known\n  GlobalKnownHostsFile /dev/null\n  BatchMode yes\n"
+    );
+    let each: String = hosts.iter().map(|(name, host)| host.configuration(name, home)).collect();
+    for (name, text) in [
+        ("known", format!("skye-test {public}")),
+        ("sshd", sshd),
+        ("sshd_config", of_sshd),
+        ("config", each + &of_all),
+    ] {
+        std::fs::write(home.join(name), text).unwrap();
+    }
+    format!("ssh -F {at}/config")
+}
+
+#[test]
+fn a_client_behind_a_slow_link_is_named() {
+    xtask::require!(root, netns, sshfs);
+    let _alone = alone();
+    let home = super::support::scratch(1 << 20);
+    let hosts = [("ada", 200_000_000), ("bob", 200_000_000), ("eve", 50_000_000)];
+    let hosts = hosts.map(|(name, bits_per_second)| (name, Host::new(bits_per_second)));
+    let launcher = configured(home.path(), &hosts);
+    let places: Vec<_> =
+        hosts.iter().map(|(name, host)| format!("{name}:{}", host.path().display())).collect();
+    let words =
+        format!("--hosts {} --size {} --test read:seq1m:buffered", places.join(","), sized("16m", "64m"));
+    settled!(holds(
+        || {
+            let program = run_in(Path::new("/"), &words).arg("--rsh").arg(&launcher);
+            let program = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
+            parse_document(&program.run().did_not_panic().exits(0).stdout)
+        },
+        |phase| {
+            let slow = phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");
+            let named = slow.map(|slow| [&slow["finding"]["client"], &slow["finding"]["limit"]]);
+            // Clients make no experiments, which would tell bandwidth from latency.
+            let is_named = named.is_some_and(|named| named == ["eve", "network bandwidth or latency"]);
+            let eve = &phase["hosts"][2];
+            let of = |key: &str| eve[key].as_f64().unwrap();
+            let rate = off("bytes per second", of("bytes") * 1e9 / of("elapsed_ns"), 50e6 / 8.0, 0.1);
+            rate.or_else(|| (!is_named).then(|| format!("{named:?}: {phase:#}")))
+        },
+    ));
 }

@@ -1,0 +1,102 @@
+//! Copies of this program for hosts that have none, sent over the channel of their agent.
+//!
+//! ssh gives a host one line for its shell. Where the shell finds skye, it becomes the agent. Where it does not, it asks
+//! for the program in a first frame. What arrives is kept in a file, which loses its name before the program starts. The
+//! host skips the first frame of the coordinator, which was sent before. So it is sent again behind the program.
+
+use std::io;
+use std::sync::Arc;
+
+use model::frames::Wanted;
+
+use crate::launch::quoted;
+
+/// Bytes that the host reads at once. The program is filled up to a multiple of them, so that the host reads no byte
+/// of what follows.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// Part of the host's shell. `$skye` is the name of the program, `$first` the bytes that it skips, `$blocks` the blocks that
+/// it reads. The arguments are those of the agent.
+///
+/// A directory may be mounted without the right to execute, so each is tried with a program of one line.
+const SCRIPT: &str = r#"command -v "$skye" >/dev/null 2>&1 && exec "$skye" "$@"
+body="{\"wanted\":\"$(uname -m)\"}"
+umask 077
+trap 'test -n "$file" && rm -f "$file"' 0
+trap 'exit 1' 1 2 13 15
+for place in "${XDG_RUNTIME_DIR:-/dev/shm}" /dev/shm /tmp /var/tmp "$HOME"; do
+file=$(mktemp "$place/skye-sent.XXXXXX" 2>/dev/null) || continue
+printf '#!/bin/sh\n' >"$file" && chmod 700 "$file" && "$file" 2>/dev/null && break
+rm -f "$file"
+file=
+done
+test -n "$file" || { echo "there is no $skye, and no directory from which a copy could be started" >&2; exit 1; }
+printf "\\000\\000\\000\\$(printf %03o ${#body})%s" "$body"
+dd bs="$first" count=1 iflag=fullblock of=/dev/null 2>/dev/null
+dd bs=65536 count="$blocks" iflag=fullblock of="$file" 2>/dev/null
+"$file" --version >/dev/null || { echo "there is no $skye, and this one does not start there" >&2; exit 1; }
+exec 3<"$file"
+rm -f "$file"
+trap - 0
+exec /proc/self/fd/3 "$@""#;
+
+/// This program, for hosts that have none.
+#[derive(Debug, Clone)]
+pub struct Copy {
+    bytes: Arc<[u8]>,
+    /// Bytes of the first frame, which the host skips.
+    first_bytes: usize,
+}
+
+impl Copy {
+    /// Reads this program.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of_this_program(first_bytes: usize) -> io::Result<Self> {
+        let mut bytes = std::fs::read("/proc/self/exe")?;
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+        Ok(Self { bytes: bytes.into(), first_bytes })
+    }
+
+    /// Returns the bytes to send to a host that wants the program.
+    ///
+    /// # Errors
+    /// The host is of another kind of machine.
+    pub fn wanted(&self, wanted: &Wanted) -> Result<Arc<[u8]>, String> {
+        let own = std::env::consts::ARCH;
+        if wanted.wanted != own {
+            let theirs = model::printable::printable(&wanted.wanted);
+            return Err(format!("there is no skye, and this one is for {own} and not for {theirs}"));
+        }
+        Ok(Arc::clone(&self.bytes))
+    }
+
+    /// Returns the line for the shell of a host that may have no skye of that name.
+    pub fn line(&self, skye: &str, arguments: &[String]) -> String {
+        let blocks = self.bytes.len() / BLOCK_BYTES;
+        let settings = format!("skye={} first={} blocks={blocks}", quoted(skye), self.first_bytes);
+        let words = arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        format!("{settings} sh -c {} skye {words}", quoted(SCRIPT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_machine_gets_no_copy() {
+        let copy = Copy { bytes: vec![7; BLOCK_BYTES].into(), first_bytes: 9 };
+        assert_eq!(
+            copy.wanted(&Wanted { wanted: std::env::consts::ARCH.into() }).unwrap().len(),
+            BLOCK_BYTES
+        );
+        let refused = copy.wanted(&Wanted { wanted: "s390x".into() }).unwrap_err();
+        assert!(refused.starts_with("there is no skye, and this one is for "), "{refused}");
+        let line = copy.line("my skye", &["agent".into(), "--dir".into(), "/a b".into()]);
+        let words = shlex::split(&line).unwrap();
+        assert_eq!(words[..4], ["skye=my skye", "first=9", "blocks=1", "sh"]);
+        assert_eq!(words[6..], ["skye", "agent", "--dir", "/a b"]);
+    }
+}

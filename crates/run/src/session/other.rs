@@ -1,0 +1,54 @@
+//! The data of another client of the same run, which a test with `shift` reads.
+
+use model::Trouble;
+use model::plan::PlannedPhase;
+
+use super::{OnDisk, Place, Session};
+use crate::dataset::{DataSet, Filled};
+use crate::home::Home;
+
+/// A client whose data another one reads.
+#[derive(Debug, Clone)]
+pub struct OtherClient {
+    /// Name of its work directory, beside that of this client.
+    pub directory: String,
+    /// Seed of its session.
+    pub seed: u64,
+    /// True if all its tests so far have ended well.
+    pub is_sound: bool,
+}
+
+/// Directory and data of another client.
+pub(super) struct OtherData {
+    pub(super) directory: Home,
+    pub(super) dataset: DataSet,
+}
+
+impl Session {
+    /// Sets the client whose data the next tests with `shift` read; `None` for this one's own.
+    pub fn set_other(&mut self, other: Option<OtherClient>) {
+        self.other = other;
+    }
+
+    /// Opens the data of another client, if a test reads it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or a test has discarded it.
+    pub(super) fn open_other(&mut self, phase: &PlannedPhase) -> Result<(), Trouble> {
+        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        let OnDisk { directory, dataset, other, .. } = &mut **on_disk;
+        *other = None;
+        let reads = phase.workload.data().is_some_and(|data| data.reads_of_others());
+        let Some(client) = self.other.as_ref().filter(|_| reads && phase.engine.needs_files()) else {
+            return Ok(());
+        };
+        let Some(dataset) = dataset else { return Ok(()) };
+        if dataset.groups.iter().any(|group| group.filled == Filled::Discarded) {
+            let attempt = "read what another client wrote";
+            return Err(Trouble::new(attempt, "a test before has discarded it").remedy("put discard last"));
+        }
+        let directory = directory.of_other(&client.directory)?;
+        *other = Some(OtherData { directory, dataset: dataset.of_other(client.seed, client.is_sound) });
+        Ok(())
+    }
+}
