@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use fleet::OnLoss;
-use model::hosts::CLIENTS_MAX;
 use model::plan;
 use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
@@ -103,7 +102,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
                 return Err(Failure::Refused(problem));
             }
             // Agents are ended by it.
-            let interruption = interruption.insert(Interruption::catch()?);
+            let interruption = interruption.insert(Interruption::catch_but_pipes()?);
             let limits = arguments.work.request();
             [&arguments.a, &arguments.b].map(|path| {
                 let (options, clients) = (&arguments.clients, clients.clone());
@@ -128,7 +127,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let [a, b] = found;
     // Each side has other data: a store that both share might keep equal data only once.
-    let seeds = [seed, seed.wrapping_add(CLIENTS_MAX as u64)];
+    let seeds = [seed, seed.wrapping_add(count)];
     let planned = |name, Found { target, by, .. }, seed| match by {
         By::Here(place) => {
             let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;

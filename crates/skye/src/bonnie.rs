@@ -9,7 +9,6 @@ use model::run::Status;
 use crate::dialect::{self, Bench, Clients, Phrase, Phrases, tell};
 use crate::driver::Ended;
 use crate::exit::Failure;
-use crate::signals::Interruption;
 use crate::{Done, terminal};
 
 /// Measures as bonnie does. A refusal ends with bonnie's code for it, 1.
@@ -18,7 +17,7 @@ pub fn bonnie(words: &[OsString]) -> Done {
 }
 
 fn measure(options: &Options, clients: Option<Clients>) -> Done {
-    let bench = Bench::look(&options.directory, clients)?;
+    let bench = Bench::look(&options.directory, clients.as_ref())?;
     let translation = bonnie::translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     bonnie::check_room(options, bench.free_bytes()).map_err(Failure::failed)?;
     let seed = options.seed.unwrap_or_else(dialect::fresh_seed);
@@ -27,7 +26,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
     translation.warnings.iter().for_each(|warning| terminal::message("warning", warning));
     translation.notes.iter().for_each(|note| terminal::message("note", note));
     bonnie::opening(options).iter().for_each(|line| tell(&model::printable::printable(line)));
-    let interruption = Interruption::catch()?;
+    let interruption = dialect::catch(clients.as_ref())?;
     let phrases = translation.tests.iter().map(|test| phrase(*test, options)).collect();
     let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::audience(phrases)))?;
     show(options, &translation, &ended, bench.host())

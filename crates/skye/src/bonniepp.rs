@@ -40,7 +40,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
         };
         return done.map(|()| exit::DONE).map_err(Failure::failed);
     }
-    let bench = Bench::look(&options.directory, clients)?;
+    let bench = Bench::look(&options.directory, clients.as_ref())?;
     let translation = translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     let seed = match &options.seed {
         Seed::File(path) => seed_of(path)?,
@@ -56,7 +56,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
     if runs > 1 {
         terminal::print_line(&options.compat.header())?;
     }
-    let interruption = Interruption::catch()?;
+    let interruption = dialect::catch(clients.as_ref())?;
     let once = Once { options, translation: &translation, bench: &bench, seed };
     let seat = match options.meeting {
         Meeting::Seats => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),

@@ -192,7 +192,7 @@ pub struct AgentArguments {
 }
 
 /// Clients that make a run together.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ClientArguments {
     /// Measure on these hosts at once, as one: ada,bob:/mnt/b,user@host*2,node[01-04]. NAME*N means N clients there;
     /// local*N, N on this machine. Threads and depth of a SPEC are those of each client.

@@ -74,15 +74,15 @@ impl Bench {
     ///
     /// # Errors
     /// All refusals, of whichever client.
-    fn with_clients(directory: &Path, clients: Clients) -> Result<Self, Failure> {
-        let greeted = Together::greet(&clients, directory)?;
+    fn with_clients(directory: &Path, clients: &Clients) -> Result<Self, Failure> {
+        let greeted = Together::greet(clients, directory)?;
         let (machine, environment) = (greeted.first().machine.clone(), greeted.first().environment.clone());
         let names: Vec<_> = clients.hosts.iter().map(ToString::to_string).collect();
         let (count, names) = (names.len(), names.join(", "));
         let note = format!("{count} clients at once, as one: {names}; sizes and threads are those of each");
         terminal::message("note", &note);
         let (room_bytes, directory) = (greeted.room_bytes(), directory.to_owned());
-        let together = Together { clients, directory, room_bytes };
+        let together = Together { clients: clients.clone(), directory, room_bytes };
         Ok(Self { root: Root::system(), machine, environment, device: None, clients: Some(together) })
     }
 
@@ -90,7 +90,7 @@ impl Bench {
     ///
     /// # Errors
     /// There is no such directory, or nobody may measure there.
-    pub fn look(directory: &Path, clients: Option<Clients>) -> Result<Self, Failure> {
+    pub fn look(directory: &Path, clients: Option<&Clients>) -> Result<Self, Failure> {
         if let Some(clients) = clients {
             return Self::with_clients(directory, clients);
         }
@@ -231,6 +231,7 @@ impl Bench {
 }
 
 /// Clients that stand before the words of a program.
+#[derive(Clone)]
 pub struct Clients {
     arguments: ClientArguments,
     hosts: Vec<HostWord>,
@@ -267,8 +268,16 @@ impl Clients {
                 "no client is named: write --hosts before the program's flags".into(),
             ));
         };
-        Ok((Some(Self { arguments, hosts, interruption: Interruption::catch()? }), rest))
+        Ok((Some(Self { arguments, hosts, interruption: Interruption::catch_but_pipes()? }), rest))
     }
+}
+
+/// Starts to catch signals, unless that was done for clients.
+///
+/// # Errors
+/// As [`Interruption::catch`].
+pub fn catch(clients: Option<&Clients>) -> Result<Interruption, Failure> {
+    clients.map_or_else(Interruption::catch, |clients| Ok(clients.interruption.clone()))
 }
 
 /// Becomes the user and group that were asked for. As root, says on stderr who that is. The originals that want a user

@@ -40,13 +40,13 @@ struct Begun {
 
 fn measure(options: &Options, clients: Option<Clients>, begun: Begun) -> Done {
     // Caught before anything is made: a signal then takes the path that removes the directory.
-    let interruption = Interruption::catch()?;
+    let interruption = dialect::catch(clients.as_ref())?;
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
     let _made = match clients.is_some() || simulation::is_named(&directory) {
         true => None,
         false => TestDirectory::make_if_missing(&directory)?,
     };
-    let bench = Bench::look(&directory, clients)?;
+    let bench = Bench::look(&directory, clients.as_ref())?;
     let translation =
         translate(options, bench.machine.cpus, bench.machine.memory_bytes, bench.is_simulated());
     check_room(options, &translation, &directory.to_string_lossy(), bench.free_bytes())

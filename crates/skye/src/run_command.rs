@@ -142,7 +142,8 @@ impl Begun {
     }
 
     fn with_clients(arguments: &RunArguments, clients: Vec<HostWord>) -> Result<Self, Failure> {
-        let interruption = Interruption::catch()?;
+        // A client whose channel is closed is lost, and ends nothing by itself.
+        let interruption = Interruption::catch_but_pipes()?;
         let mut seed = 0;
         let chosen = |request: &Request| {
             seed = seed_of(request);

@@ -259,7 +259,7 @@ pub fn look(
     target: &Path,
     clients: Vec<HostWord>,
 ) -> Result<(Vec<ClientLooked>, Vec<String>), Failure> {
-    let interruption = Interruption::catch()?;
+    let interruption = Interruption::catch_but_pipes()?;
     let limits = ALLOWED.iter().flat_map(allowing).collect();
     let mut fleet = greet(arguments, target, clients, limits, OnLoss::Stop, &interruption)?;
     let checks = fleet.look().map_err(|troubles| refusals(troubles, &interruption))?;

@@ -10,39 +10,16 @@ use xtask::sized;
 use super::support::program::{parse_document, rig_program};
 use super::{alone, codes, disk, holds, off, phases, rate, run_in, settled, start};
 
-fn together(directory: &Path, words: &str) -> Value {
+pub fn together(directory: &Path, words: &str) -> Value {
     let words = format!("--size 16m --allow shared-directory {words}");
     parse_document(&run_in(directory, &words).run().did_not_panic().exits(0).stdout)
 }
 
 /// A complaint if the limiter of a sum is another. A client that is alone has its own.
-fn not_named(phase: &Value, limiter: &str) -> Option<String> {
+pub fn not_named(phase: &Value, limiter: &str) -> Option<String> {
     let verdict = &phase["verdict"];
     let is_alone = phase["together"]["clients"] == 1;
     (!is_alone && verdict["limiter"] != limiter).then(|| format!("{}: {verdict:#}", phase["label"]))
-}
-
-#[test]
-fn a_server_gives_any_number_of_clients_the_same() {
-    xtask::require!(root, fuse);
-    let _alone = alone();
-    let rig = start(Spec::fuse().slots(4).service_us(1000).only_reads());
-    let words = "--hosts local*8 --sweep h1..hn --time 3 --test read:rnd4k:q16";
-    settled!(holds(
-        || {
-            let _ = rig.take_served().unwrap();
-            let document = together(rig.path(), words);
-            let ops: u64 = phases(&document).iter().map(|phase| phase["ops"].as_u64().unwrap()).sum();
-            assert_eq!(ops, rig.served().unwrap().reads, "each operation is counted once");
-            document
-        },
-        |phase| {
-            // Its threads wake up to 60 us late.
-            let rate = off("IOPS", rate(phase), 0.97 * 4000.0, 0.04);
-            rate.or_else(|| not_named(phase, "below_clients"))
-        },
-    ));
-    rig.finish().unwrap();
 }
 
 #[test]
@@ -56,16 +33,6 @@ fn a_limit_on_a_group_is_that_of_its_clients_together() {
         || together(rig.path(), &words),
         |phase| { off("IOPS", rate(phase), 2000.0, near).or_else(|| not_named(phase, "io_throttle")) },
     ));
-    rig.finish().unwrap();
-}
-
-#[test]
-fn clients_that_each_wait_for_their_own_answers_bring_more() {
-    xtask::require!(root, fuse);
-    let _alone = alone();
-    let rig = start(Spec::fuse().slots(64).service_us(8000).only_reads());
-    let words = "--hosts local*4 --sweep h1..hn --time 2 --test read:rnd4k:t2";
-    settled!(holds(|| together(rig.path(), words), |phase| not_named(phase, "each_client")));
     rig.finish().unwrap();
 }
 
