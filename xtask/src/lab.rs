@@ -48,7 +48,7 @@ const FILES: &[(&str, &str)] = &[
     ("Devices as targets", include_str!("../lab/given.toml")),
 ];
 /// Guests that run side by side. A guest waits for most of the time, and uses about 0.7 of a CPU.
-const GUESTS: usize = 3;
+const GUESTS: usize = 4;
 /// Most cases that one guest runs alone.
 const CASES_ALONE_MAX: usize = 3;
 /// Longest time of a guest around the run of a case.

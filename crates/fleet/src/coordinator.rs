@@ -4,6 +4,7 @@
 //! clients and tells all refusals at once. The program plans, judges and prints.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
 use model::hosts::HostWord;
-use model::plan::{Clients, Plan};
+use model::plan::Plan;
 use model::printable::printable;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
@@ -236,7 +237,7 @@ impl Fleet {
             FromAgent::Planned { plan: own } => Some(compare(&client.name, &plan, &own)),
             _ => None,
         })?;
-        self.plan = Some(Plan { clients: Some(Clients { count, number: None }), ..plan });
+        self.plan = Some(plan);
         Ok(())
     }
 
@@ -338,15 +339,23 @@ impl Fleet {
     /// # Errors
     /// A client cannot, or was lost and the run ends with that.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
-        self.order(&ToAgent::LayOut { time_ns });
-        let laid_out = self.all("lay out files", false, |_, frame| match frame {
-            FromAgent::LaidOut { bytes } => {
-                progress.bytes.fetch_add(bytes, Ordering::Relaxed);
-                Some(Ok(()))
-            }
-            _ => None,
-        });
-        laid_out.map_err(|troubles| together("lay out files", troubles))
+        let shares = |plan: &Plan| plan.phases.iter().any(|phase| plan.is_of_all_clients(phase));
+        let first = self.plan.as_ref().filter(|plan| shares(plan)).map(|_| self.clients[0].own_name.clone());
+        // Where all work in files of the first client, it makes them before the others look for them.
+        let leaders = if first.is_some() { 1 } else { 0 };
+        for group in [0..leaders, leaders..self.clients.len()] {
+            let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
+            self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
+            let laid_out = self.all_of(&asked, "lay out files", false, |_, frame| match frame {
+                FromAgent::LaidOut { bytes } => {
+                    progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    Some(Ok(()))
+                }
+                _ => None,
+            });
+            laid_out.map_err(|troubles| together("lay out files", troubles))?;
+        }
+        Ok(())
     }
 
     /// Removes all files that were laid out or made.
@@ -483,12 +492,15 @@ impl Fleet {
 
     /// Sends a frame to all clients that answer.
     pub(crate) fn order(&mut self, frame: &ToAgent) {
-        self.order_first(self.clients.len(), |_, _| frame.clone());
+        self.order_to(0..self.clients.len(), &|_, _| frame.clone());
     }
 
-    /// Sends a frame to those of the first clients that answer, to each the one for its number.
-    pub(crate) fn order_first(&mut self, count: usize, frame: impl Fn(&Self, usize) -> ToAgent) {
-        for index in (0..count.min(self.clients.len())).filter(|index| self.clients[*index].is_live()) {
+    /// Sends a frame to those of these clients that answer, to each the one for its number.
+    pub(crate) fn order_to(&mut self, clients: Range<usize>, frame: &dyn Fn(&Self, usize) -> ToAgent) {
+        for index in clients {
+            if !self.clients[index].is_live() {
+                continue;
+            }
             let frame = frame(self, index);
             log::debug!("{}: {frame:?}", self.clients[index].name);
             self.hub.send(index, frame);

@@ -1,5 +1,6 @@
 //! One test on all clients: a barrier before each measured part, one instant for all, ticks, and the measurements.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -78,13 +79,18 @@ impl Fleet {
         let Time { measured_ns, budget_ns } = time;
         let index = index as u32;
         let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
-        self.order_first(count, |fleet, client| ToAgent::Phase {
+        let order = |fleet: &Self, client: usize| ToAgent::Phase {
             other: fleet.other(client, shift),
             index,
             repetition,
             measured_ns,
             budget_ns,
-        });
+        };
+        // The first client makes the directories of all, and removes what an earlier test left in them.
+        let is_led =
+            phase.workload.data().is_none() && plan.is_of_all_clients(phase) && self.clients[0].is_live();
+        let led = if is_led { 1..count } else { count..count };
+        self.order_to(0..led.start, &order);
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
             until: plan.until_of(phase),
@@ -94,13 +100,14 @@ impl Fleet {
             looked_ns: 0,
             is_enough: false,
             failure: None,
+            led,
         };
         for (number, (runner, client)) in running.runners.iter_mut().zip(&self.clients).enumerate() {
             if !client.is_live() || number >= count {
                 runner.stage = Stage::Ended;
             }
         }
-        self.drive(&mut running, on_moment);
+        self.drive(&mut running, &order, on_moment);
         on_moment(Moment::Over);
         let parts: Vec<_> = self
             .clients
@@ -136,7 +143,12 @@ impl Fleet {
         Together { record, clients }
     }
 
-    fn drive(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
+    fn drive(
+        &mut self,
+        running: &mut Running,
+        order: &dyn Fn(&Self, usize) -> ToAgent,
+        on_moment: &mut dyn FnMut(Moment<'_>),
+    ) {
         let (mut is_told, mut ticked) = (false, Instant::now());
         while running.runners.iter().any(|runner| runner.stage != Stage::Ended) {
             if self.interrupt.load(Ordering::Relaxed) && !std::mem::replace(&mut is_told, true) {
@@ -145,6 +157,14 @@ impl Fleet {
             let event = self.hub.next(LOOK);
             if let Some((index, event)) = event {
                 self.take(running, index, event);
+            }
+            if !running.led.is_empty() && running.runners[0].stage != Stage::Busy {
+                let led = std::mem::take(&mut running.led);
+                if running.runners[0].stage == Stage::Ready && !is_told {
+                    self.order_to(led, order);
+                } else {
+                    running.runners[led].iter_mut().for_each(|runner| runner.stage = Stage::Ended);
+                }
             }
             let was_told = is_told;
             if running.failure.is_some() && self.on_loss == OnLoss::Stop && !is_told {
@@ -294,6 +314,8 @@ struct Running {
     looked_ns: u64,
     is_enough: bool,
     failure: Option<Trouble>,
+    /// Clients that begin once the first is ready.
+    led: Range<usize>,
 }
 
 impl Running {

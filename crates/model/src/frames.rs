@@ -96,6 +96,9 @@ pub enum ToAgent {
     LayOut {
         /// Time that it may take.
         time_ns: u64,
+        /// Name of the first client's work directory, where tests work in files or directories of all clients.
+        #[serde(default)]
+        first: Option<String>,
     },
     /// Prepare one test of the plan, and report when it is ready to begin.
     Phase {

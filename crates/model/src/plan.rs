@@ -28,7 +28,7 @@ use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
 use checks::{
     check_buffers, check_cold, check_direct, check_discard, check_erased, check_given, check_links,
-    check_polling,
+    check_polling, check_together,
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -134,7 +134,8 @@ pub struct Plan {
     pub allow_shared_directory: bool,
 }
 
-/// The clients of a run: processes that carry out the same plan, each in a directory and on files of its own.
+/// The clients of a run: processes that carry out the same plan, each in a directory of its own. Tests with `shared` work
+/// in that of the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clients {
@@ -179,6 +180,18 @@ pub struct PlannedPhase {
     pub clients: Option<u32>,
     /// Its stop rule.
     pub stop: Stop,
+}
+
+impl Plan {
+    /// Returns true if a test works in a file or a directory of all clients of the run, which is that of the first.
+    pub fn is_of_all_clients(&self, phase: &PlannedPhase) -> bool {
+        let is_shared = match &phase.workload.work {
+            Work::Data(data) => data.shared && phase.engine.needs_files(),
+            Work::Files(files) => files.shared,
+        };
+        let is_given = self.dataset.as_ref().is_some_and(|dataset| dataset.is_given);
+        self.clients.is_some() && is_shared && !is_given
+    }
 }
 
 impl PlannedPhase {
@@ -231,6 +244,19 @@ impl<'de> Deserialize<'de> for Workload {
 /// Returns a [`Trouble`] for what cannot work: unknown words, a read-only target, too little room, blocks that
 /// `O_DIRECT` refuses, more bytes than the write limit. Nothing has been written then.
 pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Plan, Trouble> {
+    plan_for(request, target, machine, None)
+}
+
+/// Makes the plan of a request that several clients carry out together.
+///
+/// # Errors
+/// As [`plan`], and for tests that several clients cannot make in one file or directory of all.
+pub fn plan_for(
+    request: &Request,
+    target: &Target,
+    machine: &Machine,
+    clients: Option<Clients>,
+) -> Result<Plan, Trouble> {
     let Asked { mut tests, where_possible } = Asked::parse(request, machine)?;
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
@@ -281,9 +307,13 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
     check_buffers(&phases, machine)?;
     check_cold(&phases, cache, machine)?;
     check_links(&phases, target)?;
+    if clients.is_some() {
+        check_together(&phases)?;
+    }
 
     let allow_low_space = request.allow.contains(&Allow::LowSpace);
-    let dataset = plan_dataset(request, &phases, target, machine, allow_low_space)?;
+    let is_together = clients.is_some();
+    let dataset = plan_dataset(request, &phases, target, machine, allow_low_space, is_together)?;
     check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
     check_parts(&phases, dataset.as_ref(), target)?;
     let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;
@@ -359,7 +389,7 @@ pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Pla
         dataset,
         phases,
         notes,
-        clients: None,
+        clients,
         allow_busy: request.allow.contains(&Allow::Busy),
         allow_low_space,
         allow_shared_directory,

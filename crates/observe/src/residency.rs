@@ -1,5 +1,6 @@
 //! Bytes of a file in the page cache.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::fs::fstatfs;
@@ -21,21 +22,21 @@ pub struct Resident {
     pub source: &'static str,
 }
 
-/// Returns how much of the first `length_bytes` of a file is resident. `None` if the kernel does not tell, as
+/// Returns how much of a part of a file is resident. `None` if the kernel does not tell, as
 /// for files of other users. Neither call reads the file.
 ///
 /// `mincore` replaces `cachestat` before Linux 6.5 and on overlay file systems. It needs a file that is open
 /// for reading.
-pub fn resident(file: BorrowedFd<'_>, length_bytes: u64) -> Option<Resident> {
+pub fn resident(file: BorrowedFd<'_>, part: Range<u64>) -> Option<Resident> {
     let is_overlay = fstatfs(file).is_ok_and(|stat| stat.f_type == OVERLAYFS_MAGIC);
-    let by_cachestat = || cachestat(file, length_bytes).map(|bytes| Resident { bytes, source: "cachestat" });
-    let by_mincore = || mincore(file, length_bytes).map(|bytes| Resident { bytes, source: "mincore" });
+    let by_cachestat = || cachestat(file, &part).map(|bytes| Resident { bytes, source: "cachestat" });
+    let by_mincore = || mincore(file, &part).map(|bytes| Resident { bytes, source: "mincore" });
     if is_overlay { by_mincore() } else { by_cachestat().or_else(by_mincore) }
 }
 
-fn cachestat(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
+fn cachestat(file: BorrowedFd<'_>, part: &Range<u64>) -> Option<u64> {
     #[repr(C)]
-    struct Range {
+    struct Asked {
         offset: u64,
         length: u64,
     }
@@ -48,7 +49,8 @@ fn cachestat(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
         evicted: u64,
         recently_evicted: u64,
     }
-    let range = Range { offset: 0, length: length_bytes };
+    let length_bytes = part.end - part.start;
+    let range = Asked { offset: part.start, length: length_bytes };
     let mut answer = Answer::default();
     // SAFETY: the kernel reads a range and writes an answer. Their layouts are exactly those of `struct
     // cachestat_range` and `struct cachestat`. Both live until the call returns, and the kernel keeps
@@ -59,7 +61,7 @@ fn cachestat(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
     (result == 0).then(|| (answer.cached * page_bytes()).min(length_bytes))
 }
 
-fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
+fn mincore(file: BorrowedFd<'_>, part: &Range<u64>) -> Option<u64> {
     // For files of other users, the kernel reports every page as resident.
     let owner = rustix::fs::fstat(file).ok()?.st_uid;
     if owner != rustix::process::geteuid().as_raw() {
@@ -67,9 +69,9 @@ fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
     }
     let page = page_bytes();
     let mut pages = 0;
-    let mut offset = 0;
-    while offset < length_bytes {
-        let length = WINDOW_BYTES.min(length_bytes - offset);
+    let mut offset = part.start;
+    while offset < part.end {
+        let length = WINDOW_BYTES.min(part.end - offset);
         let mut answer = vec![0u8; length.div_ceil(page) as usize];
         // SAFETY: a new mapping at an address that the kernel chooses. It is never read or written, and every
         // path unmaps it below.
@@ -96,7 +98,7 @@ fn mincore(file: BorrowedFd<'_>, length_bytes: u64) -> Option<u64> {
         pages += answer.iter().filter(|page| **page & 1 == 1).count() as u64;
         offset += length;
     }
-    Some((pages * page).min(length_bytes))
+    Some((pages * page).min(part.end - part.start))
 }
 
 fn page_bytes() -> u64 {
@@ -112,12 +114,15 @@ mod tests {
     fn both_ways_see_what_was_written() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; 1 << 20]).unwrap();
-        let counted = mincore(file.as_fd(), 1 << 20).unwrap();
+        let counted = mincore(file.as_fd(), &(0..1 << 20)).unwrap();
         assert_eq!(counted, 1 << 20);
-        if let Some(told) = cachestat(file.as_fd(), 1 << 20) {
+        if let Some(told) = cachestat(file.as_fd(), &(0..1 << 20)) {
             assert_eq!(told, counted);
         }
-        assert_eq!(mincore(file.as_fd(), 1 << 19), Some(1 << 19));
-        assert_eq!(resident(file.as_fd(), 0).unwrap().bytes, 0);
+        assert_eq!(mincore(file.as_fd(), &(0..1 << 19)), Some(1 << 19));
+        assert_eq!(resident(file.as_fd(), 0..0).unwrap().bytes, 0);
+        // A part in the middle, and one behind the end.
+        assert_eq!(resident(file.as_fd(), 1 << 18..1 << 19).unwrap().bytes, 1 << 18);
+        assert_eq!(resident(file.as_fd(), 1 << 20..1 << 21).unwrap().bytes, 0);
     }
 }

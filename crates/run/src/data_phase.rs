@@ -280,8 +280,8 @@ fn run(
     drive.collected.end_rounds(outcome.last_done_ns);
     // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
-        let (held, file_bytes) = (Arc::clone(&files), group.file_bytes);
-        let look = move || resident_share(&held, file_bytes).map(|(share, _)| share);
+        let (held, part) = (Arc::clone(&files), group.part());
+        let look = move || resident_share(&held, &part).map(|(share, _)| share);
         residency.after = patience::look("look at the page cache", look).flatten();
     }
     // The last close of a file waits for writeback, and for the server.
@@ -335,7 +335,7 @@ impl Extent {
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
-            layout: Layout { blocks_per_file, first_bytes: range.start + first_bytes },
+            layout: Layout { blocks_per_file, first_bytes: group.first_bytes + range.start + first_bytes },
             size_bytes: match part {
                 Part::Whole if data.range.is_some() => part_bytes,
                 Part::Whole => group.size_bytes(),
@@ -604,11 +604,11 @@ struct Prepared {
 }
 
 /// Returns the resident share of the files, and the call that counted it.
-fn resident_share(files: &[OwnedFd], file_bytes: u64) -> Option<(f64, &'static str)> {
-    let all = file_bytes * files.len() as u64;
+fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static str)> {
+    let all = (part.end - part.start) * files.len() as u64;
     let mut sum = (0, "");
     for file in files {
-        let resident = observe::resident(file.as_fd(), file_bytes)?;
+        let resident = observe::resident(file.as_fd(), part.clone())?;
         sum = (sum.0 + resident.bytes, resident.source);
     }
     (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
@@ -645,12 +645,13 @@ fn prepare_cache(
 ) -> Result<Prepared, Trouble> {
     let attempt = "prepare the page cache";
     let files = Arc::clone(files);
-    let (file_bytes, is_given) = (group.file_bytes, group.origin == Origin::Read);
+    let (part, is_given) = (group.part(), group.origin == Origin::Read);
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
     let raised = Arc::clone(drive.interrupt);
     let (is_random, fresh) = (data.access == Access::Random, data.fresh);
-    let range = data.range_of(file_bytes);
+    let range = data.range_of(group.file_bytes);
+    let range = part.start + range.start..part.start + range.end;
     // Others may need their pages, which direct reads go past.
     let drops = if direct { !is_given } else { cache == CacheMode::Cold };
     let prepare = move || -> std::io::Result<Prepared> {
@@ -684,13 +685,13 @@ fn prepare_cache(
         if cache == CacheMode::DropAll && !direct {
             drop_all_caches()?;
         }
-        let mut resident = resident_share(&files, file_bytes);
+        let mut resident = resident_share(&files, &part);
         if resident.is_some_and(|(share, _)| share > COLD_SHARE) && drops {
             std::thread::sleep(DROP_AGAIN);
             for file in files.iter() {
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
             }
-            resident = resident_share(&files, file_bytes);
+            resident = resident_share(&files, &part);
         }
         Ok(Prepared {
             residency: resident.map(|(share, source)| Residency {
@@ -741,7 +742,8 @@ fn open_spans(
             let (from, to) = (start.max(first), end.min(first + group.file_bytes));
             if from < to {
                 let opened = group.open_file(descriptor, path, file.into(), access)?;
-                spans.push((Span { file, start_bytes: from - first, end_bytes: to - first }, opened));
+                let at = |offset: u64| group.first_bytes + offset - first;
+                spans.push((Span { file, start_bytes: at(from), end_bytes: at(to) }, opened));
             }
         }
         Ok(spans)

@@ -4,6 +4,7 @@
 //! Calibration sizes the set by the speed of the target. It writes at least one block for each operation in flight, and
 //! apart from that for at most five seconds.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +90,9 @@ pub struct FileGroup {
     pub origin: Origin,
     /// Number of files.
     pub files: u32,
-    /// Bytes of each file, once it is written.
+    /// Offset of this client's part in each file, which is all of it unless clients share the file.
+    pub first_bytes: u64,
+    /// Bytes of that part, once it is written.
     pub file_bytes: u64,
     /// Progress of writing the files.
     pub filled: Filled,
@@ -115,6 +118,7 @@ impl FileGroup {
             prefix,
             origin: Origin::Made,
             files,
+            first_bytes: 0,
             file_bytes,
             filled: Filled::Whole,
             first_number: 0,
@@ -132,6 +136,11 @@ impl FileGroup {
             Origin::Made => format!("{}{index:0DIGITS$x}", self.prefix),
             Origin::Read | Origin::Erased => self.prefix.clone(),
         }
+    }
+
+    /// Returns this client's part of each file.
+    pub fn part(&self) -> Range<u64> {
+        self.first_bytes..self.first_bytes + self.file_bytes
     }
 
     /// Returns the total bytes of the files.
@@ -210,6 +219,7 @@ impl FileGroup {
                     let (name, number) = (group.name(index.into()), group.first_number + index);
                     let mut writer = Writer::new(file, name, number, group.content, &writing);
                     writer.generation = group.generation;
+                    writer.first_bytes = group.first_bytes;
                     writer.write_until(group.file_bytes)?;
                     writer.make_durable()
                 })
@@ -278,7 +288,7 @@ impl DataSet {
     pub fn lay_out(
         directory: &Home,
         plan: &Dataset,
-        seed: u64,
+        owner: &Owner<'_>,
         stop: &Arc<AtomicBool>,
         deadline_ns: u64,
         progress: &LayoutProgress,
@@ -301,7 +311,10 @@ impl DataSet {
             deadline_ns,
         };
         let is_given_up = Arc::clone(&writing.is_given_up);
-        let task = Layout { plan: plan.clone(), device, seed, writing };
+        let first = owner.first.map(|first| first.descriptor().try_clone_to_owned()).transpose();
+        let first = first.map_err(|error| Trouble::new(&attempt, error))?;
+        let task =
+            Layout { plan: plan.clone(), number: owner.number, first, device, seed: owner.seed, writing };
         // The layout has a thread of its own: a device that hangs must not keep us from reporting it.
         patience::wait_while_it_moves(
             &attempt,
@@ -311,17 +324,18 @@ impl DataSet {
         .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))?
     }
 
-    /// Returns the data set of another client with the same plan, whose data has that seed. All but the seed is the same,
-    /// but how far the other client has come is known only if it `is_sound`.
-    pub fn of_other(&self, seed: u64, is_sound: bool) -> Self {
-        let of_other = |group: &FileGroup| FileGroup {
+    /// Returns the data set of another client with the same plan, whose data has that seed. How far it has come is known
+    /// only if it `is_sound`. Its place in files of all clients is that of its number.
+    pub fn of_other(&self, plan: &Dataset, number: u32, seed: u64, is_sound: bool) -> Self {
+        let of_other = |(index, group): (usize, &FileGroup)| FileGroup {
             content: Content { seed, ..group.content },
+            first_bytes: first_bytes(plan, index, number, group.file_bytes),
             // It may have ended a test after fewer blocks than this client.
             whole_generation: 0,
             is_torn: group.is_torn || !is_sound,
             ..group.clone()
         };
-        Self { groups: self.groups.iter().map(of_other).collect(), size_bytes: self.size_bytes }
+        Self { groups: self.groups.iter().enumerate().map(of_other).collect(), size_bytes: self.size_bytes }
     }
 
     /// Returns the data set of a file or device that is only read.
@@ -368,8 +382,27 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
     })
 }
 
+/// Returns the offset of a client's part of `file_bytes` in a file of a group.
+fn first_bytes(plan: &Dataset, group: usize, number: u32, file_bytes: u64) -> u64 {
+    if plan.is_of_all_clients(group) { u64::from(number).saturating_mul(file_bytes) } else { 0 }
+}
+
+/// Owner of the data: this process, or one of the clients that share files.
+#[derive(Debug)]
+pub struct Owner<'a> {
+    /// Seed of its data.
+    pub seed: u64,
+    /// Number of the client.
+    pub number: u32,
+    /// Directory of the first client; `None` for the first itself.
+    pub first: Option<&'a Home>,
+}
+
 struct Layout {
     plan: Dataset,
+    /// Number of the client, and the directory of the first.
+    number: u32,
+    first: Option<OwnedFd>,
     /// Name of the device that is erased; none where files are made.
     device: Option<String>,
     seed: u64,
@@ -407,18 +440,27 @@ impl Layout {
                 None => (prefix(index, group), Origin::Made),
             };
             let new = FileGroup::new(prefix, group.files, file_bytes, content);
-            let mut laid_out = FileGroup { origin, first_number, ..new };
+            let first_bytes = first_bytes(plan, index, self.number, file_bytes);
+            let mut laid_out = FileGroup { origin, first_number, first_bytes, ..new };
+            // The first client has made the files of all.
+            let first = self.first.as_ref().filter(|_| plan.is_of_all_clients(index));
             for file in 0..group.files {
                 if self.writing.is_given_up.load(Ordering::Relaxed) {
                     return Err(Trouble::new(&self.writing.attempt, "it took too long"));
                 }
-                let opened = self.open(directory, &laid_out, file)?;
+                let opened = match first {
+                    Some(first) => {
+                        laid_out.open_file(first.as_fd(), &self.writing.path, file.into(), OFlags::WRONLY)?
+                    }
+                    None => self.open(directory, &laid_out, file)?,
+                };
                 if group.fresh {
                     laid_out.filled = Filled::Not;
                     continue;
                 }
                 let name = laid_out.name(file.into());
                 let mut current = Writer::new(opened, name, first_number + file, content, &self.writing);
+                current.first_bytes = first_bytes;
                 // The very first file shows the speed of the target.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
                     size_bytes = self.calibrate(&mut current, group, size_bytes)?;
@@ -495,6 +537,8 @@ struct Writer<'a> {
     file: OwnedFd,
     content: Content,
     pool: Pool,
+    /// Offset at which it begins.
+    first_bytes: u64,
     written_bytes: u64,
     durable_bytes: u64,
 }
@@ -502,8 +546,19 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(file: OwnedFd, name: String, number: u32, content: Content, writing: &'a Writing) -> Self {
         let pool = Pool::new(content, CHUNK_BYTES as usize, 1);
-        let (generation, written_bytes, durable_bytes) = (0, 0, 0);
-        Self { writing, name, number, generation, file, content, pool, written_bytes, durable_bytes }
+        let (generation, first_bytes, written_bytes, durable_bytes) = (0, 0, 0, 0);
+        Self {
+            writing,
+            name,
+            number,
+            generation,
+            file,
+            content,
+            pool,
+            first_bytes,
+            written_bytes,
+            durable_bytes,
+        }
     }
 
     fn write_until(&mut self, end_bytes: u64) -> Result<(), Trouble> {
@@ -528,7 +583,8 @@ impl<'a> Writer<'a> {
                 return Err(Trouble::new(&self.writing.attempt, "interrupted"));
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
-            let (offset_bytes, file, generation) = (self.written_bytes, self.number, self.generation);
+            let offset_bytes = self.first_bytes + self.written_bytes;
+            let (file, generation) = (self.number, self.generation);
             let draft = self.pool.draft(0);
             if !draft.is_duplicate {
                 let (seed, phase_bytes) = (self.content.seed, draft.phase_bytes);

@@ -25,7 +25,7 @@ use engine::{Failure, failure::Cause};
 use model::Experiment;
 use model::Trouble;
 use model::marker::{LETTERS_MAX, Letters, NameRule};
-use model::plan::{Plan, PlannedPhase};
+use model::plan::{Clients, Plan, PlannedPhase};
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
 use rustix::fs::Mode;
@@ -55,7 +55,10 @@ const UNTIMED_NS_MIN: u64 = 5_000_000_000;
 /// Returns the names that file tests of a plan may make.
 pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let all = || plan.phases.iter().filter_map(|phase| phase.workload.files());
-    let Some(files) = all().map(|work| work.files).max() else { return vec![] };
+    // In directories of all clients, each has files of its own.
+    let clients = plan.clients.map_or(1, |clients| u64::from(clients.count));
+    let files = |work: &FilesWork| if work.shared { work.files.saturating_mul(clients) } else { work.files };
+    let Some(files) = all().map(files).max() else { return vec![] };
     // Experiments have directories for more threads than their test.
     let of_experiment = |phase: &PlannedPhase| {
         let variant = Experiment::Depth.variant(phase, plan.cache).filter(|_| plan.may_probe(phase));
@@ -146,6 +149,7 @@ pub struct FileOutcome {
 struct FileTask<'a> {
     asked: &'a Asked<'a>,
     directory: &'a Home,
+    clients: Option<Clients>,
     /// Instant after which nothing begins.
     deadline_ns: u64,
 }
@@ -156,6 +160,8 @@ pub struct FilePhase<'a> {
     pub asked: Asked<'a>,
     /// Directory of the files.
     pub directory: &'a Home,
+    /// The clients of the run, which share directories in tests with `shared`.
+    pub clients: Option<Clients>,
     /// Files that earlier tests have left.
     pub set: &'a mut FileSet,
     /// Counters of the machine.
@@ -164,10 +170,10 @@ pub struct FilePhase<'a> {
 
 impl Task for FilePhase<'_> {
     fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
-        let Self { asked, directory, set, meter } = *self;
+        let Self { asked, directory, clients, set, meter } = *self;
         task::driven(&asked, meter, on_moment, |drive| {
             let deadline_ns = drive.start_ns.saturating_add(asked.budget_ns);
-            let outcome = run(&FileTask { asked: &asked, directory, deadline_ns }, set, drive)?;
+            let outcome = run(&FileTask { asked: &asked, directory, clients, deadline_ns }, set, drive)?;
             Ok(PhaseTotals::of_files(outcome, drive))
         })
     }
@@ -209,7 +215,12 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         return Err(Trouble::new("run a test on files", "it is one on data"));
     };
     let threads = u64::from(workload.threads);
-    let per_thread = if work.shared { work.files } else { work.files.div_ceil(threads) };
+    let (number, clients) = match task.clients {
+        Some(Clients { count, number: Some(number) }) if work.shared => (u64::from(number), u64::from(count)),
+        _ => (0, 1),
+    };
+    let per_thread =
+        if work.shared { work.files.saturating_mul(clients) } else { work.files.div_ceil(threads) };
     let tree = Tree { files: per_thread, dirs: work.dirs, levels: work.levels };
     let shape = Shape {
         threads: workload.threads,
@@ -233,7 +244,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     let mut works = Vec::new();
     for thread in 0..threads {
         let share = work.files / threads + u64::from(thread < work.files % threads);
-        let before = thread * (work.files / threads) + thread.min(work.files % threads);
+        let of_clients = number.saturating_mul(work.files);
+        let before = of_clients + thread * (work.files / threads) + thread.min(work.files % threads);
         let parent = task.directory.descriptor().try_clone_to_owned();
         let member = Member {
             parent: parent.map_err(|error| Trouble::new("start a thread", error))?,

@@ -22,7 +22,7 @@ use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
 use crate::data_phase::{DataPhase, DataTask, Part};
-use crate::dataset::{self, DataSet, Filled, LayoutProgress};
+use crate::dataset::{self, DataSet, Filled, LayoutProgress, Owner};
 use crate::directory::{Removing, Unmade};
 use crate::drive::Moment;
 use crate::file_phase::{self, FilePhase, FileSet};
@@ -70,6 +70,8 @@ pub struct Session {
     enough: Option<Arc<AtomicBool>>,
     /// Client whose data tests with `shift` read.
     other: Option<OtherClient>,
+    /// Name of the first client's work directory, where tests work in that.
+    first: Option<String>,
 }
 
 /// Place of a run.
@@ -96,6 +98,8 @@ struct OnDisk {
     meter: Meter,
     /// Directory and data of another client, which the current test reads.
     other: Option<OtherData>,
+    /// Directory of the first client; `None` for the first itself, and where no test works in it.
+    first: Option<Home>,
 }
 
 /// Time that a phase may take.
@@ -189,6 +193,7 @@ impl Session {
             is_dirty: false,
             files: FileSet::default(),
             other: None,
+            first: None,
         };
         let near = observe::near_cpus(root, target).map(Into::into);
         let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
@@ -233,6 +238,7 @@ impl Session {
             stdio_program: Vec::new(),
             enough: None,
             other: None,
+            first: None,
         }
     }
 
@@ -282,11 +288,13 @@ impl Session {
     /// Fails if a write fails or hangs, or if the time is used up.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
         self.clear()?;
+        self.open_first()?;
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        let number = self.plan.clients.and_then(|clients| clients.number).unwrap_or_default();
         if let Some(plan) = &self.plan.dataset {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
-            let OnDisk { directory, meter, .. } = &mut **on_disk;
+            let OnDisk { directory, meter, first, .. } = &mut **on_disk;
             let discards = |phase: &PlannedPhase| {
                 phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard)
             };
@@ -295,7 +303,8 @@ impl Session {
                 dataset::check_discard(directory, plan)?;
             }
             let (moved, stop) = (meter.movement(), &self.interrupt);
-            let laid_out = DataSet::lay_out(directory, plan, self.seed, stop, deadline_ns, progress, moved);
+            let owner = Owner { seed: self.seed, number, first: first.as_ref() };
+            let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
             if laid_out.is_err() && patience::hanging().is_none() {
                 let _ = on_disk.directory.empty_of("");
@@ -513,13 +522,20 @@ impl Session {
             }
         };
         *phases_run += 1;
-        let OnDisk { directory, dataset, files, meter, other, .. } = &mut **on_disk;
+        let OnDisk { directory, dataset, files, meter, other, first, .. } = &mut **on_disk;
+        let of_all = first.as_ref().filter(|_| plan.is_of_all_clients(phase));
         if phase.workload.data().is_none() {
-            return Box::new(FilePhase { asked, directory, set: files, meter });
+            let directory = of_all.unwrap_or(directory);
+            return Box::new(FilePhase { asked, directory, clients: plan.clients, set: files, meter });
         }
+        let own = &*directory;
         let (directory, dataset) = match other {
             Some(other) => (&other.directory, Some(&mut other.dataset)),
-            None => (&*directory, dataset.as_mut()),
+            None => (own, dataset.as_mut()),
+        };
+        let directory = match plan.is_of_all_clients(phase) {
+            true => of_all.unwrap_or(own),
+            false => directory,
         };
         let group = plan.dataset.as_ref().filter(|_| phase.engine.needs_files());
         // If the time is only an upper limit, a test counts as cut short if it did not get even the shortest

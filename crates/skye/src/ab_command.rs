@@ -1,8 +1,10 @@
 //! `skye ab`: two directories measured in turns, and compared.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use fleet::OnLoss;
+use model::hosts::HostWord;
 use model::plan;
 use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
@@ -51,8 +53,28 @@ struct Found {
 enum By {
     /// This process.
     Here(Box<Place>),
-    /// Several clients.
-    Several(Box<Greeted>),
+    /// Several clients, and the signals that end them.
+    Several(Box<Greeted>, Interruption),
+}
+
+impl Found {
+    fn here(place: Place) -> Self {
+        let (target, free_bytes) = (place.target.clone(), place.target.space.free_bytes);
+        Self { target, free_bytes, clients: 1, by: By::Here(Box::new(place)) }
+    }
+
+    fn by(
+        arguments: &AbArguments,
+        path: &Path,
+        clients: Vec<HostWord>,
+        interruption: Interruption,
+    ) -> Result<Self, Failure> {
+        let (options, limits) = (&arguments.clients, arguments.work.request());
+        let greeted = Greeted::start(options, path, clients, &limits, OnLoss::Stop, &interruption)?;
+        let target = greeted.first().environment.target.clone();
+        let (free_bytes, clients) = (greeted.room_bytes(), greeted.clients());
+        Ok(Self { target, free_bytes, clients, by: By::Several(Box::new(greeted), interruption) })
+    }
 }
 
 /// One of the two sides.
@@ -87,34 +109,18 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let root = Root::system();
     let machine = driver::machine(&root);
     let clients = several::clients(&arguments.clients)?;
-    let mut interruption = None;
-    let found = match clients {
-        None => [&arguments.a, &arguments.b].map(|path| {
-            let place = Box::new(Place::find(&root, path)?);
-            let (target, free_bytes) = (place.target.clone(), place.target.space.free_bytes);
-            Ok::<_, Failure>(Found { target, free_bytes, clients: 1, by: By::Here(place) })
-        }),
-        Some(clients) => {
-            if let Some(client) = clients.iter().find(|client| client.directory.is_some()) {
-                let problem = format!(
-                    "cannot measure in the directory of {client}: name both directories before --hosts"
-                );
-                return Err(Failure::Refused(problem));
-            }
-            // Agents are ended by it.
-            let interruption = interruption.insert(Interruption::catch_but_pipes()?);
-            let limits = arguments.work.request();
-            [&arguments.a, &arguments.b].map(|path| {
-                let (options, clients) = (&arguments.clients, clients.clone());
-                let greeted = Greeted::start(options, path, clients, &limits, OnLoss::Stop, interruption)?;
-                let (target, free_bytes) = (greeted.first().environment.target.clone(), greeted.room_bytes());
-                let clients = greeted.clients();
-                Ok(Found { target, free_bytes, clients, by: By::Several(Box::new(greeted)) })
-            })
-        }
+    if let Some(client) = clients.iter().flatten().find(|client| client.directory.is_some()) {
+        let problem =
+            format!("cannot measure in the directory of {client}: name both directories before --hosts");
+        return Err(Failure::Refused(problem));
+    }
+    // A signal ends the agents, too.
+    let interruption = clients.is_some().then(Interruption::catch_but_pipes).transpose()?;
+    let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
+        None => Ok::<_, Failure>(Found::here(Place::find(&root, path)?)),
+        Some((clients, interruption)) => Found::by(arguments, path, clients, interruption),
     };
-    let [a, b] = found;
-    let found = [a?, b?];
+    let found = [find(&arguments.a)?, find(&arguments.b)?];
     let limits = Limits::of(arguments, effect, &found, &machine);
     let mut request = request(arguments, &found, &machine)?;
     // The least number of pairs follows from the number of tests.
@@ -134,9 +140,8 @@ pub fn ab(arguments: &AbArguments) -> Done {
             several::check_alone(&plan)?;
             Ok::<_, Failure>((Party { name, target, plan }, Planned::Here(place)))
         }
-        By::Several(greeted) => {
-            let interruption = interruption.as_ref().ok_or_else(|| Failure::Refused("no signals".into()))?;
-            let several = Box::new(greeted.plan(request.clone(), seed, interruption)?);
+        By::Several(greeted, interruption) => {
+            let several = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
             Ok((Party { name, target, plan: several.plan.clone() }, Planned::Several(several)))
         }
     };

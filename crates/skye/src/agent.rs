@@ -94,7 +94,7 @@ impl Agent<'_> {
                 ToAgent::Look {} => self.look(),
                 ToAgent::Open {} => self.open(),
                 ToAgent::Neighbours {} => self.neighbours(),
-                ToAgent::LayOut { time_ns } => self.lay_out(time_ns),
+                ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
                 ToAgent::Clear {} => self.clear(),
                 ToAgent::Phase { other, index, repetition, measured_ns, budget_ns } => {
                     self.phase(other, index as usize, repetition, Time { measured_ns, budget_ns })
@@ -132,8 +132,7 @@ impl Agent<'_> {
         }
         let target = place.target.clone().shared_by(sharers);
         let request = within_limits(request, self.arguments, &target, &self.machine)?;
-        let plan = plan::plan(&request, &target, &self.machine)?;
-        let plan = Plan { clients: Some(clients), ..plan };
+        let plan = plan::plan_for(&request, &target, &self.machine, Some(clients))?;
         self.plan = Some(plan.clone());
         Ok(FromAgent::Planned { plan: Box::new(plan) })
     }
@@ -176,9 +175,11 @@ impl Agent<'_> {
         self.session.as_mut().ok_or_else(|| unexpected(attempt))
     }
 
-    fn lay_out(&mut self, time_ns: u64) -> Result<FromAgent, Trouble> {
+    fn lay_out(&mut self, time_ns: u64, first: Option<String>) -> Result<FromAgent, Trouble> {
         let progress = LayoutProgress::default();
-        self.session("lay out files")?.lay_out(time_ns, &progress)?;
+        let session = self.session("lay out files")?;
+        session.set_first(first);
+        session.lay_out(time_ns, &progress)?;
         Ok(FromAgent::LaidOut { bytes: progress.bytes.load(Ordering::Relaxed) })
     }
 
@@ -202,6 +203,7 @@ impl Agent<'_> {
         let Self { session, wire, interruption, seed, .. } = self;
         let session = session.as_mut().ok_or_else(|| unexpected(attempt))?;
         session.set_other(other.map(|frames::OtherClient { number, directory, is_sound }| OtherClient {
+            number,
             directory,
             // The seeds of the clients differ by their numbers.
             seed: seed.wrapping_sub(own.into()).wrapping_add(number.into()),

@@ -129,11 +129,11 @@ impl Greeted {
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
         let target = first.environment.target.clone().shared_by(sharers[0]);
-        let plan = plan::plan(&request, &target, &first.machine).map_err(Failure::refused)?;
-        fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
         let clients = Some(Clients { count: found.len() as u32, number: None });
+        let plan = plan::plan_for(&request, &target, &first.machine, clients).map_err(Failure::refused)?;
+        fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
-        Ok(Several { environment: first.environment.clone(), plan: Plan { clients, notes, ..plan }, fleet })
+        Ok(Several { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
     }
 }
 
@@ -170,7 +170,8 @@ impl Several {
     /// All refusals. The work directories of the other clients are removed.
     pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
         let hidden = self.fleet.open().map_err(|troubles| refusals(troubles, interruption))?;
-        if reads_of_others(&self.plan) {
+        let works_together = self.plan.phases.iter().any(|phase| self.plan.is_of_all_clients(phase));
+        if works_together || reads_of_others(&self.plan) {
             let shared = self.fleet.directories();
             let apart = match shared {
                 Ok(numbers) if numbers.iter().all(|number| *number == numbers[0]) => return Ok(hidden),
@@ -179,11 +180,12 @@ impl Several {
             };
             self.fleet.close().iter().for_each(|line| terminal::error(line));
             if apart.is_empty() {
-                return Err(Failure::Refused(
-                    "cannot read what other clients wrote: they do not see each other's files; name one directory of all, or \
-                     write shift=0"
-                        .into(),
-                ));
+                let (attempt, remedy) = match works_together {
+                    true => ("work in files of all clients", "leave shared away"),
+                    false => ("read what other clients wrote", "write shift=0"),
+                };
+                let problem = "they do not see each other's files; name one directory of all, or";
+                return Err(Failure::Refused(format!("cannot {attempt}: {problem} {remedy}")));
             }
             return Err(refusals(apart, interruption));
         }

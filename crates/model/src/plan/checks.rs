@@ -7,7 +7,7 @@ use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target, TargetKind};
 use crate::trouble::Trouble;
-use crate::workload::{CacheMode, DataVerb, Engine, FileKind, FilesWork, Workload};
+use crate::workload::{CacheMode, DataVerb, Engine, FileKind, FileVerb, FilesWork, Work, Workload};
 
 /// Divisor of the memory: the buffers of one test may take a quarter.
 const BUFFER_SHARE: u64 = 4;
@@ -52,6 +52,24 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
     let (word, _) = of_own_files.into_iter().find(|(_, is_asked)| *is_asked)?;
     let cause = format!("{path} is {kind}, and {word} describes files that skye makes");
     Some((cause, format!("leave {word} away, or name a directory")))
+}
+
+/// Refuses tests that several clients cannot make in one file or directory of all.
+pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), Trouble> {
+    for phase in phases {
+        let cause = match &phase.workload.work {
+            Work::Data(data) if data.shared && data.fresh => {
+                "each client would cut off what the others write"
+            }
+            Work::Files(files) if files.shared && files.verb == FileVerb::Readdir => {
+                "each client would find the names of the others"
+            }
+            _ => continue,
+        };
+        let attempt = format!("run `{}` with several clients", spec::print(phase.asked()));
+        return Err(Trouble::new(attempt, cause).remedy("leave shared away"));
+    }
+    Ok(())
 }
 
 /// Refuses to erase anything but a block device that was found to be free.

@@ -43,6 +43,10 @@ pub struct Dataset {
     /// True if the data is the device or the file that was named, which is only read. Absent where skye makes files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_given: bool,
+    /// True if the file of a shared group is that of all clients of the run, in which each has its part. Absent in runs of
+    /// one process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_together: bool,
 }
 
 /// Files with the same kind of content.
@@ -117,19 +121,25 @@ impl Dataset {
         if data.engine.is_some_and(|engine| !Engine::from(engine).needs_files()) {
             return None;
         }
-        group_of(&self.groups, workload)
+        group_of(&self.groups, workload, self.is_together)
+    }
+
+    /// Returns true if the file of that group is one of all clients.
+    pub fn is_of_all_clients(&self, group: usize) -> bool {
+        self.is_together && self.groups.get(group).is_some_and(|group| group.shared)
     }
 }
 
-fn group_of(groups: &[DataGroup], workload: &Workload) -> Option<usize> {
+fn group_of(groups: &[DataGroup], workload: &Workload, is_together: bool) -> Option<usize> {
     let data = workload.data()?;
     let files = workload.data_files();
     let find = |fits: &dyn Fn(&DataGroup) -> bool| {
         groups.iter().position(|group| group.holds_content_of(data) && fits(group))
     };
     if data.shared {
-        // A group of a single file can be shared as well.
-        return find(&|group| group.shared).or_else(|| find(&|group| group.files == 1));
+        // A group of a single file can be shared as well, but not by other processes.
+        let single = || find(&|group| group.files == 1).filter(|_| !is_together);
+        return find(&|group| group.shared).or_else(single);
     }
     let own = |least: u32| {
         let fitting = groups.iter().filter(|group| !group.shared && group.holds_content_of(data));
@@ -170,7 +180,7 @@ fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &Da
 
 /// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, as many
 /// as were asked for, or one for all.
-fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
+fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
     let new = |data: &DataWork, files| DataGroup {
         shared: data.shared,
         files,
@@ -201,7 +211,8 @@ fn groups(phases: &[PlannedPhase]) -> Vec<DataGroup> {
     }
     // A group of a single file also serves tests that share one file.
     let all = groups.clone();
-    groups.retain(|group| !group.shared || !all.contains(&DataGroup { shared: false, ..*group }));
+    let has_twin = |group: &DataGroup| all.contains(&DataGroup { shared: false, ..*group });
+    groups.retain(|group| is_together || !group.shared || !has_twin(group));
     groups
 }
 
@@ -232,11 +243,17 @@ fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>,
 
 /// Marks the files that a test makes before any other works on them in blocks. Laying them out would be in vain,
 /// because that test cuts them off first.
-fn mark_fresh(groups: &mut [DataGroup], phases: &[PlannedPhase], path: &str) -> Result<(), Trouble> {
+fn mark_fresh(
+    groups: &mut [DataGroup],
+    phases: &[PlannedPhase],
+    path: &str,
+    is_together: bool,
+) -> Result<(), Trouble> {
     for index in 0..groups.len() {
         let all: &[DataGroup] = groups;
-        let on_group =
-            || on_files(phases).filter(move |(phase, _)| group_of(all, &phase.workload) == Some(index));
+        let is_on_group =
+            move |phase: &PlannedPhase| group_of(all, &phase.workload, is_together) == Some(index);
+        let on_group = || on_files(phases).filter(move |(phase, _)| is_on_group(phase));
         let Some((maker, _)) =
             on_group().find(|(_, data)| data.fresh || !data.verb.is_bytes()).filter(|(_, data)| data.fresh)
         else {
@@ -271,6 +288,7 @@ pub(super) fn plan_dataset(
     target: &Target,
     machine: &Machine,
     allow_low_space: bool,
+    is_together: bool,
 ) -> Result<Option<Dataset>, Trouble> {
     let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
     let unit_bytes = unit_bytes(phases, filled_bytes);
@@ -278,12 +296,12 @@ pub(super) fn plan_dataset(
         return given(request, phases, target, machine, unit_bytes);
     }
     let is_erased = target.erased.is_some();
-    let mut groups = if is_erased { one_group(phases, target)? } else { groups(phases) };
-    mark_fresh(&mut groups, phases, &target.path)?;
+    let mut groups = if is_erased { one_group(phases, target)? } else { groups(phases, is_together) };
+    mark_fresh(&mut groups, phases, &target.path, is_together)?;
     // Each file of a group holds whole blocks of every test, and a group holds a block for each operation in flight.
     let least = |phase: &PlannedPhase| {
         let data = phase.workload.data()?;
-        let files = group_of(&groups, &phase.workload).map_or(1, |group| groups[group].files);
+        let files = group_of(&groups, &phase.workload, is_together).map_or(1, |group| groups[group].files);
         let unit_of_all = unit_bytes.saturating_mul(u64::from(files));
         let in_flight = u64::from(phase.workload.in_flight()) * data.block_bytes;
         Some(in_flight.max(1).checked_next_multiple_of(unit_of_all).unwrap_or(u64::MAX))
@@ -298,7 +316,8 @@ pub(super) fn plan_dataset(
     let room = free.saturating_sub(reserve);
     let usable = room.checked_div(copies).unwrap_or(i64::MAX as u64);
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
-    let is_made = |phase: &PlannedPhase| group_of(&groups, &phase.workload).map(|group| groups[group].fresh);
+    let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
+    let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
     let fresh = on_files(phases).find(|(phase, data)| data.fresh && is_made(phase) == Some(true));
     if let (None, Some((phase, _))) = (request.size, fresh) {
         return Err(Trouble::new(
@@ -358,6 +377,7 @@ pub(super) fn plan_dataset(
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
         is_given: false,
+        is_together,
     }))
 }
 
@@ -402,6 +422,7 @@ fn given(
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
         is_given: true,
+        is_together: false,
     }))
 }
 

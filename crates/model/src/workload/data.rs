@@ -80,7 +80,7 @@ keys! {
     /// True if all threads work in one file instead of one each.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for any_verb, "";
-        label Label::Key; "all threads work in one file; otherwise each has its own part of the data";
+        label Label::Key; "all threads work in one file, with `--hosts` those of all clients; otherwise each has its own part of the data";
 
     /// Number of files in which all threads work, if it was asked for and is not one for each thread; at least 2.
     field files: Option<u32> = None;

@@ -56,7 +56,7 @@ keys! {
     /// True if all threads work in the same directories instead of their own.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for any_verb, "";
-        label Label::Key; "all threads work in the same directories; otherwise each has its own";
+        label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;

@@ -10,6 +10,8 @@ use crate::home::Home;
 /// A client whose data another one reads.
 #[derive(Debug, Clone)]
 pub struct OtherClient {
+    /// Its number.
+    pub number: u32,
     /// Name of its work directory, beside that of this client.
     pub directory: String,
     /// Seed of its session.
@@ -48,7 +50,31 @@ impl Session {
             return Err(Trouble::new(attempt, "a test before has discarded it").remedy("put discard last"));
         }
         let directory = directory.of_other(&client.directory)?;
-        *other = Some(OtherData { directory, dataset: dataset.of_other(client.seed, client.is_sound) });
+        let Some(plan) = &self.plan.dataset else { return Ok(()) };
+        let dataset = dataset.of_other(plan, client.number, client.seed, client.is_sound);
+        *other = Some(OtherData { directory, dataset });
+        Ok(())
+    }
+
+    /// Sets the name of the first client's work directory, for tests in files or directories of all clients.
+    pub fn set_first(&mut self, first: Option<String>) {
+        self.first = first;
+    }
+
+    /// Opens the first client's work directory, if this is another client and a test works in it.
+    ///
+    /// # Errors
+    /// It is not known, or cannot be opened.
+    pub(super) fn open_first(&mut self) -> Result<(), Trouble> {
+        let is_another =
+            self.plan.clients.is_some_and(|clients| clients.number.is_some_and(|number| number > 0));
+        let is_needed = is_another && self.plan.phases.iter().any(|phase| self.plan.is_of_all_clients(phase));
+        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        if !is_needed {
+            return Ok(());
+        }
+        let unknown = || Trouble::new("work in the directory of the first client", "nobody has named it");
+        on_disk.first = Some(on_disk.directory.of_other(self.first.as_deref().ok_or_else(unknown)?)?);
         Ok(())
     }
 }

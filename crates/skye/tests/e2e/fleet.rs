@@ -28,25 +28,39 @@ fn saved(ran: &Ran) -> Value {
     document(&saved[0])
 }
 
-/// Returns the agents that a process has started and that live.
-fn agents(parent: u32) -> Vec<Pid> {
-    let is_agent = |pid: i32| {
+/// Returns the processes that a process has started and that live.
+pub fn children_of(parent: u32) -> Vec<Pid> {
+    let is_child = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields: Vec<_> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let is_ours = fields.get(1).is_some_and(|ppid| *ppid == parent.to_string());
-        is_ours && fields.first() != Some(&"Z") && command.split(|byte| *byte == 0).nth(1) == Some(b"agent")
+        fields.get(1).is_some_and(|ppid| *ppid == parent.to_string()) && fields.first() != Some(&"Z")
     };
     let numbers = fs::read_dir("/proc").unwrap().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let mut found: Vec<_> = numbers.filter(|pid| is_agent(*pid)).filter_map(Pid::from_raw).collect();
+    let mut found: Vec<_> = numbers.filter(|pid| is_child(*pid)).filter_map(Pid::from_raw).collect();
     found.sort_by_key(|pid| pid.as_raw_nonzero());
     found
 }
 
+fn is_agent(pid: &Pid) -> bool {
+    let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    command.split(|byte| *byte == 0).nth(1) == Some(b"agent")
+}
+
+/// Returns the agents that a process has started on this machine and that live.
+fn agents(parent: u32) -> Vec<Pid> {
+    children_of(parent).into_iter().filter(is_agent).collect()
+}
+
+/// Returns the agents that the launchers of a process have started.
+pub fn agents_of(parent: u32) -> Vec<Pid> {
+    let launchers = children_of(parent).into_iter();
+    launchers.flat_map(|launcher| agents(launcher.as_raw_nonzero().get() as u32)).collect()
+}
+
 /// Waits until something holds that happens by itself.
 #[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < DEADLINE, "{what} did not happen");
@@ -171,6 +185,53 @@ fn clients_read_what_others_wrote() {
     let apart = format!("--hosts local,local:{} --test read:rnd4k:shift=1", other.path().display());
     let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
     ran.says(&["cannot read what other clients wrote: they do not see each other's files"]);
+    for directory in [&directory, &other] {
+        assert_nothing_left(directory.path());
+    }
+}
+
+#[test]
+fn clients_work_in_one_file_and_in_the_same_directories() {
+    let directory = scratch(ROOM);
+    let tests = "--hosts local*3 --verify --test write:rnd4k:shared:t2:passes=1 --test read:seq64k:shared:passes=1 \
+                 --test read:rnd4k:shared:buffered:shift=1:passes=1 --test read:rnd4k:passes=1 \
+                 --test create:shared:files=60:dirs=2 --test stat:shared:files=60:t2 --test unlink:shared:files=60 \
+                 --time 0.3";
+    let mut running = together(directory.path(), tests).spawn();
+    // One file has the parts of all, and one directory has the names of all.
+    let sizes = |name: &str| -> Vec<u64> {
+        let works = leftovers(directory.path());
+        let files = works.iter().filter_map(|work| fs::metadata(work.join(name)).ok());
+        files.map(|about| about.len()).collect()
+    };
+    eventually("a shared file", || running.has_ended() || sizes("shared-0000") == [3 * (8 << 20)]);
+    let mut trees = 0;
+    eventually("tests on names", || {
+        trees = trees.max(sizes("t0000").len());
+        running.has_ended()
+    });
+    assert_eq!(trees, 1, "the first client has the directories of all");
+    let ran = running.wait().did_not_panic().exits(0);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    let rows = run["phases"].as_array().unwrap();
+    for row in rows {
+        assert_eq!((&row["status"], row["hosts"].as_array().unwrap().len()), (&"done".into(), 3), "{ran}");
+    }
+    for (row, block_bytes) in rows[1..4].iter().zip([65_536, 4096, 4096]) {
+        assert_eq!(row["verified_blocks"].as_u64(), Some(3 * (8 << 20) / block_bytes), "{ran}");
+    }
+    for (words, said) in [
+        ("--test readdir:shared:files=10", "each client would find the names of the others"),
+        ("--test write:shared:fresh", "each client would cut off what the others write"),
+    ] {
+        let refused = together(directory.path(), "--hosts local*2").words(words).run().exits(2);
+        refused.says(&[said]).has_no_result();
+    }
+    let other = scratch(ROOM);
+    let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
+    let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
+    ran.says(&["cannot work in files of all clients: they do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }

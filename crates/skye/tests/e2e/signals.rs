@@ -79,7 +79,9 @@ fn a_second_signal_skips_the_saving_never_the_removing() {
     let stage = &STAGES[1];
     let ran = interrupted(stage, &[Signal::INT, Signal::INT]).exits(130);
     assert!(ran.saved().is_empty(), "{ran}");
-    let ran = interrupted(stage, &[Signal::TERM, Signal::INT, Signal::INT]).exits(143);
+    let ran = interrupted(stage, &[Signal::TERM, Signal::INT, Signal::INT]);
+    // The first counts. Of those that wait for a busy program, the kernel delivers the lower number first.
+    assert!(matches!(ran.code, Some(130 | 143)), "{ran}");
     assert!(ran.saved().is_empty(), "{ran}");
 }
 

@@ -193,6 +193,7 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
             );
         }
     };
+    let words = sized("--size 16m --time 1", "--size 64m --time 2");
     let rig = start(disk().read_iops(2000));
     let others = hogs();
     let rows = sized(
@@ -206,7 +207,7 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
         ],
     );
     let (tests, expected): (Vec<_>, Vec<_>) = rows.iter().copied().unzip();
-    check(rig.path(), &with_tests("--size 64m --time 2", &tests), &expected);
+    check(rig.path(), &with_tests(words, &tests), &expected);
     others.finish().unwrap();
     rig.finish().unwrap();
     let rig = start(Spec::fuse().slots(4).service_us(4000));
@@ -216,7 +217,7 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
         &[("read:rnd4k:t16", "server_saturated"), ("read:rnd4k", "remote_latency")],
     );
     let (tests, expected): (Vec<_>, Vec<_>) = rows.iter().copied().unzip();
-    check(rig.path(), &with_tests("--size 64m --time 2", &tests), &expected);
+    check(rig.path(), &with_tests(words, &tests), &expected);
     others.finish().unwrap();
     rig.finish().unwrap();
 }

@@ -1,0 +1,318 @@
+//! Hostile coordinators and hostile agents: frames of a session, spoilt at random. Neither side panics, hangs, or touches
+//! anything outside its directory.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::program::{leftovers, skye};
+use crate::support::scratch;
+
+/// Room for the files of a session.
+const ROOM: u64 = 64 << 20;
+/// Time in which a side that got nonsense must have ended.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Agents of which one is watched by strace.
+const WATCHED: u32 = 16;
+
+fn duration() -> Duration {
+    Duration::from_secs(xtask::sized(10, 600))
+}
+
+fn framed(document: &Value) -> Vec<u8> {
+    let text = document.to_string();
+    [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+fn hello() -> Value {
+    json!({"protocol_oldest": 1, "protocol_newest": 1, "version": "0", "session": "s"})
+}
+
+/// Returns the frames of a coordinator, in their order.
+fn orders() -> Vec<Value> {
+    let request = json!({
+        "tests": ["read:rnd4k:buffered", "write:rnd4k:shared", "create:files=10:shared"], "size": "1m", "time": 0.02,
+        "probe": "none", "allow": ["low-space", "busy"]
+    });
+    let phase = |index: u32| {
+        json!({"phase": {
+            "other": {"number": 1, "directory": "skye.000000", "is_sound": true},
+            "index": index, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000
+        }})
+    };
+    let start = || json!({"start": {"at_ns": 1}});
+    vec![
+        json!({"beat": {}}),
+        json!({"plan": {"request": request, "seed": 7, "number": 0, "count": 2, "sharers": 2}}),
+        json!({"ping": {"number": 0}}),
+        json!({"open": {}}),
+        json!({"neighbours": {}}),
+        json!({"lay_out": {"time_ns": 1_000_000_000, "first": "skye.000000"}}),
+        phase(0),
+        start(),
+        phase(1),
+        start(),
+        phase(2),
+        start(),
+        json!({"clear": {}}),
+        json!({"close": {}}),
+    ]
+}
+
+/// Returns a value that means harm.
+fn harmful(random: &mut fastrand::Rng) -> Value {
+    let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
+    let values = [
+        Value::Null,
+        json!(""),
+        json!("../victim"),
+        json!("/etc/passwd"),
+        json!("skye.../ab"),
+        json!("\u{1b}[2J\0"),
+        json!("x".repeat(100_000)),
+        json!(-1),
+        json!(u64::MAX),
+        json!(1e300),
+        json!(true),
+        json!([]),
+        json!({}),
+        json!(["create:files=4000m", "write:rnd4k:bytes=1t"]),
+        deep,
+    ];
+    values[random.usize(..values.len())].clone()
+}
+
+/// Replaces or removes a part of a document.
+fn spoil(document: &mut Value, random: &mut fastrand::Rng) {
+    let is_here = random.u32(..4) == 0;
+    match document {
+        Value::Object(map) if !map.is_empty() && !is_here => {
+            let key = map.keys().nth(random.usize(..map.len())).unwrap().clone();
+            match random.u32(..6) {
+                0 => drop(map.remove(&key)),
+                _ => spoil(&mut map[&key], random),
+            }
+        }
+        Value::Array(all) if !all.is_empty() && !is_here => {
+            let index = random.usize(..all.len());
+            spoil(&mut all[index], random);
+        }
+        other => *other = harmful(random),
+    }
+}
+
+/// Returns the bytes of a session of which something is wrong.
+fn spoilt(frames: &[Value], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut frames = frames.to_vec();
+    for _ in 0..random.u32(1..4) {
+        let at = random.usize(..frames.len());
+        match random.u32(..8) {
+            0 => drop(frames.remove(at)),
+            1 => frames.insert(at, frames[random.usize(..frames.len())].clone()),
+            2 => frames.swap(at, 0),
+            _ => spoil(&mut frames[at], random),
+        }
+        if frames.is_empty() {
+            break;
+        }
+    }
+    let mut bytes: Vec<u8> = frames.iter().flat_map(framed).collect();
+    if random.u32(..4) == 0 && !bytes.is_empty() {
+        let at = random.usize(..bytes.len());
+        match random.u32(..3) {
+            0 => bytes.truncate(at),
+            1 => bytes[at] = random.u8(..),
+            _ => bytes.insert(at, random.u8(..)),
+        }
+    }
+    bytes
+}
+
+/// Waits until a process has ended by itself, and returns what it said.
+#[track_caller]
+fn ended(mut child: Child, told: &dyn Fn() -> String) -> String {
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if begun.elapsed() > DEADLINE => {
+                let _ = child.kill();
+                panic!("it hangs: {}", told());
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(
+        matches!(status.code(), Some(0..=3)) && !said.contains("panicked"),
+        "{status}: {said}\n{}",
+        told()
+    );
+    said
+}
+
+/// Returns an agent in a directory, perhaps watched.
+fn agent(directory: &Path, trace: Option<&Path>) -> Child {
+    let program = env!("CARGO_BIN_EXE_skye");
+    let mut command = match trace {
+        None => Command::new(program),
+        Some(trace) => {
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-e", "trace=%file,listen,bind,execve", "-o"]).arg(trace).arg(program);
+            strace
+        }
+    };
+    command.args(["agent", "--dir"]).arg(directory);
+    command.args(["--allow", "low-space", "--allow", "busy", "--allow", "shared-directory"]);
+    command.args(["--write-limit", "4m"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Asserts that a traced agent has changed nothing outside its directory, and opened no door.
+#[track_caller]
+fn stayed_inside(trace: &str, directory: &Path) {
+    let changes =
+        ["O_CREAT", "O_WRONLY", "O_RDWR", "mkdir", "unlink", "rename", "link", "rmdir", "chmod", "chown"];
+    for line in trace.lines() {
+        assert!(!line.contains("listen(") && !line.contains("bind("), "{line}");
+        let is_change = changes.iter().any(|change| line.contains(change)) && !line.contains("readlink");
+        let path = line.split('"').nth(1).unwrap_or_default();
+        // A relative path begins at a descriptor of the directory.
+        let is_inside =
+            !path.starts_with('/') && !path.contains("..") || Path::new(path).starts_with(directory);
+        let is_own = ["/dev/", "/proc/"].iter().any(|place| path.starts_with(place));
+        assert!(!is_change || is_inside || is_own, "{line}");
+    }
+}
+
+#[test]
+fn an_agent_that_is_told_nonsense_stays_in_its_directory() {
+    xtask::require!(strace);
+    let home = scratch(ROOM);
+    let directory = home.path().join("work");
+    let victim = home.path().join("victim");
+    fs::create_dir(&directory).unwrap();
+    fs::write(&victim, "precious").unwrap();
+    answers(&directory);
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let begun = Instant::now();
+    let mut sessions = 0;
+    while begun.elapsed() < duration() {
+        let trace = home.path().join("trace");
+        let is_watched = sessions % WATCHED == 0;
+        let mut child = agent(&directory, is_watched.then_some(trace.as_path()));
+        let bytes = [framed(&hello()), spoilt(&orders(), &mut random)].concat();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            let _ = stdout.read_to_end(&mut heard);
+            heard
+        });
+        // It may end before it has taken all.
+        let _ = stdin.write_all(&bytes);
+        std::thread::sleep(Duration::from_millis(random.u64(..100)));
+        drop(stdin);
+        let told = || format!("seed {seed}, session {sessions}: {}", String::from_utf8_lossy(&bytes));
+        ended(child, &told);
+        reader.join().unwrap();
+        if is_watched {
+            stayed_inside(&fs::read_to_string(&trace).unwrap(), &directory);
+            fs::remove_file(&trace).unwrap();
+        }
+        assert_eq!(leftovers(&directory), Vec::<std::path::PathBuf>::new(), "{}", told());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{}", told());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2, "{}", told());
+        sessions += 1;
+    }
+    println!("{sessions} sessions");
+    assert!(sessions > 3);
+}
+
+/// Returns the frames of an agent in an undisturbed session, which ends with measurements.
+fn answers(directory: &Path) -> Vec<Value> {
+    let mut child = agent(directory, None);
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut frames = Vec::new();
+    let mut read = || -> Value {
+        let mut length = [0; 4];
+        stdout.read_exact(&mut length).unwrap();
+        let mut document = vec![0; u32::from_be_bytes(length) as usize];
+        stdout.read_exact(&mut document).unwrap();
+        serde_json::from_slice(&document).unwrap()
+    };
+    stdin.write_all(&framed(&hello())).unwrap();
+    frames.push(read());
+    let request = json!({"tests": ["read:rnd4k:buffered"], "size": "1m", "time": 0.02, "probe": "none"});
+    for (order, answer) in [
+        (json!({"plan": {"request": request, "seed": 7, "number": 0, "count": 1, "sharers": 1}}), "planned"),
+        (json!({"open": {}}), "opened"),
+        (json!({"neighbours": {}}), "neighbours"),
+        (json!({"lay_out": {"time_ns": 1_000_000_000}}), "laid_out"),
+        (
+            json!({"phase": {"index": 0, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000}}),
+            "ready",
+        ),
+        (json!({"start": {"at_ns": 1}}), "measured"),
+        (json!({"close": {}}), "closed"),
+    ] {
+        stdin.write_all(&framed(&order)).unwrap();
+        loop {
+            let frame = read();
+            let is_it = frame.get(answer).is_some();
+            assert!(frame.get("failed").is_none(), "{frame}");
+            if frame.get("beat").is_none() {
+                frames.push(frame);
+            }
+            if is_it {
+                break;
+            }
+        }
+    }
+    drop(stdin);
+    child.wait().unwrap();
+    frames
+}
+
+#[test]
+fn a_coordinator_that_is_told_nonsense_ends_in_order() {
+    let home = scratch(ROOM);
+    let directory = home.path().join("work");
+    fs::create_dir(&directory).unwrap();
+    let frames = answers(&directory);
+    assert!(frames.len() >= 8, "{frames:?}");
+    let said = home.path().join("said");
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let begun = Instant::now();
+    let mut sessions = 0;
+    while begun.elapsed() < duration() {
+        // The answers to the questions for the time come after the first two frames.
+        let pongs: Vec<_> =
+            (0..32).map(|number| json!({"pong": {"number": number, "at_ns": 1_000_000 * number}})).collect();
+        let whole = [&frames[..2], &pongs, &frames[2..]].concat();
+        fs::write(&said, spoilt(&whole, &mut random)).unwrap();
+        let launcher = format!("sh -c 'cat {}; sleep 0.0{}' x", said.display(), random.u32(..10));
+        let ran = skye()
+            .arg("run")
+            .arg(&directory)
+            .words("--hosts ada --test read:rnd4k:buffered --size 1m --time 0.02 --allow busy,low-space --no-save")
+            .arg("--rsh")
+            .arg(launcher)
+            .run();
+        let told = || format!("seed {seed}, session {sessions}\n{ran}");
+        assert!(matches!(ran.code, Some(0..=5)) && !ran.stderr.contains("panicked"), "{}", told());
+        assert!(!ran.stderr.contains('\u{1b}') && !ran.stdout.contains('\u{1b}'), "{}", told());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2, "{}", told());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{}", told());
+        sessions += 1;
+    }
+    println!("{sessions} sessions");
+    assert!(sessions > 3);
+}

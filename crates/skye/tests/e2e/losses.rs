@@ -1,0 +1,107 @@
+//! Losses at random instants of a run of several clients: a launcher, an agent or the coordinator is killed, an agent is
+//! stopped, a file system is full. Whatever is lost and whenever, no file is left.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::fleet::{agents_of, children_of, eventually};
+use crate::support::mounts::Tmpfs;
+use crate::support::program::{Running, leftovers, skye};
+use crate::support::scratch;
+
+/// Room for the files of both clients.
+const ROOM: u64 = 64 << 20;
+/// Latest instant of a loss: the run has ended by then.
+const LATEST_MS: u64 = 2000;
+
+/// Starts a run of two clients, each behind a launcher that stays, as ssh does.
+fn begun(directories: [&Path; 2]) -> Running {
+    let hosts = format!("ada:{},bob:{}", directories[0].display(), directories[1].display());
+    let launcher = r#"sh -c 'shift; "$@"; exit $?' x"#;
+    let program = skye().arg("run").arg(directories[0]).arg("--hosts").arg(hosts).arg("--rsh").arg(launcher);
+    let words = "--size 4m --time 0.4 --cache warm --test read:rnd4k:buffered --test create:files=200 --test write:seq64k";
+    program
+        .arg("--remote-skye")
+        .arg(env!("CARGO_BIN_EXE_skye"))
+        .words(words)
+        .words("--allow low-space,busy,shared-directory")
+        .spawn()
+}
+
+/// Lets something be lost at random instants, as often as the size of the tests says.
+fn lose(what: &str, lost: impl Fn(&mut Running) -> Vec<Pid>) {
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    for number in 0..xtask::sized(3, 30) {
+        let directory = scratch(ROOM);
+        let mut running = begun([directory.path(); 2]);
+        std::thread::sleep(Duration::from_millis(random.u64(..LATEST_MS)));
+        let stopped = lost(&mut running);
+        let ran = running.wait().did_not_panic();
+        for pid in stopped {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+        assert!(matches!(ran.code, None | Some(0..=3)), "{what}, seed {seed}, number {number}: {ran}");
+        // An agent without a coordinator, or one that was stopped, takes its files with it.
+        eventually(&format!("{what}, seed {seed}, number {number}: the removal of all files"), || {
+            leftovers(directory.path()).is_empty()
+        });
+    }
+}
+
+/// Sends a signal to one of these processes, if there are any.
+fn hit(all: &[Pid], signal: Signal) -> Option<Pid> {
+    let hit = all.get(fastrand::usize(..all.len().max(1)))?;
+    // It may have ended meanwhile.
+    kill_process(*hit, signal).ok().map(|()| *hit)
+}
+
+#[test]
+fn an_agent_that_is_killed() {
+    lose("agent", |running| {
+        hit(&agents_of(running.id()), Signal::KILL);
+        Vec::new()
+    });
+}
+
+#[test]
+fn an_agent_that_is_stopped() {
+    lose("stopped", |running| hit(&agents_of(running.id()), Signal::STOP).into_iter().collect());
+}
+
+#[test]
+fn a_launcher_that_is_killed() {
+    lose("launcher", |running| {
+        hit(&children_of(running.id()), Signal::KILL);
+        Vec::new()
+    });
+}
+
+#[test]
+fn a_coordinator_that_is_killed() {
+    lose("coordinator", |running| {
+        running.signal(Signal::KILL);
+        Vec::new()
+    });
+}
+
+#[test]
+fn a_file_system_that_is_full() {
+    xtask::require!(tmpfs);
+    for number in 0..xtask::sized(3, 30) {
+        // There is room for the plan, until somebody else takes it.
+        let (one, other) = (Tmpfs::new("32m", None), Tmpfs::new("32m", None));
+        let running = begun([one.path(), other.path()]);
+        std::thread::sleep(Duration::from_millis(fastrand::u64(..LATEST_MS / 2)));
+        let taken = other.path().join("taken");
+        let _ = std::fs::write(&taken, vec![1; 32 << 20]);
+        let ran = running.wait().did_not_panic();
+        assert!(matches!(ran.code, Some(0..=3)), "number {number}: {ran}");
+        std::fs::remove_file(&taken).unwrap();
+        for directory in [one.path(), other.path()] {
+            eventually("the removal of all files", || leftovers(directory).is_empty());
+        }
+    }
+}
