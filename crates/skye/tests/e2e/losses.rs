@@ -1,5 +1,5 @@
-//! Losses at random instants of a run of several clients: a launcher, an agent or the coordinator is killed, an agent is
-//! stopped, a file system is full. Whatever is lost and whenever, no file is left.
+//! Losses at random instants of a run of several clients. A launcher, an agent or the coordinator is killed, an agent is
+//! stopped, or a file system is full. Whatever is lost and whenever, no file is left.
 
 use std::path::Path;
 use std::time::Duration;

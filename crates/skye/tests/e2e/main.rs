@@ -23,6 +23,7 @@ mod fleet;
 mod getc_putc;
 mod given;
 mod gobonniego;
+mod guest;
 mod hostile;
 mod limiters;
 mod losses;

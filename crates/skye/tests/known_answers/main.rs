@@ -6,7 +6,6 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod clients;
-mod guest;
 mod limiters;
 mod quiet;
 mod selftest;
