@@ -113,7 +113,7 @@ fn whole_devices_are_purged_and_filled() {
     xtask::require!(root, loop, zram);
     let zram = Zram::new(16 * MIB).unwrap();
     let disk = Disk::build(&Spec::disk().size_mib(16)).unwrap();
-    let words = format!("--erase {} --time 0.05 --purge --write-limit 1GB --allow busy", 16 * MIB);
+    let words = format!("--erase {} --time 0.1 --purge --write-limit 1GB --allow busy", 16 * MIB);
     for device in [Path::new(&zram.path()), &disk.path()] {
         let program = skye().arg("run").arg(device).words(&words).words("--test write:rnd4k:q4");
         let run = measured(program.words("--test read:rnd4k:q4"));
