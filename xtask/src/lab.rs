@@ -45,7 +45,6 @@ const FILES: &[(&str, &str)] = &[
     ("Devices", include_str!("../lab/devices.toml")),
     ("Erased devices", include_str!("../lab/erase.toml")),
     ("NFS", include_str!("../lab/nfs.toml")),
-    ("Devices as targets", include_str!("../lab/given.toml")),
 ];
 /// Guests that run side by side. A guest waits for most of the time, and uses about 0.3 of a CPU.
 const GUESTS: usize = 4;
