@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
 use model::hosts::HostWord;
-use model::plan::Plan;
+use model::plan::{Plan, PlannedPhase};
 use model::printable::printable;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
@@ -339,9 +339,11 @@ impl Fleet {
     /// # Errors
     /// A client cannot, or was lost and the run ends with that.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
-        let shares = |plan: &Plan| plan.phases.iter().any(|phase| plan.is_of_all_clients(phase));
-        let first = self.plan.as_ref().filter(|plan| shares(plan)).map(|_| self.clients[0].own_name.clone());
+        let first =
+            self.plan.as_ref().filter(|plan| shares_files(plan)).map(|_| self.clients[0].own_name.clone());
         // Where all work in files of the first client, it makes them before the others look for them.
+        // Fresh files are whole again.
+        self.is_sound = true;
         let leaders = if first.is_some() { 1 } else { 0 };
         for group in [0..leaders, leaders..self.clients.len()] {
             let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
@@ -514,10 +516,13 @@ impl Fleet {
         let from = (0..count).map(|step| (client + shift as usize + step) % count);
         let number = from.into_iter().find(|number| self.clients[*number].is_live())?;
         let is_another = shift > 0 && number != client;
+        // In a sweep over clients, the others have made other tests than this one.
+        let is_swept = |plan: &Plan| plan.phases.iter().any(|phase| phase.clients.is_some());
+        let is_sound = self.is_sound && !self.plan.as_ref().is_some_and(is_swept);
         is_another.then(|| OtherClient {
             number: number as u32,
             directory: self.clients[number].own_name.clone(),
-            is_sound: self.is_sound,
+            is_sound,
         })
     }
 
@@ -620,13 +625,20 @@ impl Fleet {
                 client.state = State::Lost(why.clone());
                 if client.may_leave {
                     (self.say)(&client.name, &format!("lost: {why}"));
-                    self.is_over |= self.on_loss == OnLoss::Stop;
+                    // Without the first, the files of all are gone.
+                    let is_first = index == 0 && self.plan.as_ref().is_some_and(shares_files);
+                    self.is_over |= self.on_loss == OnLoss::Stop || is_first;
                 }
             }
             Event::Lost(_) | Event::Frame(_) | Event::Clock(_) => {}
         }
         None
     }
+}
+
+/// Returns true if tests of a plan work in files or directories of all clients.
+fn shares_files(plan: &Plan) -> bool {
+    plan.phases.iter().any(|phase| plan.is_of_all_clients(phase))
 }
 
 /// Returns the trouble of a client that is lost.
@@ -671,6 +683,12 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
         Err(Trouble::new(format!("run the same tests on {name}"), cause)
             .remedy("say how with --engine, --size or --files, so that all clients can do it"))
     };
+    let reads_others =
+        |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.reads_of_others());
+    // Clients that touch each other's data must lay it out alike.
+    if (shares_files(plan) || plan.phases.iter().any(reads_others)) && plan.dataset != own.dataset {
+        return differs("it would lay out its data in another way".into());
+    }
     if plan.phases.len() != own.phases.len() {
         return differs(format!("it would run {} tests instead of {}", own.phases.len(), plan.phases.len()));
     }

@@ -91,8 +91,10 @@ impl Launcher {
     /// Returns true if ssh starts the programs: its last word is a line for the shell of the host.
     pub fn is_ssh(&self) -> bool {
         let words = self.launcher();
-        let name = words.first().and_then(|word| word.rsplit('/').next());
-        name == Some(SSH[0]) && !words.iter().any(|word| word == HOST)
+        let is_ssh = |word: &String| word.rsplit('/').next() == Some(SSH[0]);
+        // A second one has a shell of its own between.
+        let others = words.iter().skip(1).any(|word| is_ssh(word) || word == HOST);
+        words.first().is_some_and(is_ssh) && !others
     }
 
     /// Returns the text that a shell on the host runs.

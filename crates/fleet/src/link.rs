@@ -56,6 +56,8 @@ pub struct Link {
     copy: Option<Copy>,
     /// The program on its way, and the bytes of it that were sent.
     program: Option<(Arc<[u8]>, usize)>,
+    /// Bytes that follow the program.
+    behind: Vec<u8>,
     hello: Hello,
     line: Vec<u8>,
     lines: usize,
@@ -95,6 +97,7 @@ impl Link {
             pending: Vec::new(),
             copy,
             program: None,
+            behind: Vec::new(),
             hello: hello.clone(),
             line: Vec::new(),
             lines: 0,
@@ -106,6 +109,7 @@ impl Link {
             is_local,
         };
         link.pending.extend(channel::encode(hello).unwrap_or_default());
+        link.flush();
         Ok(link)
     }
 
@@ -128,8 +132,9 @@ impl Link {
 
     /// Adds a frame to those that wait to be sent, and sends what it can.
     pub fn send(&mut self, frame: &ToAgent) {
-        if self.pending.len() < PENDING_BYTES_MAX {
-            self.pending.extend(channel::encode(frame).unwrap_or_default());
+        let queue = if self.program.is_some() { &mut self.behind } else { &mut self.pending };
+        if queue.len() < PENDING_BYTES_MAX {
+            queue.extend(channel::encode(frame).unwrap_or_default());
         }
         self.flush();
     }
@@ -138,22 +143,24 @@ impl Link {
     pub fn flush(&mut self) {
         let Some(stdin) = &mut self.stdin else { return };
         loop {
+            let is_before = !self.pending.is_empty();
             let next = match &self.program {
-                Some((program, sent)) => &program[*sent..],
-                None => &self.pending[..],
+                Some((program, sent)) if !is_before => &program[*sent..],
+                _ => &self.pending[..],
             };
             if next.is_empty() {
                 // What waits behind the program comes next.
                 if self.program.take().is_none() {
                     return;
                 }
+                self.pending = std::mem::take(&mut self.behind);
                 continue;
             }
             match stdin.write(next) {
                 Ok(count) => {
                     match &mut self.program {
-                        Some((_, sent)) => *sent += count,
-                        None => drop(self.pending.drain(..count)),
+                        Some((_, sent)) if !is_before => *sent += count,
+                        _ => drop(self.pending.drain(..count)),
                     }
                     // A slow line is no silence.
                     if !self.is_greeted {
@@ -211,7 +218,7 @@ impl Link {
                 if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
                     self.program = Some((copy.wanted(&wanted).map_err(Malformed)?, 0));
                     // The host has skipped the first one.
-                    self.pending.extend(channel::encode(&self.hello).unwrap_or_default());
+                    self.behind.extend(channel::encode(&self.hello).unwrap_or_default());
                     self.flush();
                     continue;
                 }

@@ -19,26 +19,22 @@ const BLOCK_BYTES: usize = 1 << 16;
 /// it reads. The arguments are those of the agent.
 ///
 /// A directory may be mounted without the right to execute, so each is tried with a program of one line.
-const SCRIPT: &str = r#"command -v "$skye" >/dev/null 2>&1 && exec "$skye" "$@"
-body="{\"wanted\":\"$(uname -m)\"}"
-umask 077
-trap 'test -n "$file" && rm -f "$file"' 0
-trap 'exit 1' 1 2 13 15
-for place in "${XDG_RUNTIME_DIR:-/dev/shm}" /dev/shm /tmp /var/tmp "$HOME"; do
-file=$(mktemp "$place/skye-sent.XXXXXX" 2>/dev/null) || continue
-printf '#!/bin/sh\n' >"$file" && chmod 700 "$file" && "$file" 2>/dev/null && break
-rm -f "$file"
-file=
-done
-test -n "$file" || { echo "there is no $skye, and no directory from which a copy could be started" >&2; exit 1; }
-printf "\\000\\000\\000\\$(printf %03o ${#body})%s" "$body"
-dd bs="$first" count=1 iflag=fullblock of=/dev/null 2>/dev/null
-dd bs=65536 count="$blocks" iflag=fullblock of="$file" 2>/dev/null
-"$file" --version >/dev/null || { echo "there is no $skye, and this one does not start there" >&2; exit 1; }
-exec 3<"$file"
-rm -f "$file"
-trap - 0
-exec /proc/self/fd/3 "$@""#;
+const SCRIPT: &str = concat!(
+    r#"command -v "$skye" >/dev/null 2>&1 && exec "$skye" "$@"; "#,
+    r#"body="{\"wanted\":\"$(uname -m)\"}"; mask=$(umask); umask 077; "#,
+    r#"trap 'test -n "$file" && rm -f "$file"' 0; trap 'exit 1' 1 2 13 15; "#,
+    r#"for place in "${XDG_RUNTIME_DIR:-/dev/shm}" /dev/shm /tmp /var/tmp "$HOME"; do "#,
+    r#"file=$(mktemp "$place/skye-sent.XXXXXX" 2>/dev/null) || continue; "#,
+    r#"printf "\043\041/bin/sh\n" >"$file" && chmod 700 "$file" && "$file" 2>/dev/null && break; "#,
+    r#"rm -f "$file"; file=; done; "#,
+    r#"test -n "$file" || { echo "there is no $skye, and no directory from which a copy could be started" >&2; exit 1; }; "#,
+    r#": >"$file"; printf "\000\000\000\\$(printf %03o ${#body})%s" "$body"; "#,
+    r#"dd bs="$first" count=1 iflag=fullblock of=/dev/null 2>/dev/null && "#,
+    r#"dd bs=65536 count="$blocks" iflag=fullblock of="$file" 2>/dev/null || "#,
+    r#"{ echo "there is no $skye, and a copy cannot be written to $file" >&2; exit 1; }; "#,
+    r#""$file" --version >/dev/null || { echo "there is no $skye, and this one does not start there" >&2; exit 1; }; "#,
+    r#"exec 3<"$file"; rm -f "$file"; trap - 0; umask "$mask"; exec /proc/self/fd/3 "$@""#
+);
 
 /// This program, for hosts that have none.
 #[derive(Debug, Clone)]
@@ -75,7 +71,8 @@ impl Copy {
     /// Returns the line for the shell of a host that may have no skye of that name.
     pub fn line(&self, skye: &str, arguments: &[String]) -> String {
         let blocks = self.bytes.len() / BLOCK_BYTES;
-        let settings = format!("skye={} first={} blocks={blocks}", quoted(skye), self.first_bytes);
+        // One line without exclamation marks, which other shells than that of POSIX understand as well.
+        let settings = format!("exec env skye={} first={} blocks={blocks}", quoted(skye), self.first_bytes);
         let words = arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         format!("{settings} sh -c {} skye {words}", quoted(SCRIPT))
     }
@@ -96,7 +93,8 @@ mod tests {
         assert!(refused.starts_with("there is no skye, and this one is for "), "{refused}");
         let line = copy.line("my skye", &["agent".into(), "--dir".into(), "/a b".into()]);
         let words = shlex::split(&line).unwrap();
-        assert_eq!(words[..4], ["skye=my skye", "first=9", "blocks=1", "sh"]);
-        assert_eq!(words[6..], ["skye", "agent", "--dir", "/a b"]);
+        assert_eq!(words[..6], ["exec", "env", "skye=my skye", "first=9", "blocks=1", "sh"]);
+        assert_eq!(words[8..], ["skye", "agent", "--dir", "/a b"]);
+        assert!(!line.contains(['\n', '!']), "{line}");
     }
 }

@@ -18,7 +18,7 @@ use model::marker::NameRule;
 use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
 use observe::BlockDevice;
-use rustix::fs::{Advice, AtFlags, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::home::Home;
@@ -449,9 +449,7 @@ impl Layout {
                     return Err(Trouble::new(&self.writing.attempt, "it took too long"));
                 }
                 let opened = match first {
-                    Some(first) => {
-                        laid_out.open_file(first.as_fd(), &self.writing.path, file.into(), OFlags::WRONLY)?
-                    }
+                    Some(first) => self.open_of_all(first.as_fd(), &laid_out, file)?,
                     None => self.open(directory, &laid_out, file)?,
                 };
                 if group.fresh {
@@ -496,6 +494,18 @@ impl Layout {
             size::binary(size_bytes)
         );
         Ok(size_bytes)
+    }
+
+    /// Opens a file that the first client has made for all. A file with another name elsewhere is none.
+    fn open_of_all(&self, first: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, Trouble> {
+        let path = &self.writing.path;
+        let opened = group.open_file(first, path, file.into(), OFlags::WRONLY)?;
+        let about = rustix::fs::fstat(&opened);
+        let is_own = about.is_ok_and(|about| {
+            about.st_nlink == 1 && FileType::from_raw_mode(about.st_mode) == FileType::RegularFile
+        });
+        let attempt = || format!("open {} of the first client", group.name(file.into()));
+        is_own.then_some(opened).ok_or_else(|| Trouble::new(attempt(), "it is not the file that it made"))
     }
 
     /// Makes a file of a group, or opens the device.

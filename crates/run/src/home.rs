@@ -31,7 +31,7 @@ pub enum Home {
         /// Name of the file or device.
         name: String,
     },
-    /// The work directory of another client, whose files are only read.
+    /// The work directory of another client.
     Others {
         /// The directory.
         directory: OwnedFd,
@@ -111,6 +111,14 @@ impl Home {
         let work = move || rustix::fs::openat(&parent, name, flags, Mode::empty());
         let opened = patience::wait_while_it_moves(&attempt, || 0, work)?;
         let directory = opened.map_err(|errno| fail(&std::io::Error::from(errno)))?;
+        let about = |directory: BorrowedFd<'_>| {
+            let about = rustix::fs::fstat(directory).map_err(|errno| fail(&std::io::Error::from(errno)))?;
+            Ok::<_, Trouble>((about.st_uid, about.st_mode))
+        };
+        // Whoever else makes a directory of such a name makes it as another user, or with other rights.
+        if about(directory.as_fd())? != about(ours.descriptor())? {
+            return Err(fail(&"it has another owner or other rights than that of this client"));
+        }
         Ok(Self::Others { directory, path })
     }
 

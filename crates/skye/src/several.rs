@@ -184,7 +184,7 @@ impl Several {
                     true => ("work in files of all clients", "leave shared away"),
                     false => ("read what other clients wrote", "write shift=0"),
                 };
-                let problem = "they do not see each other's files; name one directory of all, or";
+                let problem = "the clients do not see each other's files; name one directory of all, or";
                 return Err(Failure::Refused(format!("cannot {attempt}: {problem} {remedy}")));
             }
             return Err(refusals(apart, interruption));

@@ -184,7 +184,7 @@ fn clients_read_what_others_wrote() {
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test read:rnd4k:shift=1", other.path().display());
     let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.says(&["cannot read what other clients wrote: they do not see each other's files"]);
+    ran.says(&["cannot read what other clients wrote: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -231,7 +231,7 @@ fn clients_work_in_one_file_and_in_the_same_directories() {
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
     let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.says(&["cannot work in files of all clients: they do not see each other's files"]);
+    ran.says(&["cannot work in files of all clients: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -275,6 +275,16 @@ fn two_directories_are_compared_by_several_clients() {
     for directory in [&a, &b] {
         assert_nothing_left(directory.path());
     }
+}
+
+#[test]
+fn a_sweep_over_clients_calls_no_data_of_others_damaged() {
+    let directory = scratch(ROOM);
+    // The first client has written its data more often than the last.
+    let words = "--hosts local*3 --sweep h1..h3 --verify --test write:rnd4k:passes=1 --test read:rnd4k:shift=1:passes=1";
+    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    assert_eq!(saved(&ran)["phases"].as_array().unwrap().len(), 6, "{ran}");
+    assert_nothing_left(directory.path());
 }
 
 #[test]
