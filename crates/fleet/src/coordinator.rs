@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
 use model::hosts::HostWord;
-use model::plan::{Plan, PlannedPhase};
+use model::plan::Plan;
 use model::printable::printable;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
@@ -339,12 +339,12 @@ impl Fleet {
     /// # Errors
     /// A client cannot, or was lost and the run ends with that.
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
-        let first =
-            self.plan.as_ref().filter(|plan| shares_files(plan)).map(|_| self.clients[0].own_name.clone());
-        // Where all work in files of the first client, it makes them before the others look for them.
         // Fresh files are whole again.
         self.is_sound = true;
-        let leaders = if first.is_some() { 1 } else { 0 };
+        // Where all work in files of the first client, it makes them before the others look for them.
+        let shared = self.plan.as_ref().filter(|plan| plan.shares_files());
+        let first = shared.map(|_| self.clients[0].own_name.clone());
+        let leaders = usize::from(first.is_some());
         for group in [0..leaders, leaders..self.clients.len()] {
             let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
             self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
@@ -513,12 +513,11 @@ impl Fleet {
     /// next that answers.
     pub(crate) fn other(&self, client: usize, shift: u32) -> Option<OtherClient> {
         let count = self.clients.len();
-        let from = (0..count).map(|step| (client + shift as usize + step) % count);
-        let number = from.into_iter().find(|number| self.clients[*number].is_live())?;
+        let mut from = (0..count).map(|step| (client + shift as usize + step) % count);
+        let number = from.find(|number| self.clients[*number].is_live())?;
         let is_another = shift > 0 && number != client;
         // In a sweep over clients, the others have made other tests than this one.
-        let is_swept = |plan: &Plan| plan.phases.iter().any(|phase| phase.clients.is_some());
-        let is_sound = self.is_sound && !self.plan.as_ref().is_some_and(is_swept);
+        let is_sound = self.is_sound && !self.plan.as_ref().is_some_and(Plan::sweeps_clients);
         is_another.then(|| OtherClient {
             number: number as u32,
             directory: self.clients[number].own_name.clone(),
@@ -626,7 +625,7 @@ impl Fleet {
                 if client.may_leave {
                     (self.say)(&client.name, &format!("lost: {why}"));
                     // Without the first, the files of all are gone.
-                    let is_first = index == 0 && self.plan.as_ref().is_some_and(shares_files);
+                    let is_first = index == 0 && self.plan.as_ref().is_some_and(Plan::shares_files);
                     self.is_over |= self.on_loss == OnLoss::Stop || is_first;
                 }
             }
@@ -634,11 +633,6 @@ impl Fleet {
         }
         None
     }
-}
-
-/// Returns true if tests of a plan work in files or directories of all clients.
-fn shares_files(plan: &Plan) -> bool {
-    plan.phases.iter().any(|phase| plan.is_of_all_clients(phase))
 }
 
 /// Returns the trouble of a client that is lost.
@@ -683,10 +677,8 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
         Err(Trouble::new(format!("run the same tests on {name}"), cause)
             .remedy("say how with --engine, --size or --files, so that all clients can do it"))
     };
-    let reads_others =
-        |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.reads_of_others());
     // Clients that touch each other's data must lay it out alike.
-    if (shares_files(plan) || plan.phases.iter().any(reads_others)) && plan.dataset != own.dataset {
+    if (plan.shares_files() || plan.reads_of_others()) && plan.dataset != own.dataset {
         return differs("it would lay out its data in another way".into());
     }
     if plan.phases.len() != own.phases.len() {

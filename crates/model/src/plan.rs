@@ -192,6 +192,21 @@ impl Plan {
         let is_given = self.dataset.as_ref().is_some_and(|dataset| dataset.is_given);
         self.clients.is_some() && is_shared && !is_given
     }
+
+    /// Returns true if any test works in a file or a directory of all clients.
+    pub fn shares_files(&self) -> bool {
+        self.phases.iter().any(|phase| self.is_of_all_clients(phase))
+    }
+
+    /// Returns true if any test reads what another client wrote.
+    pub fn reads_of_others(&self) -> bool {
+        self.phases.iter().any(|phase| phase.workload.data().is_some_and(|data| data.reads_of_others()))
+    }
+
+    /// Returns true if it sweeps over clients, so that some make tests that others do not.
+    pub fn sweeps_clients(&self) -> bool {
+        self.phases.iter().any(|phase| phase.clients.is_some())
+    }
 }
 
 impl PlannedPhase {

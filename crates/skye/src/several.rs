@@ -170,8 +170,8 @@ impl Several {
     /// All refusals. The work directories of the other clients are removed.
     pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
         let hidden = self.fleet.open().map_err(|troubles| refusals(troubles, interruption))?;
-        let works_together = self.plan.phases.iter().any(|phase| self.plan.is_of_all_clients(phase));
-        if works_together || reads_of_others(&self.plan) {
+        let works_together = self.plan.shares_files();
+        if works_together || self.plan.reads_of_others() {
             let shared = self.fleet.directories();
             let apart = match shared {
                 Ok(numbers) if numbers.iter().all(|number| *number == numbers[0]) => return Ok(hidden),
@@ -193,20 +193,15 @@ impl Several {
     }
 }
 
-/// Returns true if a test of a plan reads what another client wrote.
-fn reads_of_others(plan: &Plan) -> bool {
-    plan.phases.iter().any(|phase| phase.workload.data().is_some_and(|data| data.reads_of_others()))
-}
-
 /// Refuses a plan that only several clients can carry out.
 ///
 /// # Errors
 /// It sweeps over clients, or a test reads what another client wrote.
 pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
-    let sweep = plan.sweep.as_ref().filter(|_| plan.phases.iter().any(|phase| phase.clients.is_some()));
+    let sweep = plan.sweep.as_ref().filter(|_| plan.sweeps_clients());
     let problem = match sweep {
         Some(sweep) => format!("cannot sweep over {sweep}"),
-        None if reads_of_others(plan) => "cannot read what another client wrote".into(),
+        None if plan.reads_of_others() => "cannot read what another client wrote".into(),
         None => return Ok(()),
     };
     Err(Failure::Refused(format!("{problem}: there are no clients; name them with --hosts")))

@@ -68,7 +68,7 @@ impl Session {
     pub(super) fn open_first(&mut self) -> Result<(), Trouble> {
         let is_another =
             self.plan.clients.is_some_and(|clients| clients.number.is_some_and(|number| number > 0));
-        let is_needed = is_another && self.plan.phases.iter().any(|phase| self.plan.is_of_all_clients(phase));
+        let is_needed = is_another && self.plan.shares_files();
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
         if !is_needed {
             return Ok(());
