@@ -345,7 +345,9 @@ impl Fleet {
         let shared = self.plan.as_ref().filter(|plan| plan.shares_files());
         let first = shared.map(|_| self.clients[0].own_name.clone());
         let leaders = usize::from(first.is_some());
+        let until_ns = crate::agent::now_ns().saturating_add(time_ns);
         for group in [0..leaders, leaders..self.clients.len()] {
+            let time_ns = until_ns.saturating_sub(crate::agent::now_ns());
             let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
             self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
             let laid_out = self.all_of(&asked, "lay out files", false, |_, frame| match frame {

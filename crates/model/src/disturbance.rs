@@ -12,7 +12,7 @@ pub const SHARE_MAX: f64 = 0.05;
 
 /// Disturbance of a test by others while it was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disturbance {
     /// CPUs used by processes other than the test and the processes that serve it.
     pub others_cpus: f64,

@@ -8,7 +8,7 @@ use crate::workload::{Arrival, CacheMode, Engine, Work};
 
 /// A change of the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Experiment {
     /// A pause before each operation.

@@ -130,7 +130,7 @@ document! {
 macro_rules! figures {
     ($($(#[$meta:meta])* $name:ident($type:ty) |$value:ident| $figure:expr;)+) => { $(
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         $(#[$meta])*
         pub struct $name(pub $type);
 
@@ -146,7 +146,7 @@ macro_rules! figures {
 /// A number as documents have it. An absent figure is not the same as null: it means that the kind is from another
 /// version.
 #[derive(Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Stored {
     Number(f64),
@@ -267,7 +267,7 @@ macro_rules! kinds {
         $(#[$enum_meta])*
         #[allow(missing_docs, reason = "the name of a figure and its type say what it is, and in which unit")]
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(tag = "kind", rename_all = "snake_case")]
         pub enum $name {
             $($(#[$meta])* $kind { $($figure: $type),* },)+

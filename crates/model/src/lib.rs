@@ -32,6 +32,7 @@ pub mod plan;
 pub mod printable;
 pub mod request;
 pub mod run;
+pub mod schema;
 pub mod selftest;
 pub mod sim;
 pub mod size;

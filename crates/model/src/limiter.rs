@@ -8,7 +8,7 @@ macro_rules! limiters {
     ($($(#[$meta:meta])* $variant:ident, $code:literal, $title:literal, $short:literal;)+) => {
         /// The limit that held a number back.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(rename_all = "snake_case")]
         pub enum Limiter { $($(#[$meta])* $variant,)+ }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// CPUs and memory that this process may use, and who provides them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Host name.
     pub host: String,

@@ -61,7 +61,7 @@ pub const EXPERIMENT_PHASE_NS_MIN: u64 = 1_000_000_000;
 
 /// Everything that will be done, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Plan {
     /// Name of the preset; "custom" where tests were given one by one.
     pub preset: String,
@@ -137,7 +137,7 @@ pub struct Plan {
 /// The clients of a run: processes that carry out the same plan, each in a directory of its own. Tests with `shared` work
 /// in that of the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clients {
     /// Number of clients.
     pub count: u32,
@@ -149,7 +149,7 @@ pub struct Clients {
 /// Condition under which a phase ends before its time: it is steady, and its rate is known well enough. Phases that end
 /// by a count have none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Until {
     /// Largest half width of the rate's 95 % interval, as a share of the rate.
     pub precision: f64,
@@ -159,19 +159,19 @@ pub struct Until {
 
 /// One test of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlannedPhase {
     /// Name that is unique in the plan: "03-rewrite".
     pub id: String,
     /// The test that runs, as its spec.
     #[serde(rename = "spec")]
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub workload: Workload,
     /// How its operations are issued.
     #[serde(default = "plain_system_calls")]
     pub engine: Engine,
     /// The test that was asked for, as its spec, where `spec` replaces it; else null.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub instead_of: Option<Workload>,
     /// Sweep that the phase belongs to: "02-read", by the number of the test; null if it belongs to none.
     pub group: Option<String>,
@@ -228,7 +228,7 @@ fn plain_system_calls() -> Engine {
 
 /// Stop rule of a phase: the limit that is reached first ends it. One worker's share has the same form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stop {
     /// Measured time.
     pub time_ns: Option<u64>,

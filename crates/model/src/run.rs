@@ -248,7 +248,7 @@ document! {
         pub steps: Vec<Step>,
         /// Pieces of its time axis; at most 3,000.
         #[serde(with = "columns::intervals")]
-        #[cfg_attr(feature = "schema", schemars(with = "columns::IntervalColumns"))]
+        #[cfg_attr(test, schemars(with = "columns::IntervalColumns"))]
         pub intervals: Vec<Interval>,
         /// Our own CPU time per operation at the batch size reached, from the ceilings; null where it was not measured.
         pub own_cost_ns_per_op: Option<f64>,
@@ -257,14 +257,14 @@ document! {
         pub steady: Option<Steady>,
         /// The rounds of a test on files, in their order; at most 3,000.
         #[serde(default, with = "columns::rounds", skip_serializing_if = "Vec::is_empty")]
-        #[cfg_attr(feature = "schema", schemars(with = "columns::Rounds"))]
+        #[cfg_attr(test, schemars(with = "columns::Rounds"))]
         pub rounds: Vec<RoundRecord>,
         /// Rounds of a test that was repeated until it was steady; absent for other tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub until_steady: Option<UntilSteady>,
         /// The zones of a test that has them, in the order of their visits; the last may have been left early.
         #[serde(default, with = "columns::zones", skip_serializing_if = "Vec::is_empty")]
-        #[cfg_attr(feature = "schema", schemars(with = "columns::Zones"))]
+        #[cfg_attr(test, schemars(with = "columns::Zones"))]
         pub zones: Vec<ZoneRecord>,
         /// The rate as shares of limits of our own; null where none was measured.
         #[serde(default)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A directory, a device or a file, and what lies under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Target {
     /// The place, absolute and without symbolic links.
     pub path: String,
@@ -45,7 +45,7 @@ pub struct Target {
 
 /// Block device that tests write to, so that everything on it is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Erased {
     /// Serial number of the disk; null where it has none.
     pub serial: Option<String>,
@@ -67,7 +67,7 @@ impl Erased {
 
 /// Kind of a place that is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
     /// A directory, in which skye makes files of its own.
@@ -111,7 +111,7 @@ impl TargetKind {
 
 /// Storage that holds the data of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Backing {
     /// Block devices of this machine.
@@ -128,7 +128,7 @@ pub enum Backing {
 
 /// Layout of a file system. Every field is null or empty where the kernel does not show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Geometry {
     /// Bytes of a block, the unit of allocation.
     pub block_bytes: Option<u64>,
@@ -150,7 +150,7 @@ pub struct Geometry {
 
 /// Space on a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Space {
     /// Bytes of the file system.
     pub total_bytes: u64,
@@ -164,7 +164,7 @@ pub struct Space {
 
 /// Alignment as `statx(STATX_DIOALIGN)` reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DirectIo {
     /// Alignment of buffers; 0 if direct I/O is not supported.
     pub memory_align_bytes: u32,
@@ -174,7 +174,7 @@ pub struct DirectIo {
 
 /// One block device of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Device {
     /// Name in `/sys/class/block`: "nvme0n1p2".
     pub name: String,
@@ -219,7 +219,7 @@ pub struct Device {
 
 /// A link between a disk and its machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Link {
     /// Its kind: "PCIe 3.0 x4".
     pub name: String,
@@ -229,7 +229,7 @@ pub struct Link {
 
 /// Kinds of block devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// A disk that lies on nothing that this machine sees.

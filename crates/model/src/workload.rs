@@ -39,7 +39,7 @@ macro_rules! spec_words {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $help:tt])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         pub enum $name { $($(#[doc = $help])+ #[serde(rename = $word)] $variant,)+ }
 
         impl $name {

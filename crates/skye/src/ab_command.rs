@@ -69,7 +69,7 @@ impl Found {
         clients: Vec<HostWord>,
         interruption: Interruption,
     ) -> Result<Self, Failure> {
-        let (options, limits) = (&arguments.clients, arguments.work.request());
+        let (options, limits) = (&arguments.clients, preset::under(arguments.work.request(), PRESET)?);
         let greeted = Greeted::start(options, path, clients, &limits, OnLoss::Stop, &interruption)?;
         let target = greeted.first().environment.target.clone();
         let (free_bytes, clients) = (greeted.room_bytes(), greeted.clients());

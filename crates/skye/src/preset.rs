@@ -19,19 +19,27 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
 }
 
 /// Lays the flags over the preset that they name, or over `default` if they name none. Tests without a named preset
-/// have nothing beneath them. Of a preset, a device or a file has the tests that can be made on it.
+/// have nothing beneath them.
 ///
 /// # Errors
 /// As [`load`].
-pub fn beneath(mut flags: Request, default: &str, target: &Target) -> Result<Request, Failure> {
-    let has_tests = !flags.tests.is_empty();
+pub fn under(mut flags: Request, default: &str) -> Result<Request, Failure> {
     // The preset's own name counts: it may come from a file.
-    let request = match (flags.preset.take(), has_tests) {
+    Ok(match (flags.preset.take(), flags.tests.is_empty()) {
         (Some(name), _) => flags.over(load(&name)?),
-        (None, false) => flags.over(load(default)?),
-        (None, true) => flags,
-    };
-    let is_chosen = !has_tests && target.kind.is_given();
+        (None, true) => flags.over(load(default)?),
+        (None, false) => flags,
+    })
+}
+
+/// Lays the flags over their preset, as [`under`] does. Of a preset, a device or a file has the tests that can be made
+/// on it.
+///
+/// # Errors
+/// As [`load`].
+pub fn beneath(flags: Request, default: &str, target: &Target) -> Result<Request, Failure> {
+    let is_chosen = flags.tests.is_empty() && target.kind.is_given();
+    let request = under(flags, default)?;
     Ok(if is_chosen { plan::for_given(request, target) } else { request })
 }
 

@@ -78,6 +78,15 @@ impl Greeted {
         on_loss: OnLoss,
         interruption: &Interruption,
     ) -> Result<Self, Failure> {
+        for (option, is_asked) in
+            [("--erase", request.erase.is_some()), ("--precondition", request.precondition.is_some())]
+        {
+            if is_asked {
+                let problem =
+                    format!("cannot use {option} with several clients: run it on one host, without --hosts");
+                return Err(Failure::Refused(problem));
+            }
+        }
         let mut limits = Vec::new();
         limits.extend(
             request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]),
@@ -113,15 +122,6 @@ impl Greeted {
     pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<Several, Failure> {
         let Self { mut fleet, found } = self;
         let (first, sharers) = (&found[0], sharers(&found));
-        for (option, is_asked) in
-            [("--erase", request.erase.is_some()), ("--precondition", request.precondition.is_some())]
-        {
-            if is_asked {
-                let problem =
-                    format!("cannot use {option} with several clients: run it on one host, without --hosts");
-                return Err(Failure::Refused(problem));
-            }
-        }
         let request = with_size(with_sweep(request, found.len())?, &found, &sharers);
         // What a client has just written may still be in its memory.
         let shift = share_remote_directory(&found).then_some(1);
@@ -150,9 +150,7 @@ impl Several {
     ) -> Result<Self, Failure> {
         let flags = arguments.work.request();
         // A preset may say the limits, too; then they come from this command line all the same.
-        let preset = flags.preset.as_deref().or_else(|| flags.tests.is_empty().then_some(preset::DEFAULT));
-        let beneath = preset.map(preset::load).transpose()?.unwrap_or_default();
-        let limits = flags.clone().over(beneath);
+        let limits = preset::under(flags.clone(), preset::DEFAULT)?;
         let on_loss = match arguments.on_loss {
             LossRule::Stop => OnLoss::Stop,
             LossRule::Continue => OnLoss::Continue,
@@ -181,7 +179,7 @@ impl Several {
             self.fleet.close().iter().for_each(|line| terminal::error(line));
             if apart.is_empty() {
                 let (attempt, remedy) = match works_together {
-                    true => ("work in files of all clients", "leave shared away"),
+                    true => ("work in files of all clients", "leave shared (and files=1) away"),
                     false => ("read what other clients wrote", "write shift=0"),
                 };
                 let problem = "the clients do not see each other's files; name one directory of all, or";

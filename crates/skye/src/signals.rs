@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ,
 };
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use crate::exit::Failure;
 use crate::memory;
@@ -91,10 +92,12 @@ impl Interruption {
         memory::raise_when_short(&interruption.raised);
         let ignored = ignored();
         let is_ours = |signal: &&i32| !(YIELDING.contains(signal) && ignored & 1 << (**signal - 1) != 0);
-        let mut signals = Signals::new(signals.iter().filter(is_ours))?;
+        // With their infos, so that two of the same number are two, however late this thread is.
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(signals.iter().filter(is_ours))?;
         let seen = interruption.clone();
         observe::thread::start("signals", 64 << 10, move || {
-            signals.forever().filter(|signal| *signal != SIGXFSZ).for_each(|signal| seen.note(signal));
+            let numbers = signals.forever().map(|info| info.si_signo);
+            numbers.filter(|signal| *signal != SIGXFSZ).for_each(|signal| seen.note(signal));
         })?;
         Ok(interruption)
     }

@@ -60,8 +60,23 @@ impl Accelerator {
 
     fn find() -> Result<Self> {
         let supplies = Supplies::of(&KERNELS[0])?;
+        // Known until this machine boots again: a processor that runs no guests costs a lot of time each time.
+        let known = super::directory().join("accelerator");
+        let boot =
+            fs::read_to_string("/proc/sys/kernel/random/boot_id").context("read the ID of this boot")?;
+        let entry = |accelerator: Self| format!("{} {boot}", accelerator.argument());
+        let found = fs::read_to_string(&known).unwrap_or_default();
+        if let Some(accelerator) = [Self::Kvm, Self::Tcg].into_iter().find(|one| entry(*one) == found) {
+            return Ok(accelerator);
+        }
+        let accelerator = Self::tried(&supplies)?;
+        fs::write(&known, entry(accelerator)).with_context(|| format!("write {}", known.display()))?;
+        Ok(accelerator)
+    }
+
+    fn tried(supplies: &Supplies) -> Result<Self> {
         let boots = |accelerator: Self, limit| {
-            Guest::start(&supplies, accelerator, super::scratch()?.path(), "", |_| Ok(()))?
+            Guest::start(supplies, accelerator, super::scratch()?.path(), "", |_| Ok(()))?
                 .wait(limit)
                 .map(|_| accelerator)
         };

@@ -27,7 +27,7 @@ type Part = (&'static [&'static str], u32);
 /// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
 const PARTS: [(&str, &[Part]); 2] = [
     ("-p skye --test known_answers", &[(&["--skip", "waiting::"], 1), (&["waiting::"], 2)]),
-    ("-p skye --test e2e", &[(&[], 6)]),
+    ("-p skye --test e2e", &[(&[], 10)]),
 ];
 
 /// Runs `xtask test-program PROGRAM ARGS…`, and returns true if no test failed.

@@ -23,7 +23,7 @@ const DESCRIPTORS_MAX: u64 = 512;
 
 /// The files that data tests work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Dataset {
     /// Most bytes over all files of a group.
     pub size_bytes_max: u64,
@@ -51,7 +51,7 @@ pub struct Dataset {
 
 /// Files with the same kind of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DataGroup {
     /// True if all threads work in one file; otherwise each has its own, or all work in `files` of them.
     pub shared: bool,

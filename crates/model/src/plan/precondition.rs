@@ -25,7 +25,7 @@ pub const ROUNDS_MIN: u32 = 5;
 
 /// Work before the tests, and the rounds of each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Precondition {
     /// True if all data is discarded before it is filled.
     pub purge: bool,

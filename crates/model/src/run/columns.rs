@@ -13,7 +13,7 @@ use super::{DeviceFrame, Frame, Interval, RoundRecord, ZoneRecord};
 
 /// Values of one counter, one for each interval; a single value where all are equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(super) enum Column<T> {
     /// One value for each interval.
@@ -45,7 +45,7 @@ macro_rules! columns {
     })+) => { $(
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         pub(super) struct $columns { $($(#[$field_meta])* $field: Column<$type>,)+ }
 
         impl $columns {
@@ -83,7 +83,7 @@ columns! {
 
 /// Frames of intervals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FrameColumns {
     /// Indices of the intervals into which no sample fell; the columns have no values for them.
     missing: Vec<usize>,
@@ -141,7 +141,7 @@ impl FrameColumns {
 
 /// Latencies of intervals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LatencyColumns {
     /// Upper ends of the buckets, in nanoseconds, ascending.
     upper_ns: Vec<u64>,
@@ -186,7 +186,7 @@ impl LatencyColumns {
 
 /// Intervals of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct IntervalColumns {
     /// Number of rows: each column has this many values, or one for all.
     count: usize,
@@ -220,7 +220,7 @@ impl IntervalColumns {
 
 /// Columns with their number of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Counted<C> {
     /// Number of rows: each column has this many values, or one for all.
     count: usize,

@@ -4,6 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+// The longest of all, and so the first.
+mod another_kernel;
 mod bad_input;
 mod bad_luck;
 mod beside;
@@ -23,7 +25,6 @@ mod fleet;
 mod getc_putc;
 mod given;
 mod gobonniego;
-mod guest;
 mod hostile;
 mod limiters;
 mod losses;

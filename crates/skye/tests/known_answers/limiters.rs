@@ -180,7 +180,7 @@ fn a_link_that_is_full() {
 fn with_others_on_all_cpus_nothing_else_is_said() {
     xtask::require!(root, loop, ext4, fuse, blkio);
     let _alone = alone();
-    let hogs = || start(Spec::hogs(2 * std::thread::available_parallelism().unwrap().get() as u32));
+    let hogs = || start(Spec::hogs(std::thread::available_parallelism().unwrap().get() as u32));
     let check = |directory: &Path, words: &str, expected: &[&str]| {
         let document = parse_document(&run_in(directory, words).run().did_not_panic().exits(0).stdout);
         for (row, expected) in phases(&document).iter().zip(expected) {

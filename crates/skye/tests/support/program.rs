@@ -11,11 +11,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use model::run::{Interval, PhaseRecord};
+use model::schema::{self, Schema};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 use xtask::capability::{MOUNT_TRACEFS, OTHER_USER};
-use xtask::schema;
 
 use super::scratch;
 
@@ -455,16 +455,16 @@ pub fn parse_comparison(text: &str) -> Value {
 }
 
 #[track_caller]
-fn parse(text: &str, document: &schema::Document) -> Value {
+fn parse(text: &str, names: &Schema) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
-    let committed = fs::read_to_string(document.path()).expect("the committed schema");
+    let committed = fs::read_to_string(xtask::root().join(names.file)).expect("the committed schema");
     let schema: Value = serde_json::from_str(&committed).expect("the committed schema is JSON");
     let mut compiler = boon::Compiler::new();
     let mut schemas = boon::Schemas::new();
-    compiler.add_resource(document.urn, schema).expect("a schema");
-    let index = compiler.compile(document.urn, &mut schemas).expect("a valid schema");
+    compiler.add_resource(names.urn, schema).expect("a schema");
+    let index = compiler.compile(names.urn, &mut schemas).expect("a valid schema");
     if let Err(error) = schemas.validate(&value, index) {
-        panic!("no {} document: {error:#}", document.title);
+        panic!("no {} document: {error:#}", names.title);
     }
     value
 }
