@@ -47,7 +47,7 @@ const FILES: &[(&str, &str)] = &[
     ("NFS", include_str!("../lab/nfs.toml")),
 ];
 /// Guests that run side by side. A guest waits for most of the time, and uses about 0.3 of a CPU.
-const GUESTS: usize = 4;
+const GUESTS: usize = 3;
 /// Most cases that one guest runs alone.
 const CASES_ALONE_MAX: usize = 3;
 /// Longest time of a guest around the run of a case.

@@ -17,6 +17,7 @@ use std::time::Duration;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{Builder, CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, opcode};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::buffer::AlignedBuffer;
@@ -98,6 +99,9 @@ struct Parts {
     has_fixed_buffers: bool,
 }
 
+/// Bytes that any device takes at once.
+const AT_ONCE_BYTES_MIN: usize = 64 << 10;
+
 const READ_BUFFER: u16 = 0;
 const POOL_BUFFER: u16 = 1;
 
@@ -136,12 +140,11 @@ impl<const NOP: bool> UringEngine<NOP> {
             Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
         let registered =
             if NOP { Ok(()) } else { parts.register(options.lockable_bytes, &mut features, &mut lost) };
-        match refuses_to_wait(&parts.files, block_bytes) {
-            Some(true) => features.push("nowait".into()),
-            Some(false) => lost.push(
-                "nowait: this file system or driver cannot refuse to wait, so that a thread of the kernel makes each call"
-                    .into(),
-            ),
+        match tries_at_once(&parts.files, block_bytes) {
+            Some(Ok(())) => features.push("nowait".into()),
+            Some(Err(reason)) => {
+                lost.push(format!("nowait: {reason}, so that a thread of the kernel makes each call"));
+            }
             None => {}
         }
         let parts = ManuallyDrop::new(parts);
@@ -277,18 +280,31 @@ impl<const NOP: bool> UringEngine<NOP> {
     }
 }
 
-/// Returns true if the kernel can try calls on these files without waiting. If it cannot, it hands each call to a
-/// thread of its own. Returns `None` if the kernel cannot be asked, as for a write-only file.
-fn refuses_to_wait(files: &[OwnedFd], block_bytes: usize) -> Option<bool> {
+/// Returns `Ok` if the kernel can try calls on these files without waiting. If it cannot, it hands each call to a thread
+/// of its own, for this reason. Returns `None` if the kernel cannot be asked, as for a write-only file.
+fn tries_at_once(files: &[OwnedFd], block_bytes: usize) -> Option<Result<(), &'static str>> {
     // Beyond the end of any file, where there is nothing to read; a multiple of any block size.
     const BEYOND_BYTES: u64 = 1 << 62;
+    /// A queue may be full for a moment.
+    const ATTEMPTS: usize = 5;
+    let file = files.first()?;
     let mut block = AlignedBuffer::new(block_bytes);
-    let to = IoSliceMut::new(block.bytes_mut());
-    match rustix::io::preadv2(files.first()?, &mut [to], BEYOND_BYTES, ReadWriteFlags::NOWAIT) {
-        Ok(_) | Err(Errno::AGAIN) => Some(true),
-        Err(Errno::OPNOTSUPP) => Some(false),
-        Err(_) => None,
+    let mut read = |offset_bytes| {
+        let to = IoSliceMut::new(block.bytes_mut());
+        rustix::io::preadv2(file, &mut [to], offset_bytes, ReadWriteFlags::NOWAIT)
+    };
+    match read(BEYOND_BYTES) {
+        Ok(_) | Err(Errno::AGAIN) => {}
+        Err(Errno::OPNOTSUPP) => return Some(Err("this file system or driver cannot refuse to wait")),
+        Err(_) => return None,
     }
+    // The block layer never splits a request that must not wait (bio_split_rw, Linux 6.2). Blocks that are not in the page
+    // cache have to be waited for in any case.
+    let is_direct = rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
+    let is_refused = is_direct
+        && block_bytes > AT_ONCE_BYTES_MIN
+        && std::iter::repeat_with(|| read(0)).take(ATTEMPTS).all(|read| read == Err(Errno::AGAIN));
+    Some(if is_refused { Err("the device does not take a block of this size at once") } else { Ok(()) })
 }
 
 impl Parts {

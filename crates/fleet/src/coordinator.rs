@@ -131,6 +131,8 @@ pub struct Fleet {
     pub(crate) is_over: bool,
     /// True if all tests so far have ended well.
     pub(crate) is_sound: bool,
+    /// True if a client does not know the names of the files that its tests have left.
+    pub(crate) names_unknown: bool,
 }
 
 /// Answer of a client to a stage.
@@ -193,6 +195,7 @@ impl Fleet {
             untimed_bytes: 0,
             is_over: false,
             is_sound: true,
+            names_unknown: false,
         };
         fleet.all("start skye", true, |client, frame| match frame {
             FromAgent::Found { machine, environment, pid } => {

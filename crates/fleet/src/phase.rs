@@ -78,17 +78,19 @@ impl Fleet {
         let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
         let Time { measured_ns, budget_ns } = time;
         let index = index as u32;
+        let is_of_all = plan.is_of_all_clients(phase);
+        let anew = is_of_all && self.names_unknown;
         let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
         let order = |fleet: &Self, client: usize| ToAgent::Phase {
             other: fleet.other(client, shift),
+            anew,
             index,
             repetition,
             measured_ns,
             budget_ns,
         };
         // The first client makes the directories of all, and removes what an earlier test left in them.
-        let is_led =
-            phase.workload.data().is_none() && plan.is_of_all_clients(phase) && self.clients[0].is_live();
+        let is_led = phase.workload.data().is_none() && is_of_all && self.clients[0].is_live();
         let led = if is_led { 1..count } else { count..count };
         self.order_to(0..led.start, &order);
         let mut running = Running {
@@ -134,6 +136,8 @@ impl Fleet {
             }
         }
         self.is_sound &= record.status == Status::Done;
+        let mut measured = running.runners.iter().filter_map(|runner| runner.measured.as_deref());
+        self.names_unknown = measured.any(|measured| measured.names_unknown);
         let clients = running
             .runners
             .into_iter()

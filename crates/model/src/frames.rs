@@ -105,6 +105,9 @@ pub enum ToAgent {
         /// The client whose data it reads; null for this one's own.
         #[serde(default)]
         other: Option<OtherClient>,
+        /// True if the files that earlier tests have left are made anew: a client does not know their names.
+        #[serde(default)]
+        anew: bool,
         /// Place of the test in the plan.
         index: u32,
         /// Number of the repetition, from 1.
@@ -241,6 +244,9 @@ pub struct Measured {
     pub steps: Vec<Vec<(u64, u64)>>,
     /// Bytes that it wrote untimed.
     pub untimed_bytes: u64,
+    /// True if something was cut short, so that the names of its files are not known.
+    #[serde(default)]
+    pub names_unknown: bool,
 }
 
 #[cfg(test)]

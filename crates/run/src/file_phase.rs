@@ -107,6 +107,18 @@ pub struct FileSet {
     is_unknown: bool,
 }
 
+impl FileSet {
+    /// Returns true if the names of its files are not known.
+    pub fn is_unknown(&self) -> bool {
+        self.is_unknown
+    }
+
+    /// Lets the next test make all files anew.
+    pub fn forget(&mut self) {
+        self.is_unknown = true;
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     threads: u32,

@@ -96,7 +96,10 @@ impl Agent<'_> {
                 ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
                 ToAgent::Clear {} => self.clear(),
-                ToAgent::Phase { other, index, repetition, measured_ns, budget_ns } => {
+                ToAgent::Phase { other, anew, index, repetition, measured_ns, budget_ns } => {
+                    if let Some(session) = self.session.as_mut().filter(|_| anew) {
+                        session.forget_names();
+                    }
                     self.phase(other, index as usize, repetition, Time { measured_ns, budget_ns })
                 }
                 ToAgent::Close {} => {
@@ -234,6 +237,7 @@ impl Agent<'_> {
             latencies: sum::buckets(figures.histogram.as_deref()),
             steps: figures.steps.iter().map(|step| sum::buckets(step.histogram.as_deref())).collect(),
             untimed_bytes: session.untimed_bytes() - untimed_bytes,
+            names_unknown: session.has_unknown_names(),
             record,
         };
         Ok(FromAgent::Measured(Box::new(measured)))

@@ -15,7 +15,7 @@ use super::supplies::{KERNELS, Supplies};
 /// Time in which a guest that has nothing to do starts and ends.
 const BOOT: Duration = Duration::from_secs(120);
 /// Time in which a guest on the processor itself does. A processor that runs no guests leaves it hanging.
-const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(10);
+const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(5);
 /// Time between two looks at a guest.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Characters of the console that a complaint contains.

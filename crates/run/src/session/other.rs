@@ -61,6 +61,18 @@ impl Session {
         self.first = first;
     }
 
+    /// Returns true if the names of the files that tests on files have left are not known.
+    pub fn has_unknown_names(&self) -> bool {
+        matches!(&self.place, Place::Directory(on_disk) if on_disk.files.is_unknown())
+    }
+
+    /// Lets the next test on files make its files anew: another client does not know the names of those that are there.
+    pub fn forget_names(&mut self) {
+        if let Place::Directory(on_disk) = &mut self.place {
+            on_disk.files.forget();
+        }
+    }
+
     /// Opens the first client's work directory, if this is another client and a test works in it.
     ///
     /// # Errors

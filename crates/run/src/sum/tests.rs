@@ -57,7 +57,14 @@ fn client(plan: &Plan, ops: &[u64]) -> Measured {
         modes: vec![],
     };
     record.figures.latency_ns = Some(flat);
-    Measured { record, start_ns: 0, latencies: vec![(100_000, all)], steps: vec![], untimed_bytes: 0 }
+    Measured {
+        record,
+        start_ns: 0,
+        latencies: vec![(100_000, all)],
+        steps: vec![],
+        untimed_bytes: 0,
+        names_unknown: false,
+    }
 }
 
 fn summed(plan: &Plan, clients: &[(&str, &Measured, u64)]) -> PhaseRecord {

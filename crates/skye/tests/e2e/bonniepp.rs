@@ -43,7 +43,7 @@ fn a_script_finds_csv_alone_on_stdout() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     give_to_other_user(tmpfs.path());
-    let words = "-s 64 -r 32 -n 1 -m name -q -u nobody";
+    let words = "-s 16 -r 8 -n 1 -m name -q -u nobody";
     let ran = bonniepp(tmpfs.path(), words).run().did_not_panic().exits(0);
     assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
     let fields = csv(&ran);
@@ -152,12 +152,12 @@ fn versions_have_their_own_lines() {
     let tmpfs = tmpfs();
     for (words, count, begins) in [
         ("--compat 1.03 -n 1", 27, "host,2M,"),
-        ("--compat 1.97 -n 1", 48, "1.97,1.97,host,1,"),
-        ("-n 0", 50, "1.98,2.00a,host,1,"),
+        ("--compat 1.97 -n 1 -f", 48, "1.97,1.97,host,1,"),
+        ("-n 0 -f", 50, "1.98,2.00a,host,1,"),
         ("-c 2 -n 1 -f", 50, "1.98,2.00a,host,2,"),
-        ("-n 1:-1", 50, "1.98,2.00a,host,1,"),
-        ("-n 1:-2:0:4", 50, "1.98,2.00a,host,1,"),
-        ("-b -n 1", 50, "1.98,2.00a,host,1,"),
+        ("-n 1:-1 -f", 50, "1.98,2.00a,host,1,"),
+        ("-n 1:-2:0:4 -f", 50, "1.98,2.00a,host,1,"),
+        ("-b -n 1 -f", 50, "1.98,2.00a,host,1,"),
     ] {
         let program = bonniepp(tmpfs.path(), "-r 0 -s 2 -m host -q -u root");
         let ran = program.words(words).run().did_not_panic().exits(0);
@@ -341,7 +341,7 @@ fn beside_the_original_fields_and_labels_are_the_same() {
         "-r 16 -s 32 -n 1",
         "-r 0 -s 32:64k:2000:16 -n 1:4096:1024:4 -f",
         "-s 0 -n 1:-1",
-        "-r 0 -s 32 -n 0 -b",
+        "-r 0 -s 32 -n 0 -b -f",
     ] {
         let words = format!("{words} -m same -u root -z 42");
         let theirs: Vec<_> = ["-d", &directory].into_iter().chain(words.split(' ')).collect();
@@ -378,7 +378,7 @@ fn converters_take_each_others_lines() {
     let ours =
         bonniepp(tmpfs.path(), SMALL).words("-m ours -q -u root").run().did_not_panic().exits(0).stdout;
     let directory = tmpfs.path().to_str().unwrap();
-    let words = ["-d", directory, "-r", "0", "-s", "64", "-n", "1", "-m", "theirs", "-q", "-u", "root"];
+    let words = ["-d", directory, "-r", "0", "-s", "16", "-n", "1", "-m", "theirs", "-q", "-u", "root"];
     let both = format!("{ours}{}", original("bonnie++", &words, ""));
     let their_page = original("bon_csv2html", &[], &both);
     assert!(their_page.contains("ours") && their_page.contains("theirs"), "{their_page}");

@@ -356,19 +356,21 @@ fn a_clock_that_is_seconds_off_is_found_within_its_bound() {
     xtask::require!(root, timens);
     let directory = scratch(ROOM);
     let launcher = r#"sh -c 'shift; exec unshare --time --monotonic 7 --fork "$@"' x"#;
-    let words = "--hosts local,ada --time 1 --cache warm --test read:rnd4k:buffered";
-    let ran = by(launcher, directory.path(), words);
-    assert_nothing_left(directory.path());
-    let run = saved(&ran);
-    for (host, true_offset_ns) in run["hosts"].as_array().unwrap().iter().zip([0, 7_000_000_000_i64]) {
-        let [offset, bound] = ["offset_ns", "bound_ns"].map(|key| host["clock"][key].as_i64().unwrap());
-        assert!((offset - true_offset_ns).abs() <= bound, "{}: {}", host["name"], host["clock"]);
+    let words = "--hosts local,ada --time 0.3 --cache warm --test read:rnd4k:buffered";
+    for _ in 0..xtask::sized(1, 200) {
+        let ran = by(launcher, directory.path(), words);
+        assert_nothing_left(directory.path());
+        let run = saved(&ran);
+        for (host, true_offset_ns) in run["hosts"].as_array().unwrap().iter().zip([0, 7_000_000_000_i64]) {
+            let [offset, bound] = ["offset_ns", "bound_ns"].map(|key| host["clock"][key].as_i64().unwrap());
+            assert!((offset - true_offset_ns).abs() <= bound, "{}: {}", host["name"], host["clock"]);
+        }
+        // On one axis, both clients worked at the same time.
+        let phase = &run["phases"][0];
+        let [window, elapsed] =
+            [&phase["together"]["window_ns"], &phase["elapsed_ns"]].map(|ns| ns.as_u64().unwrap());
+        assert!(window > 0 && elapsed < 7_000_000_000, "{}", phase["together"]);
     }
-    // On one axis, both clients worked at the same time.
-    let phase = &run["phases"][0];
-    let [window, elapsed] =
-        [&phase["together"]["window_ns"], &phase["elapsed_ns"]].map(|ns| ns.as_u64().unwrap());
-    assert!(window > 0 && elapsed < 7_000_000_000, "{}", phase["together"]);
 }
 
 #[test]

@@ -4,12 +4,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::program::{leftovers, skye};
+use crate::support::program::{files_below, leftovers, skye};
 use crate::support::scratch;
 
 /// Room for the files of a session.
@@ -40,7 +40,7 @@ fn orders() -> Vec<Value> {
     });
     let phase = |index: u32| {
         json!({"phase": {
-            "other": {"number": 1, "directory": "skye.000000", "is_sound": true},
+            "other": {"number": 1, "directory": "skye.000000", "is_sound": true}, "anew": false,
             "index": index, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000
         }})
     };
@@ -235,49 +235,103 @@ fn an_agent_that_is_told_nonsense_stays_in_its_directory() {
     assert!(sessions > 3);
 }
 
-/// Returns the frames of an agent in an undisturbed session, which ends with measurements.
-fn answers(directory: &Path) -> Vec<Value> {
-    let mut child = agent(directory, None);
-    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut frames = Vec::new();
-    let mut read = || -> Value {
+/// A session with an agent, frame by frame.
+struct Talk {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    heard: Vec<Value>,
+}
+
+impl Talk {
+    /// Begins a session about these tests, and lays out their files.
+    fn begin(directory: &Path, tests: &[&str]) -> Self {
+        let mut child = agent(directory, None);
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut talk = Self { child, stdin, stdout, heard: Vec::new() };
+        talk.stdin.write_all(&framed(&hello())).unwrap();
+        let greeting = talk.read();
+        talk.heard.push(greeting);
+        let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": "none"});
+        let plan = json!({"request": request, "seed": 7, "number": 0, "count": 1, "sharers": 1});
+        talk.order(&json!({"plan": plan}), "planned");
+        talk.order(&json!({"open": {}}), "opened");
+        talk.order(&json!({"neighbours": {}}), "neighbours");
+        talk.order(&json!({"lay_out": {"time_ns": 1_000_000_000}}), "laid_out");
+        talk
+    }
+
+    fn read(&mut self) -> Value {
         let mut length = [0; 4];
-        stdout.read_exact(&mut length).unwrap();
+        self.stdout.read_exact(&mut length).unwrap();
         let mut document = vec![0; u32::from_be_bytes(length) as usize];
-        stdout.read_exact(&mut document).unwrap();
+        self.stdout.read_exact(&mut document).unwrap();
         serde_json::from_slice(&document).unwrap()
-    };
-    stdin.write_all(&framed(&hello())).unwrap();
-    frames.push(read());
-    let request = json!({"tests": ["read:rnd4k:buffered"], "size": "1m", "time": 0.02, "probe": "none"});
-    for (order, answer) in [
-        (json!({"plan": {"request": request, "seed": 7, "number": 0, "count": 1, "sharers": 1}}), "planned"),
-        (json!({"open": {}}), "opened"),
-        (json!({"neighbours": {}}), "neighbours"),
-        (json!({"lay_out": {"time_ns": 1_000_000_000}}), "laid_out"),
-        (
-            json!({"phase": {"index": 0, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000}}),
-            "ready",
-        ),
-        (json!({"start": {"at_ns": 1}}), "measured"),
-        (json!({"close": {}}), "closed"),
-    ] {
-        stdin.write_all(&framed(&order)).unwrap();
+    }
+
+    /// Sends a frame, waits for its answer, and returns that.
+    fn order(&mut self, order: &Value, answer: &str) -> Value {
+        self.stdin.write_all(&framed(order)).unwrap();
         loop {
-            let frame = read();
-            let is_it = frame.get(answer).is_some();
+            let frame = self.read();
             assert!(frame.get("failed").is_none(), "{frame}");
             if frame.get("beat").is_none() {
-                frames.push(frame);
+                self.heard.push(frame.clone());
             }
-            if is_it {
-                break;
+            if let Some(found) = frame.get(answer) {
+                return found.clone();
             }
         }
     }
-    drop(stdin);
-    child.wait().unwrap();
-    frames
+
+    /// Runs the first test, whose measured part begins at once. Returns its measurements.
+    fn phase(&mut self, anew: bool) -> Value {
+        let phase = json!({
+            "anew": anew, "index": 0, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000
+        });
+        self.order(&json!({"phase": phase}), "ready");
+        self.order(&json!({"start": {"at_ns": 1}}), "measured")
+    }
+
+    /// Ends the session. Returns all frames of the agent.
+    fn end(mut self) -> Vec<Value> {
+        self.order(&json!({"close": {}}), "closed");
+        drop(self.stdin);
+        self.child.wait().unwrap();
+        self.heard
+    }
+}
+
+/// Returns the frames of an agent in an undisturbed session, which ends with measurements.
+fn answers(directory: &Path) -> Vec<Value> {
+    let mut talk = Talk::begin(directory, &["read:rnd4k:buffered"]);
+    talk.phase(false);
+    talk.end()
+}
+
+#[test]
+fn files_are_made_anew_where_another_client_does_not_know_their_names() {
+    let home = scratch(ROOM);
+    let mut talk = Talk::begin(home.path(), &["stat:files=10:passes=1"]);
+    let statuses = [false, true, false].map(|anew| {
+        // Another client may have removed them.
+        for file in files_below(home.path()).iter().filter(|path| path.is_file()) {
+            let is_marker =
+                file.parent().is_some_and(|parent| leftovers(home.path()).contains(&parent.into()));
+            if !is_marker {
+                fs::remove_file(file).unwrap();
+            }
+        }
+        let measured = talk.phase(anew);
+        (
+            measured["record"]["status"].as_str().unwrap().to_owned(),
+            measured["names_unknown"].as_bool().unwrap(),
+        )
+    });
+    talk.end();
+    let expected = [("done", false), ("done", false), ("failed", true)];
+    assert_eq!(statuses, expected.map(|(status, is_unknown)| (status.to_owned(), is_unknown)));
+    assert_eq!(leftovers(home.path()), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]

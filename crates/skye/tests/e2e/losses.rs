@@ -1,5 +1,6 @@
-//! Losses at random instants of a run of several clients. A launcher, an agent or the coordinator is killed, an agent is
-//! stopped, or a file system is full. Whatever is lost and whenever, no file is left.
+//! Losses at random instants of a run of several clients. A launcher, an agent, ssh, sshd or the coordinator is killed,
+//! an agent is stopped, a connection becomes silent, or a file system is full. Whatever is lost and whenever, no file
+//! is left.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,16 +11,19 @@ use super::fleet::{agents_of, children_of, eventually};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{Running, leftovers, skye};
 use crate::support::scratch;
+use crate::support::sshd::configured;
 
 /// Room for the files of both clients.
 const ROOM: u64 = 64 << 20;
 /// Latest instant of a loss: the run has ended by then.
 const LATEST_MS: u64 = 2000;
 
-/// Starts a run of two clients, each behind a launcher that stays, as ssh does.
-fn begun(directories: [&Path; 2]) -> Running {
+/// A launcher that stays, as ssh does.
+const SHELL: &str = r#"sh -c 'shift; "$@"; exit $?' x"#;
+
+/// Starts a run of two clients.
+fn begun(launcher: &str, directories: [&Path; 2]) -> Running {
     let hosts = format!("ada:{},bob:{}", directories[0].display(), directories[1].display());
-    let launcher = r#"sh -c 'shift; "$@"; exit $?' x"#;
     let program = skye().arg("run").arg(directories[0]).arg("--hosts").arg(hosts).arg("--rsh").arg(launcher);
     let words = "--size 4m --time 0.4 --cache warm --test read:rnd4k:buffered --test create:files=200 --test write:seq64k";
     program
@@ -30,25 +34,48 @@ fn begun(directories: [&Path; 2]) -> Running {
         .spawn()
 }
 
+/// Processes that a loss has stopped. They go on once the run is over.
+#[derive(Default)]
+struct Stopped {
+    /// Before anybody looks for files.
+    early: Option<Pid>,
+    /// After all files are gone.
+    late: Option<Pid>,
+}
+
 /// Lets something be lost at random instants, as often as the size of the tests says.
-fn lose(what: &str, lost: impl Fn(&mut Running) -> Vec<Pid>) {
+fn lose(what: &str, launcher: &str, lost: impl Fn(&mut Running) -> Stopped) {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     for number in 0..xtask::sized(3, 30) {
         let directory = scratch(ROOM);
-        let mut running = begun([directory.path(); 2]);
+        let mut running = begun(launcher, [directory.path(); 2]);
         std::thread::sleep(Duration::from_millis(random.u64(..LATEST_MS)));
-        let stopped = lost(&mut running);
+        let Stopped { early, late } = lost(&mut running);
         let ran = running.wait().did_not_panic();
-        for pid in stopped {
-            let _ = kill_process(pid, Signal::CONT);
-        }
+        let go_on = |pid: Option<Pid>| pid.map(|pid| kill_process(pid, Signal::CONT));
+        let _ = go_on(early);
         assert!(matches!(ran.code, None | Some(0..=3)), "{what}, seed {seed}, number {number}: {ran}");
         // An agent without a coordinator, or one that was stopped, takes its files with it.
         eventually(&format!("{what}, seed {seed}, number {number}: the removal of all files"), || {
             leftovers(directory.path()).is_empty()
         });
+        let _ = go_on(late);
     }
+}
+
+/// Lets something be lost of two hosts that ssh reaches.
+fn lose_over_ssh(what: &str, lost: impl Fn(&mut Running) -> Stopped) {
+    let home = scratch(1 << 20);
+    let there = || "unshare --net".to_owned();
+    let launcher = configured(home.path(), &[("ada", there()), ("bob", there())]);
+    lose(what, &launcher, lost);
+}
+
+/// Returns the sshds of a run: ssh has started them for its connections.
+fn sshds_of(coordinator: u32) -> Vec<Pid> {
+    let children = |pid: Pid| children_of(pid.as_raw_nonzero().get() as u32);
+    children_of(coordinator).into_iter().flat_map(children).collect()
 }
 
 /// Sends a signal to one of these processes, if there are any.
@@ -60,30 +87,61 @@ fn hit(all: &[Pid], signal: Signal) -> Option<Pid> {
 
 #[test]
 fn an_agent_that_is_killed() {
-    lose("agent", |running| {
+    lose("agent", SHELL, |running| {
         hit(&agents_of(running.id()), Signal::KILL);
-        Vec::new()
+        Stopped::default()
     });
 }
 
 #[test]
 fn an_agent_that_is_stopped() {
-    lose("stopped", |running| hit(&agents_of(running.id()), Signal::STOP).into_iter().collect());
+    lose("stopped", SHELL, |running| Stopped {
+        early: hit(&agents_of(running.id()), Signal::STOP),
+        late: None,
+    });
 }
 
 #[test]
 fn a_launcher_that_is_killed() {
-    lose("launcher", |running| {
+    lose("launcher", SHELL, |running| {
         hit(&children_of(running.id()), Signal::KILL);
-        Vec::new()
+        Stopped::default()
     });
 }
 
 #[test]
 fn a_coordinator_that_is_killed() {
-    lose("coordinator", |running| {
+    lose("coordinator", SHELL, |running| {
         running.signal(Signal::KILL);
-        Vec::new()
+        Stopped::default()
+    });
+}
+
+#[test]
+fn an_ssh_that_is_killed() {
+    xtask::require!(root, netns, sshfs);
+    lose_over_ssh("ssh", |running| {
+        hit(&children_of(running.id()), Signal::KILL);
+        Stopped::default()
+    });
+}
+
+#[test]
+fn an_sshd_that_is_killed() {
+    xtask::require!(root, netns, sshfs);
+    lose_over_ssh("sshd", |running| {
+        hit(&sshds_of(running.id()), Signal::KILL);
+        Stopped::default()
+    });
+}
+
+/// Neither side hears of the other any more, and no connection is closed.
+#[test]
+fn a_connection_that_becomes_silent() {
+    xtask::require!(root, netns, sshfs);
+    lose_over_ssh("silent", |running| Stopped {
+        early: None,
+        late: hit(&sshds_of(running.id()), Signal::STOP),
     });
 }
 
@@ -93,7 +151,7 @@ fn a_file_system_that_is_full() {
     for number in 0..xtask::sized(3, 30) {
         // There is room for the plan, until somebody else takes it.
         let (one, other) = (Tmpfs::new("32m", None), Tmpfs::new("32m", None));
-        let running = begun([one.path(), other.path()]);
+        let running = begun(SHELL, [one.path(), other.path()]);
         std::thread::sleep(Duration::from_millis(fastrand::u64(..LATEST_MS / 2)));
         let taken = other.path().join("taken");
         let _ = std::fs::write(&taken, vec![1; 32 << 20]);

@@ -35,7 +35,7 @@ fn every_file_verb_works_in_every_form() {
         ":dirs=3:sync=each",
     ];
     let mut program = skye().arg("run").arg(home.path());
-    program = program.words("--files 211 --time 0.1 --allow low-space,busy --json -");
+    program = program.words("--files 211 --time 0.03 --allow low-space,busy --json -");
     for form in forms {
         for verb in verbs {
             program = program.words(&format!("--test {verb}{form}"));

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rig::{Rig, SSHD_PLACES, Spec};
+use rig::{Rig, Spec};
 use serde_json::Value;
 use xtask::sized;
 
 use super::support::program::{parse_document, rig_program};
+use super::support::sshd::configured;
 use super::{alone, codes, disk, holds, off, phases, rate, run_in, settled, start};
 
 pub fn together(directory: &Path, words: &str) -> Value {
@@ -111,11 +112,9 @@ impl Host {
         self.rig.as_ref().unwrap().path()
     }
 
-    /// Returns the lines of ssh's configuration for this host.
-    fn configuration(&self, name: &str, home: &Path) -> String {
-        let (pid, home) = (self.holder.id(), home.display());
-        let sshd = format!("unshare --mount sh {home}/sshd {home}");
-        format!("Host {name}\n  ProxyCommand nsenter --target {pid} --net {sshd}\n")
+    /// Returns the command that runs another one there.
+    fn there(&self) -> String {
+        format!("nsenter --target {} --net", self.holder.id())
     }
 }
 
@@ -129,37 +128,6 @@ impl Drop for Host {
     }
 }
 
-/// Writes keys, and the configuration of ssh and of every host's sshd. Returns the launcher.
-fn configured(home: &Path, hosts: &[(&str, Host)]) -> String {
-    for key in ["host", "key"] {
-        let mut keygen = Command::new("ssh-keygen");
-        keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "skye-test", "-f"]).arg(home.join(key));
-        assert!(keygen.status().unwrap().success());
-    }
-    let at = home.display();
-    let public = std::fs::read_to_string(home.join("host.pub")).unwrap();
-    let start = "exec \"$(command -v sshd)\" -i -f \"$1/sshd_config\"\n";
-    let sshd = ["set -e\nmount -t sysfs skye-test /sys\n", SSHD_PLACES, start].concat();
-    let of_sshd = format!(
-        "HostKey {at}/host\nAuthorizedKeysFile {at}/key.pub\nPidFile none\nAuthenticationMethods publickey\n\
-         PermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nUseDNS no\n"
-    );
-    let of_all = format!(
-        "Host *\n  User root\n  HostKeyAlias skye-test\n  IdentityFile {at}/key\n  IdentitiesOnly yes\n  \
-         IdentityAgent none\n  UserKnownHostsFile {at}/known\n  GlobalKnownHostsFile /dev/null\n  BatchMode yes\n"
-    );
-    let each: String = hosts.iter().map(|(name, host)| host.configuration(name, home)).collect();
-    for (name, text) in [
-        ("known", format!("skye-test {public}")),
-        ("sshd", sshd),
-        ("sshd_config", of_sshd),
-        ("config", each + &of_all),
-    ] {
-        std::fs::write(home.join(name), text).unwrap();
-    }
-    format!("ssh -F {at}/config")
-}
-
 #[test]
 fn a_client_behind_a_slow_link_is_named() {
     xtask::require!(root, netns, sshfs);
@@ -167,7 +135,7 @@ fn a_client_behind_a_slow_link_is_named() {
     let home = super::support::scratch(1 << 20);
     let hosts = [("ada", 200_000_000), ("bob", 200_000_000), ("eve", 50_000_000)];
     let hosts = hosts.map(|(name, bits_per_second)| (name, Host::new(bits_per_second)));
-    let launcher = configured(home.path(), &hosts);
+    let launcher = configured(home.path(), &hosts.each_ref().map(|(name, host)| (*name, host.there())));
     let places: Vec<_> =
         hosts.iter().map(|(name, host)| format!("{name}:{}", host.path().display())).collect();
     let words =

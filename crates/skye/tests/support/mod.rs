@@ -7,6 +7,7 @@
 pub mod fuse;
 pub mod mounts;
 pub mod program;
+pub mod sshd;
 
 /// Beginning of the names of temporary directories.
 pub const PREFIX: &str = "skye-test.";

@@ -404,7 +404,7 @@ fn is_json(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("json"))
 }
 
-fn files_below(directory: &Path) -> Vec<PathBuf> {
+pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.file_type() {

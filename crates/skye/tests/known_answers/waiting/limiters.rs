@@ -3,12 +3,35 @@
 use std::path::Path;
 
 use rig::Spec;
+use serde_json::Value;
 use xtask::sized;
 
 use crate::limiters::{confidence, disk_over, is_named, of, with_tests};
 use crate::quiet::settled;
 use crate::support::program::give_to_other_user;
 use crate::{disk, phases, run_in, start};
+
+#[test]
+fn a_link_that_is_full() {
+    xtask::require!(root, netns, sshfs);
+    let rig = start(Spec::network(200_000_000).size_mib(128));
+    let words =
+        "--size 64m --time 3 --test write:seq1m:buffered --test read:seq1m:buffered --test rewrite:seq128k";
+    let document = settled!(is_named(of(rig.path(), words), &["network_bandwidth"; 3]));
+    // The direction in which the link is full.
+    let rows = phases(&document);
+    let crossed = |row: &Value, way: &str| row["system"]["network"][way].as_f64().unwrap();
+    assert!(crossed(&rows[0], "sent_bytes") > 10.0 * crossed(&rows[0], "received_bytes"));
+    assert!(crossed(&rows[1], "received_bytes") > 10.0 * crossed(&rows[1], "sent_bytes"));
+    // This end of the rig's link has a queueing discipline.
+    assert_eq!(rows[0]["system"]["network"]["shaper"], "tbf");
+    assert_eq!(crossed(&rows[0], "shaped_bytes_per_second"), 25e6);
+    for way in ["sent_bytes", "received_bytes"] {
+        let of_data = crossed(&rows[2], way) / rows[2]["bytes"].as_f64().unwrap();
+        assert!((0.9..1.2).contains(&of_data), "{of_data} of the bytes {way}");
+    }
+    rig.finish().unwrap();
+}
 
 #[test]
 fn latency_at_any_depth() {
