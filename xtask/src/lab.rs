@@ -43,6 +43,7 @@ const POINTS_LONG: usize = 40;
 const FILES: &[(&str, &str)] = &[
     ("Limits of cgroup v2", include_str!("../lab/cgroup.toml")),
     ("Devices", include_str!("../lab/devices.toml")),
+    ("Devices as targets", include_str!("../lab/given.toml")),
     ("Erased devices", include_str!("../lab/erase.toml")),
     ("NFS", include_str!("../lab/nfs.toml")),
 ];

@@ -111,6 +111,38 @@ mod tests {
         assert_eq!(offset(&[]), None);
     }
 
+    /// Clients of a large fleet, each with a clock and a way of its own, of which some answers are late.
+    #[test]
+    fn a_thousand_clients_begin_within_half_of_their_round_trips() {
+        const CLIENTS: u32 = 1000;
+        let (instant_ns, mut random) = (60_000_000_000, fastrand::Rng::with_seed(1));
+        let mut begins = Vec::new();
+        for _ in 0..CLIENTS {
+            let offset_ns = random.i64(-10_000_000_000..10_000_000_000);
+            let ways = [(); 2].map(|()| random.u64(20_000..2_000_000));
+            let mut late = |way_ns: u64| match random.u32(..4) {
+                0 => way_ns + random.u64(..5_000_000),
+                _ => way_ns + random.u64(..way_ns / 20),
+            };
+            let trips: Vec<_> = (1..=u64::from(ROUND_TRIPS))
+                .map(|number| {
+                    trip(20_000_000_000 + number * 20_000_000, offset_ns, late(ways[0]), late(ways[1]))
+                })
+                .collect();
+            let found = offset(&trips).unwrap();
+            // It begins when its own clock shows what it was told.
+            let begins_ns = there(instant_ns, &found).saturating_add_signed(-offset_ns);
+            let off_ns = begins_ns.abs_diff(instant_ns);
+            assert!(
+                off_ns <= found.bound_ns && off_ns <= found.round_trip_ns / 2,
+                "{off_ns} ns off: {found:?}"
+            );
+            begins.push(begins_ns);
+        }
+        let skew_ns = begins.iter().max().unwrap() - begins.iter().min().unwrap();
+        assert!(skew_ns < 2_000_000, "{skew_ns} ns, and half of the longest round trip is 2 ms");
+    }
+
     proptest! {
         #[test]
         fn the_difference_is_within_its_bound(

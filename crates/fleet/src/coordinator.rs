@@ -104,7 +104,6 @@ pub struct Client {
     /// True once files may exist there.
     may_leave: bool,
     clock_read_ns: f64,
-    pub(crate) pid: u64,
     checks: Option<Vec<Check>>,
     own_name: String,
     neighbours: Vec<String>,
@@ -172,7 +171,6 @@ impl Fleet {
                 last_line: None,
                 may_leave: false,
                 clock_read_ns: 0.0,
-                pid: 0,
                 checks: None,
                 own_name: String::new(),
                 neighbours: Vec::new(),
@@ -198,8 +196,7 @@ impl Fleet {
             names_unknown: false,
         };
         fleet.all("start skye", true, |client, frame| match frame {
-            FromAgent::Found { machine, environment, pid } => {
-                client.pid = pid;
+            FromAgent::Found { machine, environment } => {
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
                 client.found = Some(Found { machine: *machine, environment: *environment, version });
                 Some(Ok(()))

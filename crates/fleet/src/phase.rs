@@ -119,7 +119,7 @@ impl Fleet {
             .filter_map(|(number, (client, runner))| {
                 let measured = runner.measured.as_deref()?;
                 let start_ns = clock::here(measured.start_ns, client.clock.as_ref()?);
-                Some(Part { client: number as u32, name: &client.name, pid: client.pid, measured, start_ns })
+                Some(Part { client: number as u32, name: &client.name, measured, start_ns })
             })
             .collect();
         let mut record = sum::sum(&plan, phase, repetition, &parts, self.begun_ns);

@@ -162,9 +162,6 @@ pub enum FromAgent {
         machine: Box<Machine>,
         /// Machine and target, as the document has them.
         environment: Box<Environment>,
-        /// Number of its process there.
-        #[serde(default)]
-        pid: u64,
     },
     /// The client's own plan.
     Planned {

@@ -83,8 +83,7 @@ impl Agent<'_> {
         let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
         self.place = Some(place);
         let machine = Box::new(self.machine.clone());
-        let pid = u64::from(std::process::id());
-        self.wire.send(&FromAgent::Found { machine, environment: Box::new(environment), pid });
+        self.wire.send(&FromAgent::Found { machine, environment: Box::new(environment) });
         while let Some(command) = self.wire.next() {
             let answer = match command {
                 ToAgent::Plan { request, seed, number, count, sharers } => {

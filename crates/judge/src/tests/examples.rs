@@ -254,6 +254,8 @@ examples! {
         |w| w.device().operations = 0;
     charged_for_as_much: counters_disagree QUIET, "read:buffered",
         |w| { let device = w.device(); device.bytes_read -= device.bytes_read / 25; };
+    a_refused_attempt_is_charged_as_well: counters_disagree QUIET, "read:seq1m:q4",
+        |w| w.device().bytes_read /= 2;
     a_neighbour_is_no_wrong_counter: counters_disagree QUIET, "read:rnd4k",
         |w| w.device().bytes_read *= 2;
     warm_reads_need_no_device: counters_disagree QUIET, "read:buffered",

@@ -45,9 +45,13 @@ struct Stopped {
 
 /// Lets something be lost at random instants, as often as the size of the tests says.
 fn lose(what: &str, launcher: &str, lost: impl Fn(&mut Running) -> Stopped) {
+    lose_times(xtask::sized(3, 30), what, launcher, lost);
+}
+
+fn lose_times(times: u32, what: &str, launcher: &str, lost: impl Fn(&mut Running) -> Stopped) {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
-    for number in 0..xtask::sized(3, 30) {
+    for number in 0..times {
         let directory = scratch(ROOM);
         let mut running = begun(launcher, [directory.path(); 2]);
         std::thread::sleep(Duration::from_millis(random.u64(..LATEST_MS)));
@@ -65,11 +69,11 @@ fn lose(what: &str, launcher: &str, lost: impl Fn(&mut Running) -> Stopped) {
 }
 
 /// Lets something be lost of two hosts that ssh reaches.
-fn lose_over_ssh(what: &str, lost: impl Fn(&mut Running) -> Stopped) {
+fn lose_over_ssh(times: u32, what: &str, lost: impl Fn(&mut Running) -> Stopped) {
     let home = scratch(1 << 20);
     let there = || "unshare --net".to_owned();
     let launcher = configured(home.path(), &[("ada", there()), ("bob", there())]);
-    lose(what, &launcher, lost);
+    lose_times(times, what, &launcher, lost);
 }
 
 /// Returns the sshds of a run: ssh has started them for its connections.
@@ -120,7 +124,7 @@ fn a_coordinator_that_is_killed() {
 #[test]
 fn an_ssh_that_is_killed() {
     xtask::require!(root, netns, sshfs);
-    lose_over_ssh("ssh", |running| {
+    lose_over_ssh(xtask::sized(3, 30), "ssh", |running| {
         hit(&children_of(running.id()), Signal::KILL);
         Stopped::default()
     });
@@ -129,17 +133,17 @@ fn an_ssh_that_is_killed() {
 #[test]
 fn an_sshd_that_is_killed() {
     xtask::require!(root, netns, sshfs);
-    lose_over_ssh("sshd", |running| {
+    lose_over_ssh(xtask::sized(3, 30), "sshd", |running| {
         hit(&sshds_of(running.id()), Signal::KILL);
         Stopped::default()
     });
 }
 
-/// Neither side hears of the other any more, and no connection is closed.
+/// Neither side hears of the other any more, and no connection is closed. Each waits until its patience is over.
 #[test]
 fn a_connection_that_becomes_silent() {
     xtask::require!(root, netns, sshfs);
-    lose_over_ssh("silent", |running| Stopped {
+    lose_over_ssh(xtask::sized(1, 30), "silent", |running| Stopped {
         early: None,
         late: hit(&sshds_of(running.id()), Signal::STOP),
     });
