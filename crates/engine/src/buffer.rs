@@ -14,8 +14,8 @@ const HUGE_FROM_BYTES: usize = 1 << 20;
 
 /// A zeroed buffer whose first byte lies on a page boundary.
 ///
-/// A large one asks for huge pages. A block is then one piece of memory instead of a piece per page, of which a request
-/// of many devices holds 128 at most (`queue/max_segments`): the kernel would have to split each block of 1 MiB.
+/// A large one asks for huge pages. A block is then one piece of memory, and not one per page. Requests to many devices
+/// hold 128 pieces at most (`queue/max_segments`), so the kernel would have to split each block of 1 MiB.
 ///
 /// Parts of it can be used while the kernel reads or writes other parts: no reference to the whole is made for them.
 #[derive(Debug)]
