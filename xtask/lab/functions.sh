@@ -11,15 +11,15 @@ rate() {
     sed -n '/"phases"/,$p' pair.json | sed -n 's/.*"ops_per_second": \([0-9.e+]*\),*$/\1/p' | head -n 1
 }
 
-# paired DEVICE: reads of a device over those of the same blocks through a file on it, as the median of 15 pairs. The device
-# gives 500 reads a second: else this guest's CPU would be the limit, of which a file takes more.
+# paired DEVICE LIMITED: reads of a device over those of the same blocks through a file on it, as the median of 15 pairs. It,
+# or what it lies on, gives 500 reads a second: else this guest's CPU would be the limit, of which a file takes more.
 paired() {
     dd if=/dev/zero of=/mnt/t/file bs=1M count=256 conv=fsync 2> /dev/null
     # The first MiB of a part of 64 MiB or more that lies in one piece: in the file, and on the device.
     filefrag -v -b1048576 /mnt/t/file | tr -d ':.' | awk '$1 ~ /^[0-9]+$/ && $6 >= 65 { print $2 + 1, $4 + 1; exit }' > part
     read -r in_file on_device < part
     group io
-    echo "$(number "$1") riops=500" > /sys/fs/cgroup/lab/io.max
+    echo "$(number "$2") riops=500" > /sys/fs/cgroup/lab/io.max
     enter
     for pair in $(seq 15); do
         if [ $((pair % 2)) = 0 ]; then
