@@ -1,6 +1,6 @@
 //! Memory aligned for direct I/O.
 
-use std::alloc::{Layout, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -22,8 +22,8 @@ const HUGE_FROM_BYTES: usize = 1 << 20;
 pub struct AlignedBuffer {
     memory: NonNull<u8>,
     len: usize,
-    mapping: NonNull<u8>,
-    mapped_len: usize,
+    /// Mapping that holds the memory, and its length; `None` if the memory is the allocator's.
+    mapping: Option<(NonNull<u8>, usize)>,
 }
 
 // SAFETY: it owns its memory, as a boxed slice does. It hands out references only with its own lifetime.
@@ -34,29 +34,32 @@ unsafe impl Sync for AlignedBuffer {}
 impl AlignedBuffer {
     /// Returns a zeroed buffer of `len` bytes.
     pub fn new(len: usize) -> Self {
-        let nothing = NonNull::dangling();
-        if len == 0 {
-            return Self { memory: nothing, len, mapping: nothing, mapped_len: 0 };
+        if let Some(buffer) = (len >= HUGE_FROM_BYTES).then(|| Self::huge(len)).flatten() {
+            return buffer;
         }
-        let is_huge = len >= HUGE_FROM_BYTES;
-        let (alignment, more) = if is_huge { (HUGE_BYTES, HUGE_BYTES) } else { (ALIGNMENT, 0) };
-        let layout =
-            Layout::from_size_align(len, alignment).expect("a buffer is smaller than the address space");
-        let used_len = layout.pad_to_align().size();
-        let mapped_len = used_len + more;
+        let Some(layout) = layout(len) else {
+            return Self { memory: NonNull::dangling(), len: 0, mapping: None };
+        };
+        // SAFETY: the layout is not of size zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        Self { memory, len, mapping: None }
+    }
+
+    /// Returns a buffer that begins on a huge page; `None` if there is no room for one.
+    fn huge(len: usize) -> Option<Self> {
+        let used_len = len.checked_next_multiple_of(HUGE_BYTES)?;
+        let mapped_len = used_len.checked_add(HUGE_BYTES)?;
         let (access, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: without an address and MAP_FIXED, the kernel chooses a place that nothing else uses.
         let mapping = unsafe { mmap_anonymous(null_mut(), mapped_len, access, private) };
-        let mapping = mapping.ok().and_then(|mapping| NonNull::new(mapping.cast::<u8>()));
-        let Some(mapping) = mapping else { handle_alloc_error(layout) };
-        let offset = mapping.as_ptr().align_offset(alignment);
-        // SAFETY: the mapping begins on a page and is longer than `used_len` by a huge page, if that is the alignment.
+        let mapping = NonNull::new(mapping.ok()?.cast::<u8>())?;
+        let offset = mapping.as_ptr().align_offset(HUGE_BYTES);
+        // SAFETY: the mapping is longer than `used_len` by a huge page, and `offset` is less than one.
         let memory = unsafe { mapping.add(offset) };
-        if is_huge {
-            // SAFETY: these bytes lie within the mapping, and the advice changes no content. Small pages do as well.
-            let _ = unsafe { madvise(memory.as_ptr().cast(), used_len, Advice::LinuxHugepage) };
-        }
-        Self { memory, len, mapping, mapped_len }
+        // SAFETY: these bytes lie within the mapping, and the advice changes no content. Small pages do as well.
+        let _ = unsafe { madvise(memory.as_ptr().cast(), used_len, Advice::LinuxHugepage) };
+        Some(Self { memory, len, mapping: Some((mapping, mapped_len)) })
     }
 
     /// The whole buffer.
@@ -107,11 +110,20 @@ impl AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        if self.mapped_len > 0 {
-            // SAFETY: `new` made this mapping, and no one uses it again.
-            let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped_len) };
+        if let Some((mapping, mapped_len)) = self.mapping {
+            // SAFETY: `huge` made this mapping, and no one uses it again.
+            let _ = unsafe { munmap(mapping.as_ptr().cast(), mapped_len) };
+        } else if let Some(layout) = layout(self.len) {
+            // SAFETY: `new` allocated the memory with this layout, and no one uses it again.
+            unsafe { dealloc(self.memory.as_ptr(), layout) };
         }
     }
+}
+
+/// Layout of a buffer of `len` bytes; `None` for an empty one, which needs no memory.
+fn layout(len: usize) -> Option<Layout> {
+    let layout = Layout::from_size_align(len, ALIGNMENT).expect("a buffer is smaller than the address space");
+    (len > 0).then_some(layout)
 }
 
 #[cfg(test)]

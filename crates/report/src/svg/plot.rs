@@ -2,8 +2,8 @@
 
 use super::{Anchor, Drawing, Path, Scale, WIDTH, thinned};
 
-/// Left and right end of every plot; there is room for the labels of the axis on the left.
-const LEFT: f64 = 52.0;
+/// Left and right end of every plot; on the left there is room for the widest label of an axis, "100 ms".
+const LEFT: f64 = 58.0;
 const RIGHT: f64 = WIDTH - 8.0;
 /// Pairs of points of a line that can be told apart: one for each two units.
 const BUCKETS: usize = 170;
@@ -165,7 +165,7 @@ mod tests {
         plot().area(&mut drawing, "s1", &[]);
         plot().line(&mut drawing, "s2", &[(0.0, 0.0), (10.0, 100.0)]);
         let text = drawing.finish();
-        assert!(text.contains("class=\"s0\" d=\"M52 120v-50l340-50v100z\""), "{text}");
-        assert!(text.contains("class=\"s2\" d=\"M52 120l340-100\"") && !text.contains("s1"), "{text}");
+        assert!(text.contains("class=\"s0\" d=\"M58 120v-50l334-50v100z\""), "{text}");
+        assert!(text.contains("class=\"s2\" d=\"M58 120l334-100\"") && !text.contains("s1"), "{text}");
     }
 }
