@@ -14,8 +14,8 @@ const HUGE_FROM_BYTES: usize = 1 << 20;
 
 /// A zeroed buffer whose first byte lies on a page boundary.
 ///
-/// A large one asks for huge pages. A block is then one piece of memory, and not one per page. Requests to many devices
-/// hold 128 pieces at most (`queue/max_segments`), so the kernel would have to split each block of 1 MiB.
+/// A large one asks for huge pages. In them, a block is a few pieces of memory instead of one per page. Requests to many
+/// devices hold 128 pieces at most (`queue/max_segments`), so the kernel would have to split each block of 1 MiB.
 ///
 /// Parts of it can be used while the kernel reads or writes other parts: no reference to the whole is made for them.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl AlignedBuffer {
         let offset = mapping.as_ptr().align_offset(HUGE_BYTES);
         // SAFETY: the mapping is longer than `used_len` by a huge page, and `offset` is less than one.
         let memory = unsafe { mapping.add(offset) };
-        // SAFETY: these bytes lie within the mapping, and the advice changes no content. Small pages do as well.
+        // SAFETY: these bytes lie within the mapping, and the advice changes no content. If it fails, small pages serve as well.
         let _ = unsafe { madvise(memory.as_ptr().cast(), used_len, Advice::LinuxHugepage) };
         Some(Self { memory, len, mapping: Some((mapping, mapped_len)) })
     }
@@ -132,9 +132,12 @@ mod tests {
 
     #[test]
     fn buffers_start_on_a_page() {
-        for len in [1, 512, 4096, 1 << 20, 5 << 20] {
+        for len in [1, 512, 4096, HUGE_FROM_BYTES - 1, HUGE_FROM_BYTES, 5 << 20] {
             let mut buffer = AlignedBuffer::new(len);
-            assert_eq!(buffer.bytes().as_ptr().align_offset(ALIGNMENT), 0);
+            let is_huge = len >= HUGE_FROM_BYTES;
+            let alignment = if is_huge { HUGE_BYTES } else { ALIGNMENT };
+            assert_eq!(buffer.bytes().as_ptr().align_offset(alignment), 0);
+            assert_eq!(buffer.mapping.is_some(), is_huge);
             assert_eq!(buffer.bytes_mut().len(), len);
             assert!(buffer.bytes().iter().all(|byte| *byte == 0));
             buffer.part_mut(len - 1, 1)[0] = 7;

@@ -99,7 +99,7 @@ struct Parts {
     has_fixed_buffers: bool,
 }
 
-/// Bytes that any device takes at once.
+/// Largest block that nobody asks about: hardly any device splits it.
 const AT_ONCE_BYTES_MIN: usize = 64 << 10;
 
 const READ_BUFFER: u16 = 0;
@@ -140,7 +140,7 @@ impl<const NOP: bool> UringEngine<NOP> {
             Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
         let registered =
             if NOP { Ok(()) } else { parts.register(options.lockable_bytes, &mut features, &mut lost) };
-        match tries_at_once(&parts.files, block_bytes) {
+        match tries_at_once(&parts.files, &mut parts.read_blocks, block_bytes) {
             Some(Ok(())) => features.push("nowait".into()),
             Some(Err(reason)) => {
                 lost.push(format!("nowait: {reason}, so that a thread of the kernel makes each call"));
@@ -282,18 +282,28 @@ impl<const NOP: bool> UringEngine<NOP> {
 
 /// Returns `Ok` if the kernel can try calls on these files without waiting. If it cannot, it hands each call to a thread
 /// of its own, for this reason. Returns `None` if the kernel cannot be asked, as for a write-only file.
-fn tries_at_once(files: &[OwnedFd], block_bytes: usize) -> Option<Result<(), &'static str>> {
+///
+/// A large block of a direct test is read up to ten times, at the beginning of the first file.
+fn tries_at_once(
+    files: &[OwnedFd],
+    read_blocks: &mut AlignedBuffer,
+    block_bytes: usize,
+) -> Option<Result<(), &'static str>> {
     // Beyond the end of any file, where there is nothing to read; a multiple of any block size.
     const BEYOND_BYTES: u64 = 1 << 62;
-    /// A queue may be full for a moment.
+    // A queue may be full for a moment.
     const ATTEMPTS: usize = 5;
+    const PAUSE: Duration = Duration::from_millis(1);
     let file = files.first()?;
-    let mut block = AlignedBuffer::new(block_bytes);
-    let mut read = |offset_bytes| {
-        let to = IoSliceMut::new(block.bytes_mut());
-        rustix::io::preadv2(file, &mut [to], offset_bytes, ReadWriteFlags::NOWAIT)
+    let reads = !read_blocks.bytes().is_empty();
+    let mut own = AlignedBuffer::new(if reads { 0 } else { block_bytes });
+    // In the memory of the calls: its pieces count.
+    let block = if reads { read_blocks.part_mut(0, block_bytes) } else { own.bytes_mut() };
+    let mut read = |offset_bytes, flags| {
+        let to = IoSliceMut::new(&mut *block);
+        rustix::io::preadv2(file, &mut [to], offset_bytes, flags)
     };
-    match read(BEYOND_BYTES) {
+    match read(BEYOND_BYTES, ReadWriteFlags::NOWAIT) {
         Ok(_) | Err(Errno::AGAIN) => {}
         Err(Errno::OPNOTSUPP) => return Some(Err("this file system or driver cannot refuse to wait")),
         Err(_) => return None,
@@ -301,9 +311,18 @@ fn tries_at_once(files: &[OwnedFd], block_bytes: usize) -> Option<Result<(), &'s
     // The block layer never splits a request that must not wait (bio_split_rw, Linux 6.2). Blocks that are not in the page
     // cache have to be waited for in any case.
     let is_direct = rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
-    let is_refused = is_direct
-        && block_bytes > AT_ONCE_BYTES_MIN
-        && std::iter::repeat_with(|| read(0)).take(ATTEMPTS).all(|read| read == Err(Errno::AGAIN));
+    if !is_direct || !reads || block_bytes <= AT_ONCE_BYTES_MIN {
+        return Some(Ok(()));
+    }
+    let is_refused = (0..ATTEMPTS).all(|_| {
+        let is_refused = read(0, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN);
+        if is_refused {
+            // What the file system has to look up is in memory then.
+            let _ = read(0, ReadWriteFlags::empty());
+            std::thread::sleep(PAUSE);
+        }
+        is_refused
+    });
     Some(if is_refused { Err("the device does not take a block of this size at once") } else { Ok(()) })
 }
 

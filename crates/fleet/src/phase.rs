@@ -137,7 +137,10 @@ impl Fleet {
         }
         self.is_sound &= record.status == Status::Done;
         let mut measured = running.runners.iter().filter_map(|runner| runner.measured.as_deref());
-        self.names_unknown = measured.any(|measured| measured.names_unknown);
+        // Clients that take no part in this test still have the files that it has made anew to make.
+        let all_began_anew = anew && count >= self.clients.len();
+        self.names_unknown &= !all_began_anew;
+        self.names_unknown |= measured.any(|measured| measured.names_unknown);
         let clients = running
             .runners
             .into_iter()

@@ -15,7 +15,7 @@ use super::supplies::{KERNELS, Supplies};
 /// Time in which a guest that has nothing to do starts and ends.
 const BOOT: Duration = Duration::from_secs(120);
 /// Time in which a guest on the processor itself does. A processor that runs no guests leaves it hanging.
-const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(5);
+const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(10);
 /// Time between two looks at a guest.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Characters of the console that a complaint contains.
@@ -64,7 +64,9 @@ impl Accelerator {
         let known = super::directory().join("accelerator");
         let boot =
             fs::read_to_string("/proc/sys/kernel/random/boot_id").context("read the ID of this boot")?;
-        let entry = |accelerator: Self| format!("{} {boot}", accelerator.argument());
+        // A container that shares this directory may have no such device.
+        let has_kvm = Path::new("/dev/kvm").exists();
+        let entry = |accelerator: Self| format!("{} {has_kvm} {boot}", accelerator.argument());
         let found = fs::read_to_string(&known).unwrap_or_default();
         if let Some(accelerator) = [Self::Kvm, Self::Tcg].into_iter().find(|one| entry(*one) == found) {
             return Ok(accelerator);

@@ -34,13 +34,27 @@ fn begun(launcher: &str, directories: [&Path; 2]) -> Running {
         .spawn()
 }
 
-/// Processes that a loss has stopped. They go on once the run is over.
+/// Processes that a loss has stopped. They go on once the run is over, and if the test fails.
 #[derive(Default)]
 struct Stopped {
-    /// Before anybody looks for files.
+    /// Goes on before anybody looks for files.
     early: Option<Pid>,
-    /// After all files are gone.
+    /// Goes on after all files are gone.
     late: Option<Pid>,
+}
+
+impl Stopped {
+    fn go_on(one: &mut Option<Pid>) {
+        // It may have ended meanwhile.
+        let _ = one.take().map(|pid| kill_process(pid, Signal::CONT));
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        Self::go_on(&mut self.early);
+        Self::go_on(&mut self.late);
+    }
 }
 
 /// Lets something be lost at random instants, as often as the size of the tests says.
@@ -55,16 +69,14 @@ fn lose_times(times: u32, what: &str, launcher: &str, lost: impl Fn(&mut Running
         let directory = scratch(ROOM);
         let mut running = begun(launcher, [directory.path(); 2]);
         std::thread::sleep(Duration::from_millis(random.u64(..LATEST_MS)));
-        let Stopped { early, late } = lost(&mut running);
+        let mut stopped = lost(&mut running);
         let ran = running.wait().did_not_panic();
-        let go_on = |pid: Option<Pid>| pid.map(|pid| kill_process(pid, Signal::CONT));
-        let _ = go_on(early);
+        Stopped::go_on(&mut stopped.early);
         assert!(matches!(ran.code, None | Some(0..=3)), "{what}, seed {seed}, number {number}: {ran}");
         // An agent without a coordinator, or one that was stopped, takes its files with it.
         eventually(&format!("{what}, seed {seed}, number {number}: the removal of all files"), || {
             leftovers(directory.path()).is_empty()
         });
-        let _ = go_on(late);
     }
 }
 

@@ -4,7 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-// The longest of all, and so the first.
+// Its name comes first among all, because it takes longest.
 mod another_kernel;
 mod bad_input;
 mod bad_luck;
