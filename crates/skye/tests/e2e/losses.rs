@@ -101,12 +101,15 @@ fn hit(all: &[Pid], signal: Signal) -> Option<Pid> {
     kill_process(*hit, signal).ok().map(|()| *hit)
 }
 
+/// Kills one of these processes. Nothing has to go on afterwards.
+fn kill(all: &[Pid]) -> Stopped {
+    hit(all, Signal::KILL);
+    Stopped::default()
+}
+
 #[test]
 fn an_agent_that_is_killed() {
-    lose("agent", SHELL, |running| {
-        hit(&agents_of(running.id()), Signal::KILL);
-        Stopped::default()
-    });
+    lose("agent", SHELL, |running| kill(&agents_of(running.id())));
 }
 
 #[test]
@@ -119,10 +122,7 @@ fn an_agent_that_is_stopped() {
 
 #[test]
 fn a_launcher_that_is_killed() {
-    lose("launcher", SHELL, |running| {
-        hit(&children_of(running.id()), Signal::KILL);
-        Stopped::default()
-    });
+    lose("launcher", SHELL, |running| kill(&children_of(running.id())));
 }
 
 #[test]
@@ -136,19 +136,13 @@ fn a_coordinator_that_is_killed() {
 #[test]
 fn an_ssh_that_is_killed() {
     xtask::require!(root, netns, sshfs);
-    lose_over_ssh(xtask::sized(3, 30), "ssh", |running| {
-        hit(&children_of(running.id()), Signal::KILL);
-        Stopped::default()
-    });
+    lose_over_ssh(xtask::sized(3, 30), "ssh", |running| kill(&children_of(running.id())));
 }
 
 #[test]
 fn an_sshd_that_is_killed() {
     xtask::require!(root, netns, sshfs);
-    lose_over_ssh(xtask::sized(3, 30), "sshd", |running| {
-        hit(&sshds_of(running.id()), Signal::KILL);
-        Stopped::default()
-    });
+    lose_over_ssh(xtask::sized(3, 30), "sshd", |running| kill(&sshds_of(running.id())));
 }
 
 /// Neither side hears of the other any more, and no connection is closed. Each waits until its patience is over.
