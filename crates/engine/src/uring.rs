@@ -99,8 +99,8 @@ struct Parts {
     has_fixed_buffers: bool,
 }
 
-/// Largest block that nobody asks about: hardly any device splits it.
-const AT_ONCE_BYTES_MIN: usize = 64 << 10;
+/// Largest block that is not tried: hardly any device splits it.
+const UNTRIED_BYTES_MAX: usize = 64 << 10;
 
 const READ_BUFFER: u16 = 0;
 const POOL_BUFFER: u16 = 1;
@@ -311,7 +311,7 @@ fn tries_at_once(
     // The block layer never splits a request that must not wait (bio_split_rw, Linux 6.2). Blocks that are not in the page
     // cache have to be waited for in any case.
     let is_direct = rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
-    if !is_direct || !reads || block_bytes <= AT_ONCE_BYTES_MIN {
+    if !is_direct || !reads || block_bytes <= UNTRIED_BYTES_MAX {
         return Some(Ok(()));
     }
     let is_refused = (0..ATTEMPTS).all(|_| {

@@ -305,9 +305,7 @@ fn this_machine_holds_together_and_sees_who_is_busy() {
     let hides = |word: &str| surroundings.hidden().iter().any(|source| source.contains(word));
     if !hides("/proc/*/stat") {
         let busy = found.helpers.iter().find(|helper| helper.pid == busy_pid as u64);
-        // Other processes may be so much busier that there is no room for it.
-        assert!(busy.is_some() || found.helpers.len() == 5, "{:?}", found.helpers);
-        assert!(busy.is_none_or(|busy| busy.name == "sh" && !busy.is_kernel), "{busy:?}");
+        assert!(busy.is_some_and(|busy| busy.name == "sh" && !busy.is_kernel), "{:?}", found.helpers);
         assert!(found.helpers.iter().all(|helper| helper.pid != u64::from(std::process::id())));
     }
     assert_eq!(found.pressure.is_some(), !hides("/proc/pressure"));

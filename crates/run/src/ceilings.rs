@@ -310,9 +310,7 @@ fn twin_rate(
     let is_removed = session.close().is_none_or(|removing| removing.wait().is_ok());
     let record = record.filter(|_| is_removed)?;
     // If a file system in memory passes a ring's calls to kernel threads, a device may well be faster.
-    let is_ring = phase.is_some_and(|phase| phase.engine == Engine::Uring);
-    let is_alike = !is_ring || record.engine.features.iter().any(|feature| feature == "nowait");
-    record.figures.rate.whole_ops_per_second.filter(|_| is_alike)
+    record.figures.rate.whole_ops_per_second.filter(|_| !record.engine.uses_kernel_threads())
 }
 
 #[cfg(test)]

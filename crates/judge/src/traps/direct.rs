@@ -154,11 +154,8 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes };
         return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
-    let engine = &input.record.engine;
     // The kernel also charges the attempt that it refuses, before a thread of its own makes the call.
-    let is_charged_twice =
-        engine.name == Engine::Uring.word() && !engine.features.iter().any(|feature| feature == "nowait");
-    if data.verb != DataVerb::Read || is_charged_twice {
+    if data.verb != DataVerb::Read || input.record.engine.uses_kernel_threads() {
         return None;
     }
     let device = input.device()?.bytes_read as f64;

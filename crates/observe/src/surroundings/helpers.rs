@@ -11,7 +11,6 @@ use crate::root::{Numbered, Root};
 const BUFFER_BYTES: usize = 1024;
 /// Smallest share of a CPU that is worth a line; in one second it is only two ticks.
 const CPU_SHARE_MIN: f64 = 0.02;
-const HELPERS_MAX: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct Helpers {
@@ -96,7 +95,6 @@ impl Helpers {
             .filter(|helper| helper.cpu_share >= CPU_SHARE_MIN)
             .collect();
         helpers.sort_by(|a, b| b.cpu_share.total_cmp(&a.cpu_share).then(a.pid.cmp(&b.pid)));
-        helpers.truncate(HELPERS_MAX);
         helpers
     }
 }

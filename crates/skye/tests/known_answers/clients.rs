@@ -16,6 +16,13 @@ pub fn together(directory: &Path, words: &str) -> Value {
     parse_document(&run_in(directory, &words).run().did_not_panic().exits(0).stdout)
 }
 
+/// Returns the document of clients that this launcher starts.
+pub fn by(launcher: &str, directory: &Path, words: &str) -> Value {
+    let program = run_in(directory, words).words("--allow shared-directory").arg("--rsh").arg(launcher);
+    let program = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
+    parse_document(&program.run().did_not_panic().exits(0).stdout)
+}
+
 /// A complaint if the limiter of a sum is another. A client that is alone has its own.
 pub fn not_named(phase: &Value, limiter: &str) -> Option<String> {
     let verdict = &phase["verdict"];
@@ -72,9 +79,7 @@ fn a_client_on_a_busy_cpu_is_named() {
     // Each client has a CPU of its own. The launcher gets the host and the command.
     let launcher = r#"sh -c 'cpu=${1#cpu}; shift; exec taskset --cpu-list $cpu "$@"' x"#;
     let words = "--hosts cpu0,cpu1 --cache warm --time 3 --test read:rnd4k:buffered --size 16m";
-    let program = run_in(rig.path(), words).words("--allow shared-directory").arg("--rsh").arg(launcher);
-    let ran = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye")).run().did_not_panic().exits(0);
-    let document = parse_document(&ran.stdout);
+    let document = by(launcher, rig.path(), words);
     let phase = &phases(&document)[0];
     assert!(codes(phase).contains(&"slow_client"), "{phase:#}");
     let notes = phase["notes"].as_array().unwrap();
@@ -141,11 +146,7 @@ fn a_client_behind_a_slow_link_is_named() {
     let words =
         format!("--hosts {} --size {} --test read:seq1m:buffered", places.join(","), sized("16m", "64m"));
     settled!(holds(
-        || {
-            let program = run_in(Path::new("/"), &words).arg("--rsh").arg(&launcher);
-            let program = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
-            parse_document(&program.run().did_not_panic().exits(0).stdout)
-        },
+        || by(&launcher, Path::new("/"), &words),
         |phase| {
             let slow = phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");
             let named = slow.map(|slow| [&slow["finding"]["client"], &slow["finding"]["limit"]]);

@@ -1,9 +1,14 @@
 //! Several clients of a server that takes its time.
 
 use rig::Spec;
+use serde_json::Value;
 
-use crate::clients::{not_named, together};
-use crate::quiet::settled;
+use super::Tmpfs;
+use crate::clients::{by, not_named, together};
+use crate::quiet::{answer, disturbance, settle, settled};
+use crate::support::program::rig_program;
+use crate::support::scratch;
+use crate::support::sshd::configured;
 use crate::{holds, off, phases, rate, start};
 
 #[test]
@@ -35,4 +40,30 @@ fn clients_that_each_wait_for_their_own_answers_bring_more() {
     let words = "--hosts local*4 --sweep h1..hn --time 2 --test read:rnd4k:t2";
     settled!(holds(|| together(rig.path(), words), |phase| not_named(phase, "each_client")));
     rig.finish().unwrap();
+}
+
+/// The way takes 10 ms in each direction, which is half of a round trip.
+#[test]
+fn clients_far_away_begin_within_half_of_a_round_trip() {
+    xtask::require!(root, netns, sshfs);
+    const HALF_TRIP_NS: i64 = 10_000_000;
+    let (home, target) = (scratch(1 << 20), Tmpfs::new("64m", None));
+    let there = || "unshare --net".to_owned();
+    let ssh = configured(home.path(), &["ada", "bob", "eve"].map(|name| (name, there())));
+    let program: Vec<_> = rig_program().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let launcher = format!("{} relay {HALF_TRIP_NS}ns {ssh}", program.join(" "));
+    let words =
+        "--hosts ada,bob,eve --time 0.5 --cache warm --test read:rnd4k:buffered --test read:seq64k:buffered";
+    settled!(settle(|| {
+        let document = by(&launcher, target.path(), words);
+        let clocks = document["hosts"].as_array().unwrap().iter().map(|host| &host["clock"]);
+        let of = |key: &'static str| clocks.clone().map(move |clock| clock[key].as_i64().unwrap());
+        assert!(of("bound_ns").min().unwrap() >= HALF_TRIP_NS, "{}", document["hosts"]);
+        // All share one clock, so that each offset is an error.
+        let error_ns = of("offset_ns").max().unwrap() - of("offset_ns").min().unwrap();
+        let skew_ns = |phase: &Value| phase["together"]["start_skew_ns"].as_i64().unwrap() + error_ns;
+        let late = phases(&document).iter().map(skew_ns).find(|skew_ns| *skew_ns > HALF_TRIP_NS);
+        let complaint = late.map(|skew_ns| format!("the starts are up to {skew_ns} ns apart"));
+        (answer((), complaint.as_slice()), disturbance(&document))
+    }));
 }
