@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 24] = [
+pub static CAPABILITIES: [Capability; 26] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),
@@ -88,6 +88,8 @@ pub static CAPABILITIES: [Capability; 24] = [
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
     Capability::new("chromium", "open pages in a browser", probe_chromium),
+    Capability::new("openmpi", "run jobs of Open MPI", || probe_mpi("openmpi", &["--allow-run-as-root"])),
+    Capability::new("mpich", "run jobs of MPICH", || probe_mpi("mpich", &[])),
     Capability::new("guest", "boot a guest with another kernel", probe_guest),
 ];
 
@@ -362,6 +364,12 @@ fn probe_strace() -> Result<(), String> {
 
 fn probe_fio() -> Result<(), String> {
     run(Command::new("fio").arg("--version").stdin(Stdio::null())).map(drop)
+}
+
+fn probe_mpi(family: &str, options: &[&str]) -> Result<(), String> {
+    let mut launcher = Command::new(format!("mpirun.{family}"));
+    launcher.args(["-n", "1"]).args(options).arg("true").stdin(Stdio::null());
+    run(&mut launcher).map(drop)
 }
 
 fn probe_valgrind() -> Result<(), String> {

@@ -31,6 +31,8 @@ pub const PACKAGES: &[Package] = &[
     Package::new("fuse3", "fusermount3", "mounting a network file system"),
     Package::new("iproute2", "tc", "networks of a known rate"),
     Package::new("mount", "losetup", "loop devices, mounting"),
+    Package::new("mpich", "mpirun.mpich", "jobs of MPI, by one family of its libraries"),
+    Package::new("openmpi-bin", "mpirun.openmpi", "jobs of MPI, by the other"),
     Package::new("openssh-client", "ssh", "reaching the server of a network file system"),
     Package {
         service: Some("ssh"),

@@ -55,6 +55,13 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Returns the words behind skye that start an agent for this directory, within these limits.
+pub fn words(directory: &str, limits: &[String]) -> Vec<String> {
+    let mut words = ["agent", "--dir", directory].map(str::to_owned).to_vec();
+    words.extend(limits.iter().cloned());
+    words
+}
+
 impl Wire {
     /// Exchanges the first frames on standard input and output, and starts the threads. `interrupt` is raised when the
     /// work in progress has to end.

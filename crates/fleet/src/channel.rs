@@ -40,6 +40,11 @@ pub fn encode(frame: &impl Serialize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Returns the frame of a document that a [`FrameReader`] has cut out.
+pub fn framed(document: &[u8]) -> Vec<u8> {
+    [&(document.len() as u32).to_be_bytes(), document].concat()
+}
+
 /// Reads a document. Whole numbers have at most `digits_max` digits.
 ///
 /// # Errors

@@ -18,11 +18,13 @@ use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
 use run::LayoutProgress;
 
+use crate::agent;
 use crate::channel;
 use crate::clock;
 use crate::hub::Hub;
 use crate::launch::Launcher;
-use crate::link::Event;
+use crate::link::{Event, Far, NO_ANSWER};
+use crate::ranks::{Leaving, Ranks};
 use crate::send::Copy;
 
 /// Interval between looks at the user's signals.
@@ -45,10 +47,18 @@ pub enum OnLoss {
 /// Receiver of a text about a client, by its name.
 pub type Say = Box<dyn FnMut(&str, &str)>;
 
+/// Clients of a run, by their numbers.
+pub enum Clients {
+    /// Those that a command line names.
+    Hosts(Vec<HostWord>),
+    /// The ranks of the job that this process is rank 0 of.
+    Ranks(Ranks),
+}
+
 /// Inputs of a run with several clients.
 pub struct Started {
-    /// The clients, by their numbers.
-    pub hosts: Vec<HostWord>,
+    /// The clients.
+    pub clients: Clients,
     /// Way to start programs there.
     pub launcher: Launcher,
     /// True if hosts without skye get a copy of this program.
@@ -94,6 +104,8 @@ pub struct Client {
     pub(crate) host: HostWord,
     pub(crate) name: String,
     pub(crate) directory: String,
+    /// True for a rank of a job, which this program has not started.
+    is_rank: bool,
     pub(crate) state: State,
     pub(crate) found: Option<Found>,
     pub(crate) clock: Option<ClockRecord>,
@@ -118,6 +130,8 @@ impl Client {
 /// All clients of a run.
 pub struct Fleet {
     pub(crate) hub: Hub,
+    /// Thread with the messages of a job. It ends once the hub has closed all channels.
+    _ranks: Option<Leaving>,
     pub(crate) clients: Vec<Client>,
     pub(crate) launcher: Launcher,
     pub(crate) on_loss: OnLoss,
@@ -143,26 +157,39 @@ impl Fleet {
     /// # Errors
     /// The troubles of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
     pub fn start(started: Started) -> Result<Self, Vec<Trouble>> {
-        let Started { hosts, launcher, sends, directory, limits, version, on_loss, interrupt, say } = started;
+        let Started { clients, launcher, sends, directory, limits, version, on_loss, interrupt, say } =
+            started;
+        let (hosts, mut streams, ranks) = match clients {
+            Clients::Hosts(hosts) => (hosts, Vec::new(), None),
+            Clients::Ranks(Ranks { machines, streams, thread }) => {
+                (model::hosts::of_machines(machines), streams, Some(thread))
+            }
+        };
+        let is_job = ranks.is_some();
+        streams.reverse();
         let hello = Hello::new(&version, &format!("{:016x}", fastrand::u64(..)));
         let first_bytes = channel::encode(&hello).map_or(0, |bytes| bytes.len());
-        let is_away = hosts.iter().any(|host| !host.is_local());
+        let is_away = !is_job && hosts.iter().any(|host| !host.is_local());
         // A program that cannot be read is not sent.
         let copy = (sends && is_away && launcher.is_ssh()).then(|| Copy::of_this_program(first_bytes));
         let copy = copy.and_then(Result::ok);
-        let (mut commands, mut clients, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ends, mut clients, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
         for host in hosts {
             let directory = host.directory.clone().unwrap_or_else(|| directory.clone());
-            let mut arguments = vec!["agent".to_owned(), "--dir".to_owned(), directory.clone()];
-            arguments.extend(limits.iter().cloned());
-            match launcher.command(&host, &arguments, copy.as_ref()) {
-                Ok(command) => commands.push((command, host.is_local())),
-                Err(trouble) => troubles.push(trouble),
+            let arguments = agent::words(&directory, &limits);
+            match (is_job, clients.len()) {
+                (false, _) if !host.is_local() => match launcher.command(&host, &arguments, copy.as_ref()) {
+                    Ok(command) => ends.push(Far::Launched(command)),
+                    Err(trouble) => troubles.push(trouble),
+                },
+                (false, _) | (true, 0) => ends.push(Far::Here(launcher.here(&arguments))),
+                (true, _) => ends.extend(streams.pop().map(Far::Rank)),
             }
             clients.push(Client {
                 name: host.to_string(),
                 host,
                 directory,
+                is_rank: is_job,
                 state: State::Live,
                 found: None,
                 clock: None,
@@ -180,16 +207,17 @@ impl Fleet {
             troubles.dedup();
             return Err(troubles);
         }
-        let hub = Hub::start(commands, &hello, copy.as_ref()).map_err(|trouble| vec![trouble])?;
+        let hub = Hub::start(ends, &hello, copy.as_ref()).map_err(|trouble| vec![trouble])?;
         let mut fleet = Self {
             hub,
+            _ranks: ranks,
             clients,
             launcher,
             on_loss,
             interrupt,
             say,
             plan: None,
-            begun_ns: crate::agent::now_ns(),
+            begun_ns: agent::now_ns(),
             untimed_bytes: 0,
             is_over: false,
             is_sound: true,
@@ -345,9 +373,9 @@ impl Fleet {
         let shared = self.plan.as_ref().filter(|plan| plan.shares_files());
         let first = shared.map(|_| self.clients[0].own_name.clone());
         let leaders = usize::from(first.is_some());
-        let until_ns = crate::agent::now_ns().saturating_add(time_ns);
+        let until_ns = agent::now_ns().saturating_add(time_ns);
         for group in [0..leaders, leaders..self.clients.len()] {
-            let time_ns = until_ns.saturating_sub(crate::agent::now_ns());
+            let time_ns = until_ns.saturating_sub(agent::now_ns());
             let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
             self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
             let laid_out = self.all_of(&asked, "lay out files", false, |_, frame| match frame {
@@ -410,19 +438,30 @@ impl Fleet {
     /// be left.
     fn clean_after(&mut self, index: usize) -> Option<String> {
         let client = &mut self.clients[index];
-        if !matches!(client.state, State::Lost(_)) || !std::mem::replace(&mut client.may_leave, false) {
+        let State::Lost(why) = &client.state else { return None };
+        if !std::mem::replace(&mut client.may_leave, false) {
             return None;
         }
+        let is_silent = why == NO_ANSWER;
         let words = ["clean".to_owned(), client.directory.clone()];
+        // A rank removes what its agent has left before it says that the channel has ended.
+        let is_elsewhere = client.is_rank && index > 0;
         let typed = self.launcher.typed(&client.host, &words);
         let left =
             |why: &str| Some(format!("{}: {why}; when it can, `{typed}` removes its files", client.name));
+        if is_elsewhere {
+            return is_silent
+                .then(|| left("its agent removes its files, unless its machine is down"))
+                .flatten();
+        }
         let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
         let begun = std::time::Instant::now();
         loop {
-            let Ok(mut command) = self.launcher.command(&client.host, &words, None) else {
-                return left("it is lost");
+            let command = match client.is_rank {
+                true => Ok(self.launcher.here(&words)),
+                false => self.launcher.command(&client.host, &words, None),
             };
+            let Ok(mut command) = command else { return left("it is lost") };
             command.stdin(std::process::Stdio::null());
             let Ok(mut child) = command.spawn() else { return left("it is lost") };
             while child.try_wait().is_ok_and(|status| status.is_none()) {
@@ -640,7 +679,7 @@ impl Fleet {
 /// Returns the trouble of a client that is lost.
 fn lost(attempt: &str, client: &Client) -> Option<Trouble> {
     let State::Lost(why) = &client.state else { return None };
-    let remedy = match (&client.hello, client.host.is_local()) {
+    let remedy = match (&client.hello, client.host.is_local() || client.is_rank) {
         (None, false) => Some(
             "see if `ssh HOST skye --version` works without a question; --rsh names another launcher, --remote-skye where it is",
         ),

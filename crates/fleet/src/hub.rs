@@ -4,7 +4,6 @@
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use model::frames::{Hello, ToAgent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::agent::BEAT;
-use crate::link::{Event, Link};
+use crate::link::{Event, Far, Link};
 use crate::send::Copy;
 
 /// Longest wait of one poll. Silence is noticed within it.
@@ -44,15 +43,11 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts one process for each command, and says hello to each. A process that cannot be started is an event.
+    /// Opens a channel to each client, and says hello to each. A process that cannot be started is an event.
     ///
     /// # Errors
     /// The system refuses a pipe or a thread.
-    pub fn start(
-        commands: Vec<(Command, bool)>,
-        hello: &Hello,
-        copy: Option<&Copy>,
-    ) -> Result<Self, Trouble> {
+    pub fn start(clients: Vec<Far>, hello: &Hello, copy: Option<&Copy>) -> Result<Self, Trouble> {
         let fail = |error| Trouble::new("start the thread of the clients", error);
         let (woken, wake) = std::io::pipe().map_err(fail)?;
         for end in [woken.as_fd(), wake.as_fd()] {
@@ -61,9 +56,14 @@ impl Hub {
         let (orders, taken) = channel();
         let (sender, events) = channel();
         let mut links = Vec::new();
-        for (index, (command, is_local)) in commands.into_iter().enumerate() {
-            let program = command.get_program().to_string_lossy().into_owned();
-            let link = Link::start(command, hello, is_local, copy.filter(|_| !is_local).cloned());
+        for (index, far) in clients.into_iter().enumerate() {
+            let program = match &far {
+                Far::Here(command) | Far::Launched(command) => command.get_program(),
+                Far::Rank(_) => "its rank".as_ref(),
+            };
+            let program = program.to_string_lossy().into_owned();
+            let copy = copy.filter(|_| matches!(far, Far::Launched(_)));
+            let link = Link::start(far, hello, copy.cloned());
             if let Err(error) = &link {
                 let _ = sender.send((index, Event::Lost(format!("{program} cannot be started: {error}"))));
             }
@@ -154,8 +154,8 @@ impl Loop {
                 }
                 link.heard += gap;
                 link.receive(&mut events);
-                if is_beat && link.is_greeted() {
-                    link.send(&ToAgent::Beat {});
+                if is_beat {
+                    link.beat();
                 }
                 link.flush();
                 link.check(&mut events);

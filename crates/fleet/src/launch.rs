@@ -42,6 +42,13 @@ impl Launcher {
         }
     }
 
+    /// Returns the command that runs skye with `arguments` on this machine.
+    pub fn here(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.own_program);
+        command.args(arguments);
+        apart(command)
+    }
+
     /// Returns the command that runs skye with `arguments` on a host. A host that is reached by ssh may want a copy.
     ///
     /// # Errors
@@ -52,12 +59,12 @@ impl Launcher {
         arguments: &[String],
         copy: Option<&Copy>,
     ) -> Result<Command, Trouble> {
+        if host.is_local() {
+            return Ok(self.here(arguments));
+        }
         let launcher = self.launcher();
         let mut command;
-        if host.is_local() {
-            command = Command::new(&self.own_program);
-            command.args(arguments);
-        } else if self.is_ssh() {
+        if self.is_ssh() {
             let line = match copy {
                 Some(copy) => copy.line(&self.remote_program, arguments),
                 None => self.remote_line(arguments),
@@ -77,10 +84,7 @@ impl Launcher {
             command = Command::new(&words[0]);
             command.args(&words[1..]).args(own());
         }
-        // A signal from the terminal is the coordinator's, which ends its agents in order.
-        command.process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(command)
+        Ok(apart(command))
     }
 
     /// Returns the words of the launcher.
@@ -115,6 +119,14 @@ impl Launcher {
         };
         format!("{launcher} {}", self.remote_line(arguments))
     }
+}
+
+/// Lets a command run in a group of its own, with its streams as a channel.
+fn apart(mut command: Command) -> Command {
+    // A signal from the terminal is the coordinator's, which ends its agents in order.
+    command.process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// Returns the words of a launcher with the host in its place, or at their end.

@@ -3,7 +3,7 @@
 //!
 //! `channel` has the frames, and `launch` the command lines that start agents. The hub is one thread with all
 //! channels. `phase` runs one test on all clients, and [`Fleet`] a whole run. [`agent::Wire`] is the other end
-//! of a channel.
+//! of a channel. Under mpirun, `ranks` carries the channels over messages of the library that `mpi` opens.
 //!
 //! Invariants:
 //! - No socket listens, on any side, in any mode: frames go over the standard streams of a process that was started.
@@ -20,8 +20,10 @@ mod coordinator;
 mod hub;
 pub mod launch;
 mod link;
+mod mpi;
 mod phase;
+pub mod ranks;
 mod send;
 
-pub use coordinator::{Client, Fleet, Found, OnLoss, Say, Started};
+pub use coordinator::{Client, Clients, Fleet, Found, OnLoss, Say, Started};
 pub use phase::Together;

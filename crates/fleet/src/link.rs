@@ -1,8 +1,10 @@
-//! One channel to a client: the process that was started, and the bytes in both directions.
+//! One channel to a client: the process that was started or the rank of a job, and the bytes in both directions.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,11 @@ use crate::send::Copy;
 
 /// Time without any byte after which a client counts as lost: two signs of life.
 pub const SILENCE: Duration = Duration::from_secs(2);
+/// Time that a rank has for an answer after an interruption. Launchers kill all ranks about a second after they asked them
+/// to end, and what was measured is saved until then.
+const LAST_ANSWER: Duration = Duration::from_millis(300);
+/// Reason for the loss of a rank that gives none.
+pub const NO_ANSWER: &str = "its rank does not answer; the launcher may have ended it";
 /// Time until the first frame. ssh gives up after 10 s, and a container may have to be woken up.
 const HELLO: Duration = Duration::from_secs(40);
 /// Longest line of a client's standard error that is kept.
@@ -44,12 +51,24 @@ pub enum Event {
     Lost(String),
 }
 
+/// Other end of a channel.
+pub enum Far {
+    /// A process to start on this machine, which needs no launcher.
+    Here(Command),
+    /// A launcher to start.
+    Launched(Command),
+    /// Another rank of the job.
+    Rank(UnixStream),
+}
+
 /// A channel to a client.
 pub struct Link {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    /// The process that was started; `None` for a rank.
+    child: Option<Child>,
+    to: Option<File>,
+    from: Option<File>,
+    /// Its standard error. A rank's goes to its launcher.
+    errors: Option<File>,
     frames: FrameReader,
     pending: Vec<u8>,
     /// The program for a host that may want it.
@@ -69,30 +88,36 @@ pub struct Link {
     sent_ns: u64,
     /// True if the process runs on this machine and not behind a launcher.
     is_local: bool,
+    /// Instant until which a rank must show that its launcher has not ended it.
+    answer_by: Option<Instant>,
 }
 
 impl Link {
-    /// Starts a process, and speaks the first word.
+    /// Starts a process where one is wanted, and speaks the first word.
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(
-        mut command: Command,
-        hello: &Hello,
-        is_local: bool,
-        copy: Option<Copy>,
-    ) -> io::Result<Self> {
-        let mut child = command.spawn()?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let streams = [stdin.as_ref().map(AsFd::as_fd), stdout.as_ref().map(AsFd::as_fd)];
-        for stream in streams.into_iter().chain([stderr.as_ref().map(AsFd::as_fd)]).flatten() {
+    pub fn start(far: Far, hello: &Hello, copy: Option<Copy>) -> io::Result<Self> {
+        let is_local = matches!(far, Far::Here(_));
+        let (child, to, from, errors) = match far {
+            Far::Here(mut command) | Far::Launched(mut command) => {
+                let mut child = command.spawn()?;
+                let (to, from) = (child.stdin.take().map(Into::into), child.stdout.take().map(Into::into));
+                let errors = child.stderr.take().map(Into::into);
+                (Some(child), to, from, errors)
+            }
+            Far::Rank(stream) => (None, Some(stream.try_clone()?.into()), Some(stream.into()), None),
+        };
+        let file = |end: Option<OwnedFd>| end.map(File::from);
+        let (to, from, errors) = (file(to), file(from), file(errors));
+        for stream in [&to, &from, &errors].into_iter().flatten() {
             rustix::io::ioctl_fionbio(stream, true)?;
         }
         let mut link = Self {
             child,
-            stdin,
-            stdout,
-            stderr,
+            to,
+            from,
+            errors,
             frames: FrameReader::default(),
             pending: Vec::new(),
             copy,
@@ -107,31 +132,43 @@ impl Link {
             trips_wanted: 0,
             sent_ns: 0,
             is_local,
+            answer_by: None,
         };
         link.pending.extend(channel::encode(hello).unwrap_or_default());
         link.flush();
         Ok(link)
     }
 
-    /// Returns true once it has spoken its first word.
-    pub fn is_greeted(&self) -> bool {
-        self.is_greeted
-    }
-
     /// Returns true until it is lost or closed.
     pub fn is_open(&self) -> bool {
-        self.stdout.is_some()
+        self.from.is_some()
     }
 
     /// Returns the streams to wait for: input, errors, and output if something waits to be sent.
     pub fn streams(&self) -> [Option<BorrowedFd<'_>>; 3] {
         let waits = !self.pending.is_empty() || self.program.is_some();
-        let stdin = self.stdin.as_ref().filter(|_| waits);
-        [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd), stdin.map(AsFd::as_fd)]
+        let to = self.to.as_ref().filter(|_| waits);
+        [self.from.as_ref(), self.errors.as_ref(), to].map(|stream| stream.map(AsFd::as_fd))
+    }
+
+    /// Adds a sign of life. A rank needs none: its launcher watches over it.
+    pub fn beat(&mut self) {
+        if !self.is_rank() && self.is_greeted {
+            self.send(&ToAgent::Beat {});
+        }
+    }
+
+    fn is_rank(&self) -> bool {
+        self.child.is_none()
     }
 
     /// Adds a frame to those that wait to be sent, and sends what it can.
     pub fn send(&mut self, frame: &ToAgent) {
+        // The signal that interrupts may be the launcher's, which has lost a rank and ends them all.
+        if self.is_rank() && *frame == (ToAgent::Interrupt {}) {
+            self.answer_by.get_or_insert(Instant::now() + LAST_ANSWER);
+            self.send(&ToAgent::Ping { number: u32::MAX });
+        }
         let queue = if self.program.is_some() { &mut self.behind } else { &mut self.pending };
         if queue.len() < PENDING_BYTES_MAX {
             queue.extend(channel::encode(frame).unwrap_or_default());
@@ -141,7 +178,7 @@ impl Link {
 
     /// Sends what it can.
     pub fn flush(&mut self) {
-        let Some(stdin) = &mut self.stdin else { return };
+        let Some(to) = &mut self.to else { return };
         loop {
             let is_before = !self.pending.is_empty();
             let next = match &self.program {
@@ -156,7 +193,7 @@ impl Link {
                 self.pending = std::mem::take(&mut self.behind);
                 continue;
             }
-            match stdin.write(next) {
+            match to.write(next) {
                 Ok(count) => {
                     match &mut self.program {
                         Some((_, sent)) if !is_before => *sent += count,
@@ -171,7 +208,7 @@ impl Link {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The end of what it says tells why.
                 Err(_) => {
-                    self.stdin = None;
+                    self.to = None;
                     return;
                 }
             }
@@ -193,14 +230,15 @@ impl Link {
     /// Takes all that has arrived.
     pub fn receive(&mut self, events: &mut Vec<Event>) {
         self.receive_lines(events);
-        let Some(stdout) = &mut self.stdout else { return };
+        let Some(from) = &mut self.from else { return };
         let mut bytes = vec![0; READ_BYTES];
-        let read = stdout.read(&mut bytes);
+        let read = from.read(&mut bytes);
         let back_ns = now_ns();
         match read {
             Ok(0) => self.end(events, "its channel has ended"),
             Ok(count) => {
                 self.heard = Instant::now();
+                self.answer_by = None;
                 self.frames.push(&bytes[..count]);
                 if let Err(Malformed(why)) = self.take_frames(back_ns, events) {
                     self.end(events, &format!("it sends what is no frame of skye: {why}"));
@@ -246,10 +284,10 @@ impl Link {
     }
 
     fn receive_lines(&mut self, events: &mut Vec<Event>) {
-        let Some(stderr) = &mut self.stderr else { return };
+        let Some(errors) = &mut self.errors else { return };
         let mut bytes = vec![0; READ_BYTES];
-        match stderr.read(&mut bytes) {
-            Ok(0) => self.stderr = None,
+        match errors.read(&mut bytes) {
+            Ok(0) => self.errors = None,
             Ok(count) => {
                 for byte in &bytes[..count] {
                     match byte {
@@ -263,7 +301,7 @@ impl Link {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return;
             }
-            Err(_) => self.stderr = None,
+            Err(_) => self.errors = None,
         }
         self.end_line(events);
     }
@@ -280,22 +318,24 @@ impl Link {
     /// Notices that the client has been silent for too long.
     pub fn check(&mut self, events: &mut Vec<Event>) {
         let silent = self.heard.elapsed();
-        match (self.is_open(), self.is_greeted) {
-            (true, true) if silent > SILENCE => {
-                let seconds = silent.as_secs_f64();
-                self.end(events, &format!("nothing was heard from it for {seconds:.1} s"));
+        let why = match (self.is_greeted, self.is_rank()) {
+            _ if !self.is_open() => None,
+            (false, _) => (silent > HELLO).then(|| format!("it did not answer within {} s", HELLO.as_secs())),
+            (true, false) => (silent > SILENCE)
+                .then(|| format!("nothing was heard from it for {:.1} s", silent.as_secs_f64())),
+            (true, true) => {
+                self.answer_by.filter(|until| Instant::now() > *until).map(|_| NO_ANSWER.to_owned())
             }
-            (true, false) if silent > HELLO => {
-                self.end(events, &format!("it did not answer within {} s", HELLO.as_secs()));
-            }
-            _ => {}
+        };
+        if let Some(why) = why {
+            self.end(events, &why);
         }
     }
 
     fn end(&mut self, events: &mut Vec<Event>, why: &str) {
         // What it said last may be the reason, and comes on a stream of its own.
         let begun = Instant::now();
-        while self.stderr.is_some() && begun.elapsed() < LAST_WORDS {
+        while self.errors.is_some() && begun.elapsed() < LAST_WORDS {
             self.receive_lines(events);
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -307,19 +347,19 @@ impl Link {
     /// Closes the channel. The agent then removes its files and ends, once it runs.
     pub fn close(&mut self) {
         self.flush();
-        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+        (self.to, self.from, self.errors) = (None, None, None);
     }
 
-    /// Returns true once the process has ended.
+    /// Returns true once the process has ended. That of a rank is its launcher's.
     pub fn is_gone(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|status| status.is_some())
+        self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
     }
 
     /// Ends a launcher that has not ended by itself. An agent on this machine is left alone: it has files to remove.
     pub fn give_up(&mut self) {
-        if !self.is_local {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if let Some(child) = self.child.as_mut().filter(|_| !self.is_local) {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

@@ -82,6 +82,14 @@ fn numbered(mut clients: Vec<HostWord>) -> Result<Vec<HostWord>, String> {
     Ok(clients)
 }
 
+/// Returns the clients of a job, each with the machine that it runs on.
+pub fn of_machines(machines: Vec<String>) -> Vec<HostWord> {
+    let client = |host| HostWord { host, directory: None, process: None };
+    let mut clients: Vec<_> = machines.into_iter().map(client).collect();
+    number(&mut clients);
+    clients
+}
+
 /// Numbers the processes of each host that has several.
 fn number(clients: &mut [HostWord]) {
     let mut counts = std::collections::HashMap::<String, (u32, u32)>::new();

@@ -10,7 +10,7 @@ use crate::finding::Finding;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
-use crate::workload::{Access, Arrival, CacheMode, Engine, OpenRate, Order, SyncMode, Work, Workload};
+use crate::workload::{Access, Arrival, CacheMode, OpenRate, Order, SyncMode, Work, Workload};
 
 /// Name of the schema that this version writes.
 pub const SCHEMA: &str = "skye.run/2";
@@ -789,13 +789,6 @@ impl Trust {
             Self::Suspect => "suspect",
             Self::Invalid => "invalid",
         }
-    }
-}
-
-impl EngineRecord {
-    /// Returns true if threads of the kernel make the calls of a ring, as it cannot try them without waiting.
-    pub fn uses_kernel_threads(&self) -> bool {
-        self.name == Engine::Uring.word() && !self.features.iter().any(|feature| feature == "nowait")
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
+use fleet::Clients;
 use fleet::OnLoss;
 use model::hosts::HostWord;
 use model::plan;
@@ -70,7 +71,8 @@ impl Found {
         interruption: Interruption,
     ) -> Result<Self, Failure> {
         let (options, limits) = (&arguments.clients, preset::under(arguments.work.request(), PRESET)?);
-        let greeted = Greeted::start(options, path, clients, &limits, OnLoss::Stop, &interruption)?;
+        let greeted =
+            Greeted::start(options, path, Clients::Hosts(clients), &limits, OnLoss::Stop, &interruption)?;
         let target = greeted.first().environment.target.clone();
         let (free_bytes, clients) = (greeted.room_bytes(), greeted.clients());
         Ok(Self { target, free_bytes, clients, by: By::Several(Box::new(greeted), interruption) })

@@ -55,7 +55,8 @@ impl Together {
             ..Request::default()
         };
         let Clients { arguments, hosts, interruption } = clients;
-        Greeted::start(arguments, directory, hosts.clone(), &limits, OnLoss::Stop, interruption)
+        let hosts = fleet::Clients::Hosts(hosts.clone());
+        Greeted::start(arguments, directory, hosts, &limits, OnLoss::Stop, interruption)
     }
 
     /// Returns the clients of a run, which is planned and begun.

@@ -51,6 +51,7 @@ impl Failure {
     pub fn report(self) -> u8 {
         match self {
             Self::ReaderGone => crate::signals::exit_code_unread(),
+            Self::Refused(_) if crate::job::is_silent() => REFUSED,
             Self::Refused(message) => {
                 crate::terminal::error(&message);
                 REFUSED
@@ -77,6 +78,6 @@ impl Failure {
 pub fn of_clap(error: &clap::Error) -> ExitCode {
     let code = if error.use_stderr() { REFUSED } else { DONE };
     // Errors are ignored: a reader that has gone needs no report.
-    let _ = error.print();
+    let _ = (!crate::job::is_silent()).then(|| error.print());
     ExitCode::from(code)
 }

@@ -32,6 +32,7 @@ mod front_ends;
 mod getc_putc;
 mod gobonniego;
 mod inputs;
+mod job;
 mod live_view;
 mod logger;
 mod marks;
@@ -86,7 +87,10 @@ fn main() -> ExitCode {
     // Programs of the family have command lines of their own.
     if let Some((front_end, words, verbose)) = FrontEnd::called(&words) {
         logger::install(verbose);
-        return ended(|| front_end.run(words));
+        return ended(|| {
+            job::check_alone()?;
+            front_end.run(words)
+        });
     }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
     if cli::is_alone(&words) {
@@ -137,6 +141,7 @@ fn dispatch(cli: Cli) -> Done {
         1 => Detail::Remarks,
         _ => Detail::All,
     };
+    job::check(&cli.command)?;
     match cli.command {
         Command::Run(arguments) => run_command::run(&arguments, detail),
         Command::Agent(arguments) => agent::agent(&arguments),

@@ -1,12 +1,11 @@
 //! `skye run`: plan, prepare, run phase after phase, save, report, and leave nothing behind.
 
 use std::cell::Cell;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use model::hosts::HostWord;
+use fleet::Clients;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
 use model::{Machine, Plan, Request};
@@ -18,6 +17,7 @@ use crate::beside::Beside;
 use crate::cli::RunArguments;
 use crate::driver::{self, Audience, Ended, Setup, Side, is_damaged};
 use crate::exit::{self, Failure};
+use crate::job::{self, Part};
 use crate::live_view::LiveView;
 use crate::place::Place;
 use crate::several::{self, Several};
@@ -26,6 +26,11 @@ use crate::{outputs, preset, run_names, store, terminal};
 
 /// Measures.
 pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
+    let clients = match job::take_part(arguments)? {
+        Part::Alone => several::clients(&arguments.clients)?.map(Clients::Hosts),
+        Part::Coordinator(ranks) => Some(Clients::Ranks(ranks)),
+        Part::Served(code) => return Ok(code),
+    };
     let detail = detail.unless(arguments.forms.summary, arguments.quiet);
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
@@ -40,7 +45,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
-    let Begun { side, plan, environment, seed } = match several::clients(&arguments.clients)? {
+    let Begun { side, plan, environment, seed } = match clients {
         Some(clients) => Begun::with_clients(arguments, clients)?,
         None => Begun::here(arguments, &root, &machine)?,
     };
@@ -82,7 +87,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     }
     // Output that cannot be written over is written once, at the end.
     let rows = Rc::new(Cell::new(Lines { written: 0, told: terminal::times_told() }));
-    let shows_rows = !arguments.quiet && std::io::stdout().is_terminal();
+    let shows_rows = !arguments.quiet && terminal::is_shown();
     let audience = shows_text.then(|| -> Box<dyn Audience> {
         match shows_rows {
             true => Box::new(Rows { style, last_kind: None, lines: Rc::clone(&rows) }),
@@ -141,7 +146,7 @@ impl Begun {
         Ok(Self { side: Beginning::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })
     }
 
-    fn with_clients(arguments: &RunArguments, clients: Vec<HostWord>) -> Result<Self, Failure> {
+    fn with_clients(arguments: &RunArguments, clients: Clients) -> Result<Self, Failure> {
         // A client whose channel is closed is lost, and ends nothing by itself.
         let interruption = Interruption::catch_but_pipes()?;
         let mut seed = 0;

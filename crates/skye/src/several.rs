@@ -18,7 +18,7 @@ use report::text::ClientLooked;
 use crate::cli::{ClientArguments, LossRule, RunArguments};
 use crate::exit::Failure;
 use crate::signals::Interruption;
-use crate::{inputs, preset, terminal};
+use crate::{inputs, job, preset, terminal};
 
 /// Default size of the data set of each client. It is at most the free space divided by `DATASET_SHARE`. All have the
 /// same, so that none is chosen by how fast a client is.
@@ -73,7 +73,7 @@ impl Greeted {
     pub fn start(
         arguments: &ClientArguments,
         target: &Path,
-        clients: Vec<HostWord>,
+        clients: fleet::Clients,
         request: &Request,
         on_loss: OnLoss,
         interruption: &Interruption,
@@ -87,12 +87,7 @@ impl Greeted {
                 return Err(Failure::Refused(problem));
             }
         }
-        let mut limits = Vec::new();
-        limits.extend(
-            request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]),
-        );
-        limits.extend(request.allow.iter().flat_map(allowing));
-        let fleet = greet(arguments, target, clients, limits, on_loss, interruption)?;
+        let fleet = greet(arguments, target, clients, limits(request), on_loss, interruption)?;
         let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
         if found.is_empty() {
             return Err(Failure::Refused("there is no client".into()));
@@ -144,7 +139,7 @@ impl Several {
     /// All refusals, of whichever client. Nothing was written.
     pub fn begin(
         arguments: &RunArguments,
-        clients: Vec<HostWord>,
+        clients: fleet::Clients,
         seed: impl FnOnce(&Request) -> u64,
         interruption: &Interruption,
     ) -> Result<Self, Failure> {
@@ -205,16 +200,32 @@ pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::Refused(format!("{problem}: there are no clients; name them with --hosts")))
 }
 
+/// Returns the words with which an agent has the limits of a request.
+pub fn limits(request: &Request) -> Vec<String> {
+    let limit = request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]);
+    limit.chain(request.allow.iter().flat_map(allowing)).collect()
+}
+
 /// Returns the words with which an agent is allowed something.
 fn allowing(allow: &Allow) -> [String; 2] {
     ["--allow".to_owned(), allow.to_string()]
+}
+
+/// Returns the way to start programs on this machine, and elsewhere by ssh.
+pub fn own_launcher() -> Launcher {
+    Launcher {
+        // By its descriptor, so that a program that was replaced meanwhile still starts itself.
+        own_program: "/proc/self/exe".into(),
+        rsh: None,
+        remote_program: "skye".into(),
+    }
 }
 
 /// Starts an agent for each client, and waits until all have answered.
 fn greet(
     arguments: &ClientArguments,
     target: &Path,
-    hosts: Vec<HostWord>,
+    clients: fleet::Clients,
     limits: Vec<String>,
     on_loss: OnLoss,
     interruption: &Interruption,
@@ -222,13 +233,12 @@ fn greet(
     let ClientArguments { rsh, remote_skye, .. } = arguments;
     let refused = |problem: String| Failure::Refused(format!("cannot use --rsh: {problem}"));
     let launcher = Launcher {
-        // By its descriptor, so that a program that was replaced meanwhile still starts itself.
-        own_program: "/proc/self/exe".into(),
         rsh: rsh.as_deref().map(Launcher::words).transpose().map_err(refused)?,
         remote_program: remote_skye.clone(),
+        ..own_launcher()
     };
     let started = Started {
-        hosts,
+        clients,
         launcher,
         sends: !arguments.no_send,
         directory: directory(target)?,
@@ -256,7 +266,8 @@ pub fn look(
 ) -> Result<(Vec<ClientLooked>, Vec<String>), Failure> {
     let interruption = Interruption::catch_but_pipes()?;
     let limits = ALLOWED.iter().flat_map(allowing).collect();
-    let mut fleet = greet(arguments, target, clients, limits, OnLoss::Stop, &interruption)?;
+    let hosts = fleet::Clients::Hosts(clients);
+    let mut fleet = greet(arguments, target, hosts, limits, OnLoss::Stop, &interruption)?;
     let checks = fleet.look().map_err(|troubles| refusals(troubles, &interruption))?;
     let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
     let is_directories = found.iter().all(|found| !found.environment.target.is_only_read());
@@ -294,7 +305,7 @@ fn directories_of(fleet: &mut Fleet, found: &[Found]) -> Result<Vec<usize>, Vec<
 }
 
 /// Returns the directory on clients that name none: that of the command line, by its absolute path.
-fn directory(target: &Path) -> Result<String, Failure> {
+pub fn directory(target: &Path) -> Result<String, Failure> {
     let refused =
         |cause: &str| Failure::Refused(format!("cannot use {} as the target: {cause}", target.display()));
     if target.to_str().is_some_and(|word| word.starts_with("sim:")) {
@@ -392,6 +403,7 @@ fn notes(found: &[Found]) -> Vec<String> {
     if found.iter().any(|other| systems(other) != systems(first)) {
         notes.push("the clients have different file systems".to_owned());
     }
+    notes.extend(job::bound(found.iter().map(|found| &found.machine)));
     notes
 }
 

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::exit::Failure;
-use crate::signals;
+use crate::{job, signals};
 
 /// Checks that stdout can be written to. `1</dev/null` makes one that cannot. The standard library then takes output
 /// for written.
@@ -34,7 +34,11 @@ pub fn check_stdout() -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::ReaderGone`] if nobody reads it any more.
 pub fn print_line(text: &str) -> Result<(), Failure> {
-    let mut styled = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&std::io::stdout()));
+    let choice = match job::is_rank() {
+        true => anstream::ColorChoice::Never,
+        false => anstream::AutoStream::choice(&std::io::stdout()),
+    };
+    let mut styled = anstream::AutoStream::new(Vec::new(), choice);
     writeln!(styled, "{text}").map_err(|error| of_write(&error))?;
     print_bytes(&styled.into_inner())
 }
@@ -154,6 +158,11 @@ pub fn erase_above(lines: usize) {
     }
 }
 
+/// Returns true if a user reads stdout line by line. The terminal of an MPI launcher is its own, and it passes lines on.
+pub fn is_shown() -> bool {
+    std::io::stdout().is_terminal() && !job::is_rank()
+}
+
 /// Returns the style that stdout can show.
 pub fn style() -> Style {
     Style { unicode: speaks_utf8(), width: width() }
@@ -173,6 +182,6 @@ fn width() -> usize {
     let stdout = std::io::stdout();
     // Width where nothing breaks lines. Tables have all of their columns; paragraphs stay narrow enough to read.
     const UNBROKEN: usize = 140;
-    let window = if stdout.is_terminal() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
+    let window = if is_shown() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
     window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(UNBROKEN)
 }

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Trust;
+use super::{EngineRecord, Trust};
 use crate::advice::Advice;
 use crate::document::{document, words};
 use crate::experiment::Experiment;
 use crate::figure;
 use crate::limiter::Limiter;
 use crate::observation::Observation;
+use crate::workload::Engine;
 
 words! {
     /// Certainty about a limiter.
@@ -335,6 +336,13 @@ impl Verdict {
     /// Returns true if its limiter is known with at least this confidence.
     pub fn is_at_least(&self, confidence: Confidence) -> bool {
         self.limiter.is_some() && self.confidence.is_some_and(|known| known >= confidence)
+    }
+}
+
+impl EngineRecord {
+    /// Returns true if threads of the kernel make the calls of a ring, as it cannot try them without waiting.
+    pub fn uses_kernel_threads(&self) -> bool {
+        self.name == Engine::Uring.word() && !self.features.iter().any(|feature| feature == "nowait")
     }
 }
 

@@ -18,7 +18,7 @@ use crate::support::program::{
 use crate::support::scratch;
 
 /// Options for a small run without the check of the memory.
-const SMALL: &str = "-r 0 -s 16 -n 1";
+const SMALL: &str = "-r 0 -s 2 -n 1";
 
 fn bonniepp(directory: &Path, words: &str) -> Skye {
     skye().arg("bonnie++").arg("-d").arg(directory).words(words)
@@ -43,7 +43,7 @@ fn a_script_finds_csv_alone_on_stdout() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     give_to_other_user(tmpfs.path());
-    let words = "-s 16 -r 8 -n 1 -m name -q -u nobody";
+    let words = "-s 2 -r 1 -n 1 -m name -q -u nobody";
     let ran = bonniepp(tmpfs.path(), words).run().did_not_panic().exits(0);
     assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
     let fields = csv(&ran);
@@ -338,7 +338,7 @@ fn beside_the_original_fields_and_labels_are_the_same() {
     let tmpfs = tmpfs();
     let directory = tmpfs.path().to_str().unwrap().to_owned();
     for words in [
-        "-r 16 -s 32 -n 1",
+        "-r 1 -s 2 -n 1",
         "-r 0 -s 32:64k:2000:16 -n 1:4096:1024:4 -f",
         "-s 0 -n 1:-1",
         "-r 0 -s 32 -n 0 -b -f",
@@ -378,7 +378,7 @@ fn converters_take_each_others_lines() {
     let ours =
         bonniepp(tmpfs.path(), SMALL).words("-m ours -q -u root").run().did_not_panic().exits(0).stdout;
     let directory = tmpfs.path().to_str().unwrap();
-    let words = ["-d", directory, "-r", "0", "-s", "16", "-n", "1", "-m", "theirs", "-q", "-u", "root"];
+    let words = ["-d", directory, "-r", "0", "-s", "2", "-n", "1", "-m", "theirs", "-q", "-u", "root"];
     let both = format!("{ours}{}", original("bonnie++", &words, ""));
     let their_page = original("bon_csv2html", &[], &both);
     assert!(their_page.contains("ours") && their_page.contains("theirs"), "{their_page}");
@@ -422,7 +422,7 @@ fn what_root_may_do_is_given_up_where_the_kernel_would_keep_it() {
         .arg("bonnie++")
         .arg("-d")
         .arg(home.path())
-        .words("-s 8 -r 4 -n 0 -q -u")
+        .words("-s 2 -r 1 -n 0 -q -u")
         .arg(OTHER_USER.to_string());
     let mut running = program.through("setpriv", &["--securebits", "+no_setuid_fixup"]).spawn();
     let status = format!("/proc/{}/status", running.id());

@@ -30,6 +30,7 @@ mod limiters;
 mod losses;
 mod mapped;
 mod measured;
+mod mpi;
 mod output;
 mod precondition;
 mod races;

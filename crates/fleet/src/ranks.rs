@@ -1,0 +1,447 @@
+//! Ranks of an MPI job as clients. Rank 0 is the coordinator, and the frames are those of any other channel.
+//!
+//! Each rank starts its agent as a process of its own, which outlives a rank that the launcher kills, and then removes
+//! its files. A thread here carries the bytes between the channel of an agent and the messages of the job.
+//!
+//! Waits of MPI spin. So nothing waits in the library: this thread asks it for messages, often while they come, and
+//! rarely while something is measured. Then no rank sends any: signs of life stay on its machine, and ticks are dropped.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use model::Trouble;
+use model::frames::ToAgent;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::agent::BEAT;
+use crate::channel::{self, FrameReader};
+use crate::mpi::{self, Family, Job};
+
+/// Most bytes of a channel in one message.
+const PART_BYTES: usize = 64 << 10;
+/// Bytes before them: the rank that sends, the kind, and the number of bytes.
+const HEAD_BYTES: usize = 9;
+/// Time from the last byte on, and the pause between two looks until then. A look costs some microseconds.
+const PAUSES: [(Duration, Duration); 3] = [
+    (Duration::from_millis(1), Duration::ZERO),
+    (Duration::from_millis(50), Duration::from_micros(200)),
+    (Duration::from_secs(1), Duration::from_millis(1)),
+];
+/// Pause after that, while something is measured.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// Time that the other ranks have to leave the job with this one.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// Variables with the rank of a process and the number of ranks, the launcher that sets them, and its library.
+const LAUNCHERS: &[(&str, &str, &str, Family)] = &[
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun", Family::OpenMpi),
+    ("PMI_RANK", "PMI_SIZE", "mpirun", Family::Mpich),
+    // In the script of a batch job, SLURM_PROCID is there too, without this number.
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun", Family::OpenMpi),
+];
+
+/// Place of this process among those that a launcher has started together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Number of this process, from 0.
+    pub rank: usize,
+    /// Number of processes.
+    pub size: usize,
+    /// Name of the launcher.
+    pub launcher: &'static str,
+    family: Family,
+}
+
+impl Place {
+    /// Returns the place that the launcher's variables tell; `None` for a process that is alone.
+    pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name: &str| variable(name)?.parse::<usize>().ok();
+        let of = |(rank, size, launcher, family): &(&str, &str, &'static str, Family)| {
+            Some(Self { rank: number(rank)?, size: number(size)?, launcher, family: *family })
+        };
+        LAUNCHERS.iter().find_map(of).filter(|place| place.size > 1)
+    }
+}
+
+/// Kind of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The name of a rank's machine.
+    Name,
+    /// Bytes of a channel.
+    Part,
+    /// The channel has ended.
+    End,
+}
+
+const KINDS: [Kind; 3] = [Kind::Name, Kind::Part, Kind::End];
+
+/// Returns a message of a rank.
+fn message(rank: usize, kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    message.extend((rank as u32).to_be_bytes());
+    message.push(kind as u8);
+    message.extend((bytes.len() as u32).to_be_bytes());
+    message.extend(bytes);
+    message
+}
+
+/// Returns sender, kind and bytes of a message; `None` for one that no skye has sent.
+fn read(message: &[u8]) -> Option<(usize, Kind, &[u8])> {
+    let (rank, rest) = message.split_first_chunk::<4>()?;
+    let (kind, rest) = rest.split_first()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let bytes = rest.get(..u32::from_be_bytes(*length) as usize)?;
+    Some((u32::from_be_bytes(*rank) as usize, *KINDS.get(usize::from(*kind))?, bytes))
+}
+
+/// Joins the job, and makes sure that it is the one of the launcher.
+fn join(place: &Place) -> Result<Box<dyn Job>, Trouble> {
+    let job = mpi::join(place.family)?;
+    if job.size() == place.size {
+        return Ok(job);
+    }
+    let Place { size, launcher, .. } = place;
+    let cause = format!("{launcher} has started {size} processes, and MPI knows of {}", job.size());
+    job.leave();
+    let remedy = match *launcher {
+        "srun" => "start them with `srun --mpi=pmix` or `srun --mpi=pmi2`, or name the nodes with --hosts",
+        _ => "use the mpirun of the MPI that is loaded",
+    };
+    Err(Trouble::new("join the other ranks of this job", cause).remedy(remedy))
+}
+
+/// Returns the name of this machine.
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The other ranks, as rank 0 sees them.
+pub struct Ranks {
+    /// Machine of each rank, in their order.
+    pub(crate) machines: Vec<String>,
+    /// Channel to each rank but this one.
+    pub(crate) streams: Vec<UnixStream>,
+    pub(crate) thread: Leaving,
+}
+
+/// The thread with the messages, which ends once all channels have.
+pub(crate) struct Leaving(Option<JoinHandle<()>>);
+
+impl Drop for Leaving {
+    /// Waits for the other ranks. One that does not answer any more is the launcher's matter.
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        let Some(thread) = self.0.take() else { return };
+        while !thread.is_finished() && begun.elapsed() < LEAVING {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Ranks {
+    /// Joins the job as its rank 0, and waits until all ranks have.
+    ///
+    /// # Errors
+    /// There is no library, or it knows another job than the launcher.
+    pub fn gather(place: &Place) -> Result<Self, Trouble> {
+        let fail = |error: io::Error| Trouble::new("join the other ranks of this job", error);
+        let (mut near, mut far) = (Vec::new(), Vec::new());
+        for _ in 1..place.size {
+            let (one, other) = UnixStream::pair().map_err(fail)?;
+            other.set_nonblocking(true).map_err(fail)?;
+            near.push(one);
+            far.push(Some(other));
+        }
+        let (sender, gathered) = channel();
+        let place = place.clone();
+        let thread = std::thread::Builder::new().name("mpi".into()).spawn(move || {
+            let mut job = match join(&place) {
+                Ok(job) => job,
+                Err(trouble) => return drop(sender.send(Err(trouble))),
+            };
+            let _ = sender.send(Ok(machines(job.as_mut())));
+            carry(job, far);
+        });
+        let thread = Leaving(Some(thread.map_err(fail)?));
+        let machines = received(&gathered)?;
+        Ok(Self { machines, streams: near, thread })
+    }
+
+    /// Returns the number of ranks.
+    pub fn count(&self) -> usize {
+        self.machines.len()
+    }
+}
+
+fn received(gathered: &Receiver<Result<Vec<String>, Trouble>>) -> Result<Vec<String>, Trouble> {
+    let gone = || Err(Trouble::new("join the other ranks of this job", "the thread of MPI has ended"));
+    gathered.recv().unwrap_or_else(|_| gone())
+}
+
+/// Waits for the names of all machines.
+fn machines(job: &mut dyn Job) -> Vec<String> {
+    let mut names = vec![None; job.size()];
+    names[0] = Some(machine());
+    let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+    while names.iter().any(Option::is_none) {
+        if !job.receive(&mut buffer) {
+            std::thread::sleep(PAUSES[1].1);
+            continue;
+        }
+        // A rank says its name before anything else, and hears nothing until all have.
+        if let Some((rank, Kind::Name, name)) = read(&buffer)
+            && let Some(place) = names.get_mut(rank)
+        {
+            *place = Some(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    names.into_iter().flatten().collect()
+}
+
+/// Carries bytes between the channels and the other ranks, until both ends of each have ended.
+fn carry(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>) {
+    let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+    let mut part = vec![0; PART_BYTES];
+    // Bytes that a channel has not taken yet, and ranks that send no more.
+    let mut waiting: Vec<Vec<u8>> = vec![Vec::new(); streams.len()];
+    let mut has_ended = vec![false; streams.len()];
+    let mut pause = Pause::new();
+    while has_ended.contains(&false) || streams.iter().any(Option::is_some) {
+        let mut has_moved = false;
+        while job.receive(&mut buffer) {
+            has_moved = true;
+            let Some((rank @ 1.., kind, bytes)) = read(&buffer) else { continue };
+            match (kind, waiting.get_mut(rank - 1), has_ended.get_mut(rank - 1)) {
+                (Kind::Part, Some(waiting), _) => waiting.extend(bytes),
+                (Kind::End, _, Some(has_ended)) => *has_ended = true,
+                _ => {}
+            }
+        }
+        for (index, place) in streams.iter_mut().enumerate() {
+            let Some(stream) = place else { continue };
+            let bytes = &mut waiting[index];
+            if bytes.is_empty() {
+                if has_ended[index] {
+                    // The channel's reader sees the end of all bytes.
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                }
+            } else if let Ok(count) = stream.write(bytes) {
+                bytes.drain(..count);
+                has_moved = true;
+            }
+            match stream.read(&mut part) {
+                Err(error) if is_for_later(&error) => {}
+                Ok(count @ 1..) => {
+                    has_moved = true;
+                    job.send(index + 1, message(0, Kind::Part, &part[..count]));
+                }
+                Ok(0) | Err(_) => {
+                    job.send(index + 1, message(0, Kind::End, &[]));
+                    *place = None;
+                }
+            }
+        }
+        job.has_sent_all();
+        pause.after(has_moved, streams.iter().flatten().map(AsFd::as_fd));
+    }
+    job.leave();
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Pauses between looks that grow as long as nothing moves.
+struct Pause {
+    moved: Instant,
+}
+
+impl Pause {
+    fn new() -> Self {
+        Self { moved: Instant::now() }
+    }
+
+    /// Pauses, unless something has moved. Bytes of a channel end a pause.
+    fn after<'a>(&mut self, has_moved: bool, streams: impl Iterator<Item = BorrowedFd<'a>>) {
+        if has_moved {
+            self.moved = Instant::now();
+            return;
+        }
+        let still = self.moved.elapsed();
+        let pause =
+            PAUSES.iter().find(|(until, _)| still < *until).map_or(LONGEST_PAUSE, |(_, pause)| *pause);
+        if pause.is_zero() {
+            std::thread::yield_now();
+            return;
+        }
+        let mut polled: Vec<_> =
+            streams.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
+        let time = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+        // An interruption ends a pause like anything else.
+        let _ = poll(&mut polled, Some(&time));
+    }
+}
+
+/// Serves the coordinator with an agent of this machine, as any rank but 0. `clean` removes what a killed agent leaves.
+///
+/// # Errors
+/// The agent cannot be started, or there is no library.
+pub fn serve(place: &Place, mut agent: Command, clean: Command) -> Result<(), Trouble> {
+    let fail = |error: io::Error| Trouble::new("start an agent of this rank", error);
+    let child = agent.spawn().map_err(fail)?;
+    let job = join(place)?;
+    let mut served = Served::new(job, child, clean).map_err(fail)?;
+    served.carry();
+    served.job.leave();
+    Ok(())
+}
+
+/// Channel of the agent of this rank.
+struct Served {
+    job: Box<dyn Job>,
+    agent: Child,
+    clean: Command,
+    /// `None` once the coordinator has closed the channel.
+    to_agent: Option<File>,
+    /// `None` once the agent has closed the channel.
+    from_agent: Option<File>,
+}
+
+impl Served {
+    fn new(job: Box<dyn Job>, mut agent: Child, clean: Command) -> io::Result<Self> {
+        let file = |end: Option<OwnedFd>| end.map(File::from);
+        let (to_agent, from_agent) =
+            (file(agent.stdin.take().map(Into::into)), file(agent.stdout.take().map(Into::into)));
+        if let Some(from) = &from_agent {
+            rustix::io::ioctl_fionbio(from, true)?;
+        }
+        Ok(Self { job, agent, clean, to_agent, from_agent })
+    }
+
+    fn send(&mut self, kind: Kind, bytes: &[u8]) {
+        let message = message(self.job.rank(), kind, bytes);
+        self.job.send(0, message);
+    }
+
+    /// Carries frames until both ends of the channel have ended.
+    fn carry(&mut self) {
+        self.send(Kind::Name, machine().as_bytes());
+        let (mut to_agent, mut from_agent) = (FrameReader::default(), FrameReader::default());
+        let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+        let mut part = vec![0; PART_BYTES];
+        let mut beaten = Instant::now();
+        let mut pause = Pause::new();
+        while self.to_agent.is_some() || self.from_agent.is_some() {
+            let mut has_moved = false;
+            while self.job.receive(&mut buffer) {
+                has_moved = true;
+                match read(&buffer) {
+                    Some((0, Kind::Part, bytes)) => to_agent.push(bytes),
+                    Some((0, Kind::End, _)) => self.to_agent = None,
+                    _ => {}
+                }
+            }
+            while let Ok(Some(document)) = to_agent.next() {
+                self.hand_over(&channel::framed(&document));
+            }
+            // Signs of life come from here: no message crosses the network while something is measured.
+            if beaten.elapsed() >= BEAT {
+                beaten = Instant::now();
+                self.hand_over(&channel::encode(&ToAgent::Beat {}).unwrap_or_default());
+            }
+            match self.from_agent.as_mut().map(|from| from.read(&mut part)) {
+                None => {}
+                Some(Err(error)) if is_for_later(&error) => {}
+                Some(Ok(count @ 1..)) => {
+                    from_agent.push(&part[..count]);
+                    let mut bytes = Vec::new();
+                    while let Ok(Some(document)) = from_agent.next() {
+                        if crosses(&document) {
+                            bytes.extend(channel::framed(&document));
+                        }
+                    }
+                    has_moved |= !bytes.is_empty();
+                    bytes.chunks(PART_BYTES).for_each(|part| self.send(Kind::Part, part));
+                }
+                Some(Ok(0) | Err(_)) => {
+                    self.from_agent = None;
+                    self.clean_after();
+                    self.send(Kind::End, &[]);
+                }
+            }
+            self.job.has_sent_all();
+            pause.after(has_moved, self.from_agent.iter().map(AsFd::as_fd));
+        }
+    }
+
+    /// Waits until the agent has ended. One that was killed has left its files.
+    fn clean_after(&mut self) {
+        if self.agent.wait().is_ok_and(|status| status.code().is_none()) {
+            // Whatever is left, the user hears of it as of any killed run.
+            let _ = self.clean.stdin(Stdio::null()).stdout(Stdio::null()).status();
+        }
+    }
+
+    /// Writes a frame to the agent. One that is gone shows at the other end of its channel.
+    fn hand_over(&mut self, frame: &[u8]) {
+        let _ = self.to_agent.as_mut().map(|to| to.write_all(frame));
+    }
+}
+
+/// Returns true for a frame of an agent that the coordinator needs.
+fn crosses(document: &[u8]) -> bool {
+    !document.starts_with(br#"{"beat""#) && !document.starts_with(br#"{"tick""#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::frames::{FromAgent, Slice};
+
+    fn place(variables: &[(&str, &str)]) -> Option<Place> {
+        let find =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
+        Place::find(find)
+    }
+
+    #[test]
+    fn a_launcher_shows_by_its_variables() {
+        let of = |rank, size, launcher, family| Some(Place { rank, size, launcher, family });
+        let open_mpi = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
+        assert_eq!(place(&open_mpi), of(3, 4, "mpirun", Family::OpenMpi));
+        assert_eq!(place(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), of(0, 2, "mpirun", Family::Mpich));
+        let task = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "8")];
+        assert_eq!(place(&task), of(1, 8, "srun", Family::OpenMpi));
+        // A batch script, and a job of one rank, are like a shell.
+        assert_eq!(place(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), None);
+        assert_eq!(place(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
+        assert_eq!(place(&[]), None);
+    }
+
+    #[test]
+    fn messages_are_read_as_they_are_written() {
+        for kind in KINDS {
+            let mut buffer = message(7, kind, b"bytes");
+            buffer.extend(b"of an earlier message");
+            assert_eq!(read(&buffer), Some((7, kind, &b"bytes"[..])));
+        }
+        assert_eq!(read(&message(1, Kind::Part, b"bytes")[..12]), None);
+        assert_eq!(read(&[0, 0, 0, 1, 9, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn ticks_and_signs_of_life_stay_on_their_machine() {
+        let crosses = |frame: &FromAgent| crosses(&channel::encode(frame).unwrap()[4..]);
+        assert!(
+            !crosses(&FromAgent::Beat {}) && !crosses(&FromAgent::Tick { slices: vec![Slice::default()] })
+        );
+        assert!(crosses(&FromAgent::Ready {}) && crosses(&FromAgent::Closed { left: Vec::new() }));
+    }
+}

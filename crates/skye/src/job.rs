@@ -1,0 +1,103 @@
+//! Jobs of MPI: the processes that `mpirun skye run` or `srun skye run` starts make one run together.
+
+use std::process::Stdio;
+
+use fleet::ranks::{self, Place, Ranks};
+use model::Machine;
+
+use crate::cli::{Command, RunArguments};
+use crate::exit::{self, Failure};
+use crate::signals::Interruption;
+use crate::{preset, several};
+
+/// Part that this process has in a run.
+pub enum Part {
+    /// It runs alone.
+    Alone,
+    /// It is the coordinator of a job's ranks.
+    Coordinator(Ranks),
+    /// It was another rank, and has ended with this exit code.
+    Served(u8),
+}
+
+/// Returns the place of this process in a job.
+fn place() -> Option<Place> {
+    Place::find(|name| std::env::var(name).ok())
+}
+
+/// Returns true if this process is one of a job.
+pub fn is_rank() -> bool {
+    place().is_some()
+}
+
+/// Returns true if another process of the job says what there is to say.
+pub fn is_silent() -> bool {
+    place().is_some_and(|place| place.rank > 0)
+}
+
+/// Takes part in a run. A rank that is not the first serves the whole run.
+///
+/// # Errors
+/// The ranks cannot join each other, or hosts are named as well.
+pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
+    let Some(place) = place() else { return Ok(Part::Alone) };
+    let launcher = place.launcher;
+    if arguments.clients.hosts.is_some() || arguments.clients.hosts_file.is_some() {
+        return refused(format!("cannot use --hosts below {launcher}: its processes are the clients"));
+    }
+    if place.rank == 0 {
+        return Ranks::gather(&place).map(Part::Coordinator).map_err(Failure::refused);
+    }
+    // A signal of the launcher reaches rank 0 too, which ends all in order. If that takes too long, the launcher kills.
+    let _interruption = Interruption::catch()?;
+    let limits = several::limits(&preset::under(arguments.work.request(), preset::DEFAULT)?);
+    let (directory, launcher) = (several::directory(&arguments.target)?, several::own_launcher());
+    let mut agent = launcher.here(&fleet::agent::words(&directory, &limits));
+    let clean = launcher.here(&["clean".to_owned(), directory]);
+    // The launcher shows what it says.
+    agent.stderr(Stdio::inherit());
+    ranks::serve(&place, agent, clean).map_err(Failure::failed)?;
+    Ok(Part::Served(exit::DONE))
+}
+
+/// Returns a note on CPUs that the launcher keeps from its processes.
+pub fn bound<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<String> {
+    let launcher = place()?.launcher;
+    let bound = machines.find(|machine| machine.cpus < machine.cpus_online)?;
+    let option = match launcher {
+        "srun" => "--cpu-bind=none",
+        _ => "--bind-to none",
+    };
+    Some(format!(
+        "{launcher} lets a client on {} use {} of {} CPUs; {option} lets it use all",
+        bound.host, bound.cpus, bound.cpus_online
+    ))
+}
+
+/// Refuses a command of which each process of a job would do all.
+///
+/// # Errors
+/// There is a job.
+pub fn check(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Ab(_) | Command::Doctor { .. } | Command::SelfTest(_) | Command::Family(_) => check_alone(),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to run in a job.
+///
+/// # Errors
+/// There is a job.
+pub fn check_alone() -> Result<(), Failure> {
+    match place() {
+        None => Ok(()),
+        Some(Place { launcher, .. }) => refused(format!(
+            "cannot share this command between the processes of {launcher}: only `skye run` does; --hosts names clients for others"
+        )),
+    }
+}
+
+fn refused<T>(problem: String) -> Result<T, Failure> {
+    Err(Failure::Refused(problem))
+}

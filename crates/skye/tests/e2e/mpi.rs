@@ -1,0 +1,179 @@
+//! Ranks of an MPI job, by both libraries with one program: they make one run, and leave nothing however they end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::fleet::{children_of, eventually};
+use crate::support::program::{Skye, assert_nothing_left, leftovers, parse_document, skye};
+use crate::support::scratch;
+
+/// Room for the files of all ranks.
+const ROOM: u64 = 256 << 20;
+const OPEN_MPI: (&str, &[&str]) =
+    ("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
+const MPICH: (&str, &[&str]) = ("mpirun.mpich", &[]);
+
+/// Returns the program as ranks of a job.
+fn ranks((launcher, options): (&str, &[&str]), count: u32, program: Skye) -> Skye {
+    let count = count.to_string();
+    // A job of Open MPI keeps its files in the directory for temporary ones.
+    program.through(launcher, &[&["-n", &count], options].concat())
+}
+
+fn run(directory: &Path, words: &str) -> Skye {
+    let words = format!("--size 1m --cache warm --no-save --allow low-space,busy,shared-directory {words}");
+    skye().arg("run").arg(directory).words(&words)
+}
+
+fn measure(launcher: (&str, &[&str])) {
+    for count in [2, 4, 16] {
+        let directory = scratch(ROOM);
+        let words = "--time 0.3 --json - --test read:rnd4k:buffered --test create:files=20";
+        let ran = ranks(launcher, count, run(directory.path(), words)).run().did_not_panic().exits(0);
+        assert_nothing_left(directory.path());
+        let document: Value = parse_document(&ran.stdout);
+        let hosts = document["hosts"].as_array().unwrap();
+        assert_eq!(hosts.len(), count as usize, "{ran}");
+        // All run on one machine, and are numbered there.
+        let machine = document["environment"]["host"].as_str().unwrap();
+        assert_eq!(hosts[1]["name"], format!("{machine}#2"));
+        for phase in document["phases"].as_array().unwrap() {
+            assert_eq!(phase["together"]["clients"], count, "{phase:#}");
+            let of_clients = phase["hosts"].as_array().unwrap().iter();
+            let ops: u64 = of_clients.map(|client| client["ops"].as_u64().unwrap()).sum();
+            assert_eq!(phase["ops"], ops);
+        }
+    }
+}
+
+#[test]
+fn ranks_of_open_mpi_make_one_run() {
+    xtask::require!(openmpi);
+    measure(OPEN_MPI);
+}
+
+#[test]
+fn ranks_of_mpich_make_one_run() {
+    xtask::require!(mpich);
+    measure(MPICH);
+}
+
+/// Returns all processes below one, however deep.
+fn below(parent: u32) -> Vec<Pid> {
+    let children = children_of(parent);
+    let deeper = children.iter().flat_map(|child| below(child.as_raw_nonzero().get() as u32));
+    deeper.chain(children.iter().copied()).collect()
+}
+
+/// Returns the processes of these whose command line has this word.
+fn with_word(processes: Vec<Pid>, word: &str) -> Vec<Pid> {
+    let has_word = |pid: &Pid| {
+        let line =
+            std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        line.split('\0').nth(1) == Some(word)
+    };
+    processes.into_iter().filter(has_word).collect()
+}
+
+/// Lets a signal reach one process of a job while its test is measured. Whatever the launcher does then, no file is left.
+fn lose(launcher: (&str, &[&str]), chosen: fn(u32) -> Vec<Pid>, signal: Signal) {
+    let directory = scratch(ROOM);
+    let words = "--time 30 --test read:rnd4k:buffered";
+    let running = ranks(launcher, 3, run(directory.path(), words)).spawn();
+    eventually("the files of all", || leftovers(directory.path()).len() >= 3);
+    std::thread::sleep(Duration::from_millis(fastrand::u64(..500)));
+    let chosen = chosen(running.id());
+    let lost = chosen[fastrand::usize(..chosen.len())];
+    // It may have ended meanwhile.
+    let _ = kill_process(lost, signal);
+    let ran = running.wait().did_not_panic();
+    eventually(&format!("{ran}: the removal of all files"), || leftovers(directory.path()).is_empty());
+}
+
+fn ranks_below(launcher: u32) -> Vec<Pid> {
+    with_word(below(launcher), "run")
+}
+
+fn agents_below(launcher: u32) -> Vec<Pid> {
+    with_word(below(launcher), "agent")
+}
+
+fn lose_all_kinds(launcher: (&str, &[&str])) {
+    for _ in 0..xtask::sized(1, 10) {
+        lose(launcher, ranks_below, Signal::KILL);
+        lose(launcher, agents_below, Signal::KILL);
+        lose(launcher, |launcher| Pid::from_raw(launcher as i32).into_iter().collect(), Signal::INT);
+    }
+}
+
+#[test]
+fn losses_in_a_job_of_open_mpi_leave_nothing() {
+    xtask::require!(openmpi);
+    lose_all_kinds(OPEN_MPI);
+}
+
+#[test]
+fn losses_in_a_job_of_mpich_leave_nothing() {
+    xtask::require!(mpich);
+    lose_all_kinds(MPICH);
+}
+
+/// Returns the CPU time that a process has used.
+fn cpu_ns(process: Pid) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).unwrap().flatten();
+    let used = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok());
+    used.map(|text| text.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// Waits of MPI spin, and ours do not: neither library may be waited in.
+fn sleep_while_measured(launcher: (&str, &[&str])) {
+    let directory = scratch(ROOM);
+    let words = "--time 30 --test read:rnd4k:buffered:rate=100";
+    let mut running = ranks(launcher, 2, run(directory.path(), words)).spawn();
+    eventually("the files of both", || leftovers(directory.path()).len() >= 2);
+    // A look after a second is as long after the one before as all that follow.
+    std::thread::sleep(Duration::from_secs(2));
+    let ranks = ranks_below(running.id());
+    let used = || -> Vec<_> { ranks.iter().map(|rank| cpu_ns(*rank)).collect() };
+    let (before, begun) = (used(), std::time::Instant::now());
+    std::thread::sleep(Duration::from_secs(2));
+    let (after, length) = (used(), begun.elapsed());
+    running.signal(Signal::INT);
+    running.wait().did_not_panic();
+    let share = |rank: usize| (after[rank] - before[rank]) as f64 / length.as_nanos() as f64;
+    // The coordinator also looks at signals and channels.
+    assert!(ranks.len() == 2 && (0..2).all(|rank| share(rank) < 0.02), "{} and {}", share(0), share(1));
+    eventually("the removal of all files", || leftovers(directory.path()).is_empty());
+}
+
+#[test]
+fn ranks_of_open_mpi_sleep_while_something_is_measured() {
+    xtask::require!(openmpi);
+    sleep_while_measured(OPEN_MPI);
+}
+
+#[test]
+fn ranks_of_mpich_sleep_while_something_is_measured() {
+    xtask::require!(mpich);
+    sleep_while_measured(MPICH);
+}
+
+#[test]
+fn what_each_rank_would_do_is_refused_once() {
+    xtask::require!(mpich);
+    let directory = scratch(ROOM);
+    let in_job = |program: Skye| ranks(MPICH, 2, program).run().did_not_panic().exits(2);
+    for (ran, says) in [
+        (in_job(skye().arg("doctor").arg(directory.path())), "only `skye run` does"),
+        (in_job(skye().words("bonnie++ -d").arg(directory.path())), "only `skye run` does"),
+        (in_job(run(directory.path(), "--hosts local*2")), "its processes are the clients"),
+        (in_job(run(directory.path(), "--no-such-option")), "error: unexpected"),
+        (in_job(run(directory.path(), "--test read:nonsense")), "cannot make a plan"),
+    ] {
+        assert_eq!(ran.stderr.matches(says).count(), 1, "{ran}");
+    }
+    assert_nothing_left(directory.path());
+}
