@@ -46,6 +46,7 @@ const FILES: &[(&str, &str)] = &[
     ("Devices as targets", include_str!("../lab/given.toml")),
     ("Erased devices", include_str!("../lab/erase.toml")),
     ("NFS", include_str!("../lab/nfs.toml")),
+    ("several clients", include_str!("../lab/fleets.toml")),
 ];
 /// Guests that run side by side. A guest waits for most of the time, and uses about 0.3 of a CPU.
 const GUESTS: usize = 3;

@@ -24,6 +24,7 @@ use crate::clock;
 use crate::hub::Hub;
 use crate::launch::Launcher;
 use crate::link::{Event, Far, NO_ANSWER};
+use crate::observers::Observer;
 use crate::ranks::{Leaving, Ranks};
 use crate::send::Copy;
 
@@ -31,6 +32,8 @@ use crate::send::Copy;
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// Longest time for cleaning up on a host whose agent died.
 const CLEANING: Duration = Duration::from_secs(20);
+/// Directory of an observer that names none.
+const ROOT: &str = "/";
 /// Time until a directory that is still in use belongs to an agent that was stopped, and not to one that is just ending.
 const IN_USE: Duration = Duration::from_secs(3);
 
@@ -59,6 +62,10 @@ pub enum Clients {
 pub struct Started {
     /// The clients.
     pub clients: Clients,
+    /// Machines to watch while the clients measure, each with the directory that it serves.
+    pub observers: Vec<HostWord>,
+    /// Most clients that may have been started and have not answered.
+    pub start_at_once: usize,
     /// Way to start programs there.
     pub launcher: Launcher,
     /// True if hosts without skye get a copy of this program.
@@ -131,8 +138,9 @@ impl Client {
 pub struct Fleet {
     pub(crate) hub: Hub,
     /// Thread with the messages of a job. It ends once the hub has closed all channels.
-    _ranks: Option<Leaving>,
+    pub(crate) ranks: Option<Leaving>,
     pub(crate) clients: Vec<Client>,
+    pub(crate) observers: Vec<Observer>,
     pub(crate) launcher: Launcher,
     pub(crate) on_loss: OnLoss,
     pub(crate) interrupt: Arc<AtomicBool>,
@@ -157,8 +165,19 @@ impl Fleet {
     /// # Errors
     /// The troubles of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
     pub fn start(started: Started) -> Result<Self, Vec<Trouble>> {
-        let Started { clients, launcher, sends, directory, limits, version, on_loss, interrupt, say } =
-            started;
+        let Started {
+            clients,
+            observers,
+            start_at_once,
+            launcher,
+            sends,
+            directory,
+            limits,
+            version,
+            on_loss,
+            interrupt,
+            say,
+        } = started;
         let (hosts, mut streams, ranks) = match clients {
             Clients::Hosts(hosts) => (hosts, Vec::new(), None),
             Clients::Ranks(Ranks { machines, streams, thread }) => {
@@ -169,15 +188,19 @@ impl Fleet {
         streams.reverse();
         let hello = Hello::new(&version, &format!("{:016x}", fastrand::u64(..)));
         let first_bytes = channel::encode(&hello).map_or(0, |bytes| bytes.len());
-        let is_away = !is_job && hosts.iter().any(|host| !host.is_local());
+        let launched = hosts.iter().filter(|_| !is_job).chain(&observers);
+        let is_away = launched.clone().any(|host| !host.is_local());
         // A program that cannot be read is not sent.
         let copy = (sends && is_away && launcher.is_ssh()).then(|| Copy::of_this_program(first_bytes));
         let copy = copy.and_then(Result::ok);
         let (mut ends, mut clients, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
-        for host in hosts {
-            let directory = host.directory.clone().unwrap_or_else(|| directory.clone());
+        let count = hosts.len();
+        for host in hosts.into_iter().chain(observers) {
+            let is_observer = clients.len() >= count;
+            let place = if is_observer { ROOT } else { &directory };
+            let directory = host.directory.clone().unwrap_or_else(|| place.to_owned());
             let arguments = agent::words(&directory, &limits);
-            match (is_job, clients.len()) {
+            match (is_job && !is_observer, clients.len()) {
                 (false, _) if !host.is_local() => match launcher.command(&host, &arguments, copy.as_ref()) {
                     Ok(command) => ends.push(Far::Launched(command)),
                     Err(trouble) => troubles.push(trouble),
@@ -189,7 +212,7 @@ impl Fleet {
                 name: host.to_string(),
                 host,
                 directory,
-                is_rank: is_job,
+                is_rank: is_job && !is_observer,
                 state: State::Live,
                 found: None,
                 clock: None,
@@ -207,11 +230,12 @@ impl Fleet {
             troubles.dedup();
             return Err(troubles);
         }
-        let hub = Hub::start(ends, &hello, copy.as_ref()).map_err(|trouble| vec![trouble])?;
+        let hub = Hub::start(ends, start_at_once, &hello, copy.as_ref()).map_err(|trouble| vec![trouble])?;
         let mut fleet = Self {
             hub,
-            _ranks: ranks,
+            ranks,
             clients,
+            observers: Vec::new(),
             launcher,
             on_loss,
             interrupt,
@@ -232,6 +256,7 @@ impl Fleet {
             _ => None,
         })?;
         fleet.align(clock::ROUND_TRIPS)?;
+        fleet.observers = fleet.clients.split_off(count).into_iter().map(Observer::new).collect();
         Ok(fleet)
     }
 
@@ -428,6 +453,10 @@ impl Fleet {
         // A client that is lost is told below, by what became of its files.
         drop(closed);
         (0..self.clients.len()).for_each(|index| self.hub.close(index));
+        let is_silent = |client: &Client| matches!(&client.state, State::Lost(why) if why == NO_ANSWER);
+        if let Some(ranks) = self.ranks.as_mut().filter(|_| self.clients.iter().any(is_silent)) {
+            ranks.give_up();
+        }
         for index in 0..self.clients.len() {
             lines.extend(self.clean_after(index));
         }
@@ -451,7 +480,7 @@ impl Fleet {
             |why: &str| Some(format!("{}: {why}; when it can, `{typed}` removes its files", client.name));
         if is_elsewhere {
             return is_silent
-                .then(|| left("its agent removes its files, unless its machine is down"))
+                .then(|| left("its agent removes its files, unless the whole job was killed"))
                 .flatten();
         }
         let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
@@ -515,7 +544,7 @@ impl Fleet {
         (0..waits.len()).filter(|index| waits[*index]).for_each(|index| self.hub.ask_time(index, trips));
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
             self.check_interrupt()?;
-            let Some((index, event)) = self.hub.next(LOOK) else { continue };
+            let Some((index, event)) = self.next() else { continue };
             if let Event::Clock(clock) = event {
                 waits[index] = false;
                 let client = &mut self.clients[index];
@@ -602,7 +631,7 @@ impl Fleet {
                     self.order(&ToAgent::Interrupt {});
                 }
             }
-            let Some((index, event)) = self.hub.next(LOOK) else { continue };
+            let Some((index, event)) = self.next() else { continue };
             let Event::Frame(frame) = event else {
                 if let Some(trouble) = self.note(index, event) {
                     (waits[index], self.clients[index].state) = (false, State::Lost(trouble.cause.clone()));

@@ -2,6 +2,7 @@
 //!
 //! Time in which this thread did not run is nobody's silence.
 
+use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,6 +32,8 @@ enum Order {
     AskTime(usize, u32),
     /// Close the channel to a client.
     Close(usize),
+    /// Something is measured from now on, or nothing any more.
+    Measured(bool),
 }
 
 /// All channels of a run.
@@ -43,11 +46,17 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Opens a channel to each client, and says hello to each. A process that cannot be started is an event.
+    /// Opens a channel to each client, and says hello to each. At most `at_once` of them have not answered at any time. A
+    /// process that cannot be started is an event.
     ///
     /// # Errors
     /// The system refuses a pipe or a thread.
-    pub fn start(clients: Vec<Far>, hello: &Hello, copy: Option<&Copy>) -> Result<Self, Trouble> {
+    pub fn start(
+        clients: Vec<Far>,
+        at_once: usize,
+        hello: &Hello,
+        copy: Option<&Copy>,
+    ) -> Result<Self, Trouble> {
         let fail = |error| Trouble::new("start the thread of the clients", error);
         let (woken, wake) = std::io::pipe().map_err(fail)?;
         for end in [woken.as_fd(), wake.as_fd()] {
@@ -55,21 +64,17 @@ impl Hub {
         }
         let (orders, taken) = channel();
         let (sender, events) = channel();
-        let mut links = Vec::new();
-        for (index, far) in clients.into_iter().enumerate() {
-            let program = match &far {
-                Far::Here(command) | Far::Launched(command) => command.get_program(),
-                Far::Rank(_) => "its rank".as_ref(),
-            };
-            let program = program.to_string_lossy().into_owned();
-            let copy = copy.filter(|_| matches!(far, Far::Launched(_)));
-            let link = Link::start(far, hello, copy.cloned());
-            if let Err(error) = &link {
-                let _ = sender.send((index, Event::Lost(format!("{program} cannot be started: {error}"))));
-            }
-            links.push(link.ok());
-        }
-        let mut loops = Loop { links, orders: taken, woken, events: sender };
+        let mut loops = Loop {
+            links: clients.iter().map(|_| None).collect(),
+            waiting: clients.into_iter().enumerate().collect(),
+            at_once,
+            hello: hello.clone(),
+            copy: copy.cloned(),
+            is_measured: false,
+            orders: taken,
+            woken,
+            events: sender,
+        };
         let thread = std::thread::Builder::new().name("clients".into()).spawn(move || loops.run());
         Ok(Self { orders: Some(orders), wake, events, thread: Some(thread.map_err(fail)?) })
     }
@@ -87,6 +92,11 @@ impl Hub {
     /// Closes the channel to a client.
     pub fn close(&mut self, client: usize) {
         self.order(Order::Close(client));
+    }
+
+    /// Tells that something is measured from now on, or nothing any more. Meanwhile ranks of a job are left alone.
+    pub fn set_measured(&mut self, is_measured: bool) {
+        self.order(Order::Measured(is_measured));
     }
 
     fn order(&mut self, order: Order) {
@@ -120,7 +130,16 @@ impl Drop for Hub {
 
 /// State of the thread.
 struct Loop {
+    /// Channels by the numbers of the clients; `None` for one that is not open yet, or cannot be opened.
     links: Vec<Option<Link>>,
+    /// Clients that are not started yet.
+    waiting: VecDeque<(usize, Far)>,
+    /// Most clients that may have been started and have not answered.
+    at_once: usize,
+    hello: Hello,
+    copy: Option<Copy>,
+    /// True while something is measured.
+    is_measured: bool,
     orders: Receiver<Order>,
     woken: PipeReader,
     events: Sender<(usize, Event)>,
@@ -131,6 +150,7 @@ impl Loop {
         let (mut beaten, mut looked) = (Instant::now(), Instant::now());
         let mut events = Vec::new();
         loop {
+            self.start_some();
             self.wait();
             let gap = looked.elapsed().saturating_sub(LONGEST_LOOK);
             looked = Instant::now();
@@ -155,12 +175,38 @@ impl Loop {
                 link.heard += gap;
                 link.receive(&mut events);
                 if is_beat {
-                    link.beat();
+                    link.beat(self.is_measured);
                 }
                 link.flush();
-                link.check(&mut events);
+                link.check(self.is_measured, &mut events);
                 for event in events.drain(..) {
                     let _ = self.events.send((client, event));
+                }
+            }
+        }
+    }
+
+    /// Starts as many clients as may be started at once.
+    fn start_some(&mut self) {
+        let is_starting = |link: &&Link| link.is_open() && !link.is_greeted();
+        let mut starting = self.links.iter().flatten().filter(is_starting).count();
+        while starting < self.at_once
+            && let Some((index, far)) = self.waiting.pop_front()
+        {
+            let program = match &far {
+                Far::Here(command) | Far::Launched(command) => command.get_program(),
+                Far::Rank(_) => "its rank".as_ref(),
+            };
+            let program = program.to_string_lossy().into_owned();
+            let copy = self.copy.clone().filter(|_| matches!(far, Far::Launched(_)));
+            match Link::start(far, &self.hello, copy) {
+                Ok(link) => {
+                    self.links[index] = Some(link);
+                    starting += 1;
+                }
+                Err(error) => {
+                    let why = format!("{program} cannot be started: {error}");
+                    let _ = self.events.send((index, Event::Lost(why)));
                 }
             }
         }
@@ -185,12 +231,20 @@ impl Loop {
     fn obey(&mut self, order: Order) {
         let link =
             |links: &mut Vec<Option<Link>>, client: usize| links.get_mut(client).and_then(Option::take);
-        let (Order::Send(client, _) | Order::AskTime(client, _) | Order::Close(client)) = order;
+        let client = match order {
+            Order::Measured(is_measured) => {
+                self.is_measured = is_measured;
+                // Nobody was asked for a sign of life meanwhile.
+                return self.links.iter_mut().flatten().for_each(Link::hear);
+            }
+            Order::Send(client, _) | Order::AskTime(client, _) | Order::Close(client) => client,
+        };
         let Some(mut taken) = link(&mut self.links, client) else { return };
         match order {
             Order::Send(_, frame) => taken.send(&frame),
             Order::AskTime(_, trips) => taken.ask_time(trips),
             Order::Close(_) => taken.close(),
+            Order::Measured(_) => {}
         }
         self.links[client] = Some(taken);
     }

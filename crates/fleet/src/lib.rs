@@ -6,12 +6,14 @@
 //! of a channel. Under mpirun, `ranks` carries the channels over messages of the library that `mpi` opens.
 //!
 //! Invariants:
-//! - No socket listens, on any side, in any mode: frames go over the standard streams of a process that was started.
+//! - No socket of ours listens, on any side, in any mode. Frames go over the standard streams of a process that was
+//!   started, or in messages of MPI.
 //! - A frame has limits of length, depth and counts. A malformed one ends its session, and nothing else.
 //! - No frame runs a command, names a path outside the agent's directory, or raises a limit.
 //! - Clocks of hosts are never believed: each has an offset with a bound, from round trips of frames.
-//! - While something is measured, a client sends a tick and a heartbeat a second, and nothing else.
-//! - An agent whose coordinator is gone or silent ends by itself, and takes its files with it.
+//! - While something is measured, a client sends a tick and a heartbeat a second, and nothing else. A rank sends nothing.
+//! - An agent whose coordinator is gone or silent ends by itself, and takes its files with it. That of a rank ends with the
+//!   rank.
 
 pub mod agent;
 mod channel;
@@ -21,6 +23,7 @@ mod hub;
 pub mod launch;
 mod link;
 mod mpi;
+mod observers;
 mod phase;
 pub mod ranks;
 mod send;

@@ -19,8 +19,11 @@ use crate::send::Copy;
 /// Time without any byte after which a client counts as lost: two signs of life.
 pub const SILENCE: Duration = Duration::from_secs(2);
 /// Time that a rank has for an answer after an interruption. Launchers kill all ranks about a second after they asked them
-/// to end, and what was measured is saved until then.
+/// to end, and what was measured is saved by then.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
+/// Time without any byte after which a rank counts as lost, unless something is measured. Waits of MPI may be long where
+/// ranks share CPUs.
+const RANK_SILENCE: Duration = Duration::from_secs(5);
 /// Reason for the loss of a rank that gives none.
 pub const NO_ANSWER: &str = "its rank does not answer; the launcher may have ended it";
 /// Time until the first frame. ssh gives up after 10 s, and a container may have to be woken up.
@@ -139,6 +142,11 @@ impl Link {
         Ok(link)
     }
 
+    /// Returns true once it has spoken its first word.
+    pub fn is_greeted(&self) -> bool {
+        self.is_greeted
+    }
+
     /// Returns true until it is lost or closed.
     pub fn is_open(&self) -> bool {
         self.from.is_some()
@@ -151,11 +159,19 @@ impl Link {
         [self.from.as_ref(), self.errors.as_ref(), to].map(|stream| stream.map(AsFd::as_fd))
     }
 
-    /// Adds a sign of life. A rank needs none: its launcher watches over it.
-    pub fn beat(&mut self) {
-        if !self.is_rank() && self.is_greeted {
-            self.send(&ToAgent::Beat {});
+    /// Adds a sign of life. A rank is asked for one instead, unless something is measured: no message crosses then.
+    pub fn beat(&mut self, is_measured: bool) {
+        match self.is_rank() {
+            _ if !self.is_greeted => {}
+            false => self.send(&ToAgent::Beat {}),
+            true if is_measured => {}
+            true => self.send(&ToAgent::Ping { number: u32::MAX }),
         }
+    }
+
+    /// Takes this moment for the last at which the client was heard.
+    pub fn hear(&mut self) {
+        self.heard = Instant::now();
     }
 
     fn is_rank(&self) -> bool {
@@ -316,15 +332,16 @@ impl Link {
     }
 
     /// Notices that the client has been silent for too long.
-    pub fn check(&mut self, events: &mut Vec<Event>) {
+    pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>) {
         let silent = self.heard.elapsed();
+        let is_late = self.answer_by.is_some_and(|until| Instant::now() > until);
         let why = match (self.is_greeted, self.is_rank()) {
             _ if !self.is_open() => None,
             (false, _) => (silent > HELLO).then(|| format!("it did not answer within {} s", HELLO.as_secs())),
             (true, false) => (silent > SILENCE)
                 .then(|| format!("nothing was heard from it for {:.1} s", silent.as_secs_f64())),
             (true, true) => {
-                self.answer_by.filter(|until| Instant::now() > *until).map(|_| NO_ANSWER.to_owned())
+                (is_late || (silent > RANK_SILENCE && !is_measured)).then(|| NO_ANSWER.to_owned())
             }
         };
         if let Some(why) = why {

@@ -5,6 +5,8 @@
 //! MPICH family has the numbers of its common binary interface.
 
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::os::fd::BorrowedFd;
 use std::ptr;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -13,8 +15,8 @@ use model::Trouble;
 /// Library of Open MPI 4 and 5.
 const OPEN_MPI: &[&str] = &["libmpi.so.40"];
 /// Library of MPICH, Intel MPI and MVAPICH.
-const MPICH: &[&str] = &["libmpich.so.12", "libmpi.so.12"];
-/// Library that a site may have as its only one.
+const MPICH: &[&str] = &["libmpi.so.12", "libmpich.so.12"];
+/// Name that a site may have given its own.
 const ANY: &[&str] = &["libmpi.so"];
 /// `MPI_THREAD_FUNNELED`: only the thread that has initialised the library calls it. Both families have this number.
 const FUNNELED: c_int = 1;
@@ -49,7 +51,7 @@ pub trait Job {
     /// Returns true once all messages are sent.
     fn has_sent_all(&mut self) -> bool;
 
-    /// Leaves the job, once all ranks do.
+    /// Leaves the job. Waits until all ranks do.
     fn leave(self: Box<Self>);
 }
 
@@ -68,16 +70,18 @@ pub enum Family {
 /// There is no library, or it refuses.
 pub fn join(family: Family) -> Result<Box<dyn Job>, Trouble> {
     let fail = |cause: String| {
-        Trouble::new("join the other ranks of this job", cause)
-            .remedy("load the module of the MPI whose mpirun you use, or name the hosts with --hosts")
+        Trouble::new("join the other ranks of this job", cause).remedy(
+            "load the module of the MPI whose mpirun you use, or name the hosts with --hosts, without mpirun",
+        )
     };
     if cfg!(target_env = "musl") {
         return Err(fail("this program is linked to musl statically, and cannot open libmpi".into()));
     }
-    let open = |name: &&str| {
+    keep_from_children();
+    let open = |name: &&'static str| {
         // SAFETY: opening a library runs its initialisers. Those of an MPI library prepare its own state, and the launcher
         // of this process expects it to be opened.
-        unsafe { Library::open(Some(*name), RTLD_NOW | RTLD_GLOBAL) }.ok()
+        unsafe { Library::open(Some(*name), RTLD_NOW | RTLD_GLOBAL) }.ok().map(|library| (*name, library))
     };
     let names = match family {
         Family::OpenMpi => [OPEN_MPI, MPICH, ANY],
@@ -85,8 +89,9 @@ pub fn join(family: Family) -> Result<Box<dyn Job>, Trouble> {
     }
     .concat();
     let library = names.iter().find_map(open);
-    let library =
+    let (name, library) =
         library.ok_or_else(|| fail(format!("none of its libraries is there: {}", names.join(", "))))?;
+    log::debug!("the library of MPI is {name}");
     let object = |name: &[u8]| {
         // SAFETY: the symbol is an object of Open MPI, of which only the address is used.
         unsafe { library.get::<*mut c_void>(name) }.ok().map(libloading::os::unix::Symbol::into_raw)
@@ -108,6 +113,18 @@ pub fn join(family: Family) -> Result<Box<dyn Job>, Trouble> {
     })
 }
 
+/// Keeps the channel to the launcher of MPICH from programs that this one starts. The launcher sees the end of a rank by
+/// the end of that channel.
+fn keep_from_children() {
+    let number = std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok());
+    if let Some(number @ 3..) = number {
+        // SAFETY: the launcher has opened this descriptor for the library in this process, and nobody closes it before
+        // the library does. If it is not open, the call fails.
+        let channel = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = rustix::io::fcntl_setfd(channel, rustix::io::FdFlags::CLOEXEC);
+    }
+}
+
 /// Constants of a family, whose handles are `H`.
 #[derive(Debug, Clone, Copy)]
 struct Constants<H> {
@@ -127,9 +144,10 @@ struct Ranks<H> {
     finalize: Finalize,
     rank: usize,
     size: usize,
-    /// Messages on their way. The library reads them until their request is done.
-    sending: Vec<(Box<H>, Vec<u8>)>,
-    _library: Library,
+    /// Messages on their way. The library reads them until their request is done, so they are never dropped before.
+    sending: ManuallyDrop<Vec<(Box<H>, Vec<u8>)>>,
+    /// Threads of the library may run until the process ends, so it stays in memory.
+    _library: ManuallyDrop<Library>,
 }
 
 impl<H: Copy> Ranks<H> {
@@ -157,8 +175,8 @@ impl<H: Copy> Ranks<H> {
                 finalize: function(&library, b"MPI_Finalize")?,
                 rank: 0,
                 size: 0,
-                sending: Vec::new(),
-                _library: library,
+                sending: ManuallyDrop::new(Vec::new()),
+                _library: ManuallyDrop::new(library),
             };
             (init, ranked, sized, ranks)
         };
@@ -231,7 +249,5 @@ impl<H: Copy> Job for Ranks<H> {
         }
         // SAFETY: no message is on its way, and nothing calls the library afterwards.
         unsafe { (self.finalize)() };
-        // Threads of the library may still end: it stays in memory.
-        std::mem::forget(self);
     }
 }

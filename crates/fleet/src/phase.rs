@@ -110,6 +110,7 @@ impl Fleet {
             }
         }
         self.drive(&mut running, &order, on_moment);
+        let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
         on_moment(Moment::Over);
         let parts: Vec<_> = self
             .clients
@@ -126,6 +127,7 @@ impl Fleet {
         self.untimed_bytes +=
             parts.iter().map(|part| part.measured.untimed_bytes).fold(0, u64::saturating_add);
         drop(parts);
+        record.seen.servers = servers;
         if let Some(failure) = running.failure {
             let reason = failure.to_string();
             // The others were interrupted for that very reason.
@@ -161,8 +163,7 @@ impl Fleet {
             if self.interrupt.load(Ordering::Relaxed) && !std::mem::replace(&mut is_told, true) {
                 self.order(&ToAgent::Interrupt {});
             }
-            let event = self.hub.next(LOOK);
-            if let Some((index, event)) = event {
+            if let Some((index, event)) = self.next() {
                 self.take(running, index, event);
             }
             if !running.led.is_empty() && running.runners[0].stage != Stage::Busy {
@@ -191,6 +192,7 @@ impl Fleet {
             }
         }
         if running.started.is_some() {
+            self.hub.set_measured(false);
             on_moment(Moment::End);
         }
     }
@@ -201,6 +203,8 @@ impl Fleet {
         let runner = &mut running.runners[index];
         match event {
             Event::Frame(FromAgent::Ready {}) => runner.stage = Stage::Ready,
+            // Of a job, only the first client would be seen.
+            Event::Frame(FromAgent::Tick { .. }) if self.ranks.is_some() => {}
             Event::Frame(FromAgent::Tick { slices }) => {
                 slices.into_iter().for_each(|slice| runner.add(slice))
             }
@@ -242,8 +246,10 @@ impl Fleet {
         let clocks = || self.clients.iter().filter_map(|client| client.clock);
         let longest_ns = clocks().map(|clock| clock.round_trip_ns).max().unwrap_or(0);
         let at_ns = now_ns() + LEAD_NS.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
-        if !is_off {
-            running.started.get_or_insert(at_ns);
+        if !is_off && running.started.is_none() {
+            running.started = Some(at_ns);
+            self.hub.set_measured(true);
+            self.watch(at_ns);
         }
         for (index, runner) in running.runners.iter_mut().enumerate() {
             if runner.stage == Stage::Ready {

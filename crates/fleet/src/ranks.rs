@@ -3,8 +3,8 @@
 //! Each rank starts its agent as a process of its own, which outlives a rank that the launcher kills, and then removes
 //! its files. A thread here carries the bytes between the channel of an agent and the messages of the job.
 //!
-//! Waits of MPI spin. So nothing waits in the library: this thread asks it for messages, often while they come, and
-//! rarely while something is measured. Then no rank sends any: signs of life stay on its machine, and ticks are dropped.
+//! Waits of MPI spin. So this thread does not wait in the library. It asks for messages, often while they come, and rarely
+//! while something is measured. Then no rank sends any: signs of life stay on its machine, and ticks are dropped.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::Trouble;
-use model::frames::ToAgent;
+use model::frames::{FromAgent, Hello, ToAgent};
+use model::hosts::CLIENTS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::agent::BEAT;
@@ -27,7 +28,7 @@ use crate::mpi::{self, Family, Job};
 const PART_BYTES: usize = 64 << 10;
 /// Bytes before them: the rank that sends, the kind, and the number of bytes.
 const HEAD_BYTES: usize = 9;
-/// Time from the last byte on, and the pause between two looks until then. A look costs some microseconds.
+/// Pauses between two looks, each until this time has passed since the last byte. A look costs some microseconds.
 const PAUSES: [(Duration, Duration); 3] = [
     (Duration::from_millis(1), Duration::ZERO),
     (Duration::from_millis(50), Duration::from_micros(200)),
@@ -111,7 +112,9 @@ fn join(place: &Place) -> Result<Box<dyn Job>, Trouble> {
     let cause = format!("{launcher} has started {size} processes, and MPI knows of {}", job.size());
     job.leave();
     let remedy = match *launcher {
-        "srun" => "start them with `srun --mpi=pmix` or `srun --mpi=pmi2`, or name the nodes with --hosts",
+        "srun" => {
+            "start them with `srun --mpi=pmix` or `srun --mpi=pmi2`; or name the nodes with --hosts, without srun"
+        }
         _ => "use the mpirun of the MPI that is loaded",
     };
     Err(Trouble::new("join the other ranks of this job", cause).remedy(remedy))
@@ -134,6 +137,13 @@ pub struct Ranks {
 /// The thread with the messages, which ends once all channels have.
 pub(crate) struct Leaving(Option<JoinHandle<()>>);
 
+impl Leaving {
+    /// Waits for nobody: a rank does not answer, and the launcher is about to end all.
+    pub(crate) fn give_up(&mut self) {
+        self.0 = None;
+    }
+}
+
 impl Drop for Leaving {
     /// Waits for the other ranks. One that does not answer any more is the launcher's matter.
     fn drop(&mut self) {
@@ -152,6 +162,12 @@ impl Ranks {
     /// There is no library, or it knows another job than the launcher.
     pub fn gather(place: &Place) -> Result<Self, Trouble> {
         let fail = |error: io::Error| Trouble::new("join the other ranks of this job", error);
+        if place.size > CLIENTS_MAX {
+            let cause = format!("there are {}, and a run has at most {CLIENTS_MAX} clients", place.size);
+            return Err(
+                Trouble::new("join the other ranks of this job", cause).remedy("start fewer processes")
+            );
+        }
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for _ in 1..place.size {
             let (one, other) = UnixStream::pair().map_err(fail)?;
@@ -166,17 +182,13 @@ impl Ranks {
                 Ok(job) => job,
                 Err(trouble) => return drop(sender.send(Err(trouble))),
             };
-            let _ = sender.send(Ok(machines(job.as_mut())));
-            carry(job, far);
+            let (machines, has_ended) = machines(job.as_mut());
+            let _ = sender.send(Ok(machines));
+            carry(job, far, has_ended);
         });
         let thread = Leaving(Some(thread.map_err(fail)?));
         let machines = received(&gathered)?;
         Ok(Self { machines, streams: near, thread })
-    }
-
-    /// Returns the number of ranks.
-    pub fn count(&self) -> usize {
-        self.machines.len()
     }
 }
 
@@ -185,9 +197,10 @@ fn received(gathered: &Receiver<Result<Vec<String>, Trouble>>) -> Result<Vec<Str
     gathered.recv().unwrap_or_else(|_| gone())
 }
 
-/// Waits for the names of all machines.
-fn machines(job: &mut dyn Job) -> Vec<String> {
+/// Waits for the names of all machines. Returns them, and which of the other ranks have ended already.
+fn machines(job: &mut dyn Job) -> (Vec<String>, Vec<bool>) {
     let mut names = vec![None; job.size()];
+    let mut has_ended = vec![false; job.size() - 1];
     names[0] = Some(machine());
     let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
     while names.iter().any(Option::is_none) {
@@ -195,23 +208,24 @@ fn machines(job: &mut dyn Job) -> Vec<String> {
             std::thread::sleep(PAUSES[1].1);
             continue;
         }
-        // A rank says its name before anything else, and hears nothing until all have.
-        if let Some((rank, Kind::Name, name)) = read(&buffer)
-            && let Some(place) = names.get_mut(rank)
-        {
-            *place = Some(String::from_utf8_lossy(name).into_owned());
+        // A rank says its name first, and nothing else before it is spoken to, unless its agent has ended.
+        match read(&buffer) {
+            Some((rank, Kind::Name, name)) if rank < names.len() => {
+                names[rank] = Some(String::from_utf8_lossy(name).into_owned());
+            }
+            Some((rank @ 1.., Kind::End, _)) if rank < names.len() => has_ended[rank - 1] = true,
+            _ => {}
         }
     }
-    names.into_iter().flatten().collect()
+    (names.into_iter().flatten().collect(), has_ended)
 }
 
 /// Carries bytes between the channels and the other ranks, until both ends of each have ended.
-fn carry(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>) {
+fn carry(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>, mut has_ended: Vec<bool>) {
     let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
     let mut part = vec![0; PART_BYTES];
-    // Bytes that a channel has not taken yet, and ranks that send no more.
+    // Bytes that a channel has not taken yet.
     let mut waiting: Vec<Vec<u8>> = vec![Vec::new(); streams.len()];
-    let mut has_ended = vec![false; streams.len()];
     let mut pause = Pause::new();
     while has_ended.contains(&false) || streams.iter().any(Option::is_some) {
         let mut has_moved = false;
@@ -289,18 +303,74 @@ impl Pause {
     }
 }
 
-/// Serves the coordinator with an agent of this machine, as any rank but 0. `clean` removes what a killed agent leaves.
+/// Programs that a rank starts.
+pub struct Programs {
+    /// The agent.
+    pub agent: Command,
+    /// The program that removes what a killed agent leaves.
+    pub clean: Command,
+}
+
+/// Serves the coordinator with an agent of this machine, as any rank but 0. Where `programs` refuses, the coordinator hears
+/// of it. Returns false if MPI knows another job than the launcher, which rank 0 says.
 ///
 /// # Errors
-/// The agent cannot be started, or there is no library.
-pub fn serve(place: &Place, mut agent: Command, clean: Command) -> Result<(), Trouble> {
-    let fail = |error: io::Error| Trouble::new("start an agent of this rank", error);
-    let child = agent.spawn().map_err(fail)?;
-    let job = join(place)?;
-    let mut served = Served::new(job, child, clean).map_err(fail)?;
-    served.carry();
-    served.job.leave();
-    Ok(())
+/// There is no library.
+pub fn serve(place: &Place, programs: impl FnOnce() -> Result<Programs, Trouble>) -> Result<bool, Trouble> {
+    let mut job = mpi::join(place.family)?;
+    if job.size() != place.size {
+        job.leave();
+        return Ok(false);
+    }
+    let rank = job.rank();
+    job.send(0, message(rank, Kind::Name, machine().as_bytes()));
+    // After the library is there: it may take longer than an agent waits for its first frame.
+    let started = programs().and_then(|Programs { mut agent, clean }| {
+        let fail = |error: io::Error| Trouble::new("start an agent", error);
+        let child = outside(&mut agent).spawn().map_err(fail)?;
+        Ok((child, clean))
+    });
+    match started {
+        Ok((agent, clean)) => {
+            let mut served = Served::new(job, agent, clean);
+            served.carry();
+            served.job.leave();
+        }
+        Err(trouble) => refuse(job, trouble),
+    }
+    Ok(true)
+}
+
+/// Tells the coordinator that this rank cannot take part, once it has spoken, and waits until it has ended the channel.
+fn refuse(mut job: Box<dyn Job>, trouble: Trouble) {
+    let refusal = FromAgent::Failed { trouble, is_refusal: true };
+    let frames = [channel::encode(&Hello::new("", "")), channel::encode(&refusal)];
+    let mut frames = Some(frames.into_iter().flatten().flatten().collect::<Vec<_>>());
+    let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+    loop {
+        if job.receive(&mut buffer) {
+            match read(&buffer) {
+                Some((0, Kind::End, _)) => break,
+                _ => {
+                    if let Some(frames) = frames.take() {
+                        job.send(0, message(job.rank(), Kind::Part, &frames));
+                        job.send(0, message(job.rank(), Kind::End, &[]));
+                    }
+                }
+            }
+        }
+        job.has_sent_all();
+        std::thread::sleep(LONGEST_PAUSE);
+    }
+    job.leave();
+}
+
+/// Takes the variables of all launchers away from a program, which is no rank.
+pub(crate) fn outside(command: &mut Command) -> &mut Command {
+    for (rank, size, ..) in LAUNCHERS {
+        command.env_remove(rank).env_remove(size);
+    }
+    command
 }
 
 /// Channel of the agent of this rank.
@@ -308,21 +378,22 @@ struct Served {
     job: Box<dyn Job>,
     agent: Child,
     clean: Command,
-    /// `None` once the coordinator has closed the channel.
+    /// `None` once nothing more goes to the agent.
     to_agent: Option<File>,
     /// `None` once the agent has closed the channel.
     from_agent: Option<File>,
 }
 
 impl Served {
-    fn new(job: Box<dyn Job>, mut agent: Child, clean: Command) -> io::Result<Self> {
+    fn new(job: Box<dyn Job>, mut agent: Child, clean: Command) -> Self {
         let file = |end: Option<OwnedFd>| end.map(File::from);
         let (to_agent, from_agent) =
             (file(agent.stdin.take().map(Into::into)), file(agent.stdout.take().map(Into::into)));
         if let Some(from) = &from_agent {
-            rustix::io::ioctl_fionbio(from, true)?;
+            // A pipe always takes this flag.
+            let _ = rustix::io::ioctl_fionbio(from, true);
         }
-        Ok(Self { job, agent, clean, to_agent, from_agent })
+        Self { job, agent, clean, to_agent, from_agent }
     }
 
     fn send(&mut self, kind: Kind, bytes: &[u8]) {
@@ -332,28 +403,43 @@ impl Served {
 
     /// Carries frames until both ends of the channel have ended.
     fn carry(&mut self) {
-        self.send(Kind::Name, machine().as_bytes());
         let (mut to_agent, mut from_agent) = (FrameReader::default(), FrameReader::default());
         let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
         let mut part = vec![0; PART_BYTES];
-        let mut beaten = Instant::now();
+        // Instant of the last sign of life; `None` before the coordinator has spoken.
+        let mut beaten: Option<Instant> = None;
         let mut pause = Pause::new();
-        while self.to_agent.is_some() || self.from_agent.is_some() {
+        // A message that nobody takes would be lost with the job.
+        let mut is_over = false;
+        while !is_over || self.from_agent.is_some() {
             let mut has_moved = false;
             while self.job.receive(&mut buffer) {
                 has_moved = true;
                 match read(&buffer) {
                     Some((0, Kind::Part, bytes)) => to_agent.push(bytes),
-                    Some((0, Kind::End, _)) => self.to_agent = None,
+                    Some((0, Kind::End, _)) => is_over = true,
                     _ => {}
                 }
             }
-            while let Ok(Some(document)) = to_agent.next() {
-                self.hand_over(&channel::framed(&document));
+            loop {
+                match to_agent.next() {
+                    Ok(Some(document)) => {
+                        self.hand_over(&channel::framed(&document));
+                        beaten.get_or_insert_with(Instant::now);
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.to_agent = None;
+                        break;
+                    }
+                }
+            }
+            if is_over {
+                self.to_agent = None;
             }
             // Signs of life come from here: no message crosses the network while something is measured.
-            if beaten.elapsed() >= BEAT {
-                beaten = Instant::now();
+            if beaten.is_some_and(|beaten| beaten.elapsed() >= BEAT) {
+                beaten = Some(Instant::now());
                 self.hand_over(&channel::encode(&ToAgent::Beat {}).unwrap_or_default());
             }
             match self.from_agent.as_mut().map(|from| from.read(&mut part)) {
@@ -362,31 +448,38 @@ impl Served {
                 Some(Ok(count @ 1..)) => {
                     from_agent.push(&part[..count]);
                     let mut bytes = Vec::new();
-                    while let Ok(Some(document)) = from_agent.next() {
-                        if crosses(&document) {
-                            bytes.extend(channel::framed(&document));
+                    let malformed = loop {
+                        match from_agent.next() {
+                            Ok(Some(document)) if crosses(&document) => {
+                                bytes.extend(channel::framed(&document))
+                            }
+                            Ok(Some(_)) => {}
+                            Ok(None) => break false,
+                            Err(_) => break true,
                         }
-                    }
+                    };
                     has_moved |= !bytes.is_empty();
                     bytes.chunks(PART_BYTES).for_each(|part| self.send(Kind::Part, part));
+                    if malformed {
+                        self.end();
+                    }
                 }
-                Some(Ok(0) | Err(_)) => {
-                    self.from_agent = None;
-                    self.clean_after();
-                    self.send(Kind::End, &[]);
-                }
+                Some(Ok(0) | Err(_)) => self.end(),
             }
             self.job.has_sent_all();
             pause.after(has_moved, self.from_agent.iter().map(AsFd::as_fd));
         }
     }
 
-    /// Waits until the agent has ended. One that was killed has left its files.
-    fn clean_after(&mut self) {
+    /// Ends the channel, once the agent has ended. One that was killed has left its files.
+    fn end(&mut self) {
+        (self.to_agent, self.from_agent) = (None, None);
         if self.agent.wait().is_ok_and(|status| status.code().is_none()) {
-            // Whatever is left, the user hears of it as of any killed run.
-            let _ = self.clean.stdin(Stdio::null()).stdout(Stdio::null()).status();
+            // What cannot be removed is told on its standard error, which the launcher shows.
+            let clean = outside(&mut self.clean).stdin(Stdio::null()).stdout(Stdio::null());
+            let _ = clean.stderr(Stdio::inherit()).status();
         }
+        self.send(Kind::End, &[]);
     }
 
     /// Writes a frame to the agent. One that is gone shows at the other end of its channel.
@@ -403,7 +496,7 @@ fn crosses(document: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::frames::{FromAgent, Slice};
+    use model::frames::Slice;
 
     fn place(variables: &[(&str, &str)]) -> Option<Place> {
         let find =

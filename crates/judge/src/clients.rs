@@ -5,6 +5,10 @@
 //! below them that most wait for. On a machine with several clients, each sees the others as foreign: their
 //! I/O and their CPU time are this test's own.
 
+mod server;
+
+pub(crate) use server::THRESHOLDS as SERVER_THRESHOLDS;
+
 use std::collections::BTreeMap;
 
 use model::advice::Advice;
@@ -217,14 +221,26 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     };
     let is_tried = growth.is_some();
     let evidence = [waits.observation(), had_cpus].into_iter().chain(growth.map(|growth| growth.observation));
-    let verdict = Verdict::new(limiter, waits.least_share, evidence.collect());
+    let evidence: Vec<_> = evidence.collect();
+    if limiter != Limiter::EachClient
+        && let Some(of_server) = server::full(input)
+    {
+        let is_mixed = limiter == Limiter::Mixed || of_server.limiter == Some(Limiter::Mixed);
+        let observations = [evidence, of_server.observations].concat();
+        let found = of_server.limiter.map(|limiter| Verdict::new(limiter, 0.0, observations))?;
+        let found = Verdict { ranking: of_server.ranking, advice: of_server.advice, ..found };
+        return Some(if is_mixed { found.at_most(Confidence::Likely) } else { found });
+    }
+    let evidence = [evidence, server::observations(input)].concat();
+    let is_watched = !input.record.seen.servers.is_empty();
+    let verdict = Verdict::new(limiter, waits.least_share, evidence);
     Some(match limiter {
         Limiter::EachClient => verdict.at_most(Confidence::Likely).advise([Advice::MoreClients {}]),
         Limiter::Mixed => verdict.at_most(Confidence::Likely),
         _ if is_tried => verdict,
         _ => {
             let is_remote = input.target().backing == Backing::RemoteOrUserSpace;
-            let server = is_remote.then_some(Advice::LookAtServer {});
+            let server = (is_remote && !is_watched).then_some(Advice::ObserveServer {});
             verdict.advise([Advice::FewerClients {}].into_iter().chain(server))
         }
     })

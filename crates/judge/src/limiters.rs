@@ -110,6 +110,7 @@ pub fn thresholds() -> Vec<Threshold> {
     let of_rules = [
         asked::THRESHOLDS,
         clients::THRESHOLDS,
+        clients::SERVER_THRESHOLDS,
         cache::THRESHOLDS,
         cpu::THRESHOLDS,
         helper::THRESHOLDS,

@@ -153,6 +153,10 @@ kinds! {
         FasterLink {}
         /// Look at the server for its own limit.
         LookAtServer {}
+        /// Watch the server while its clients measure.
+        ObserveServer {}
+        /// Give an NFS server more threads, to see whether its device can do more.
+        RaiseServerThreads {}
         /// Add clients: the storage has room for more.
         MoreClients {}
         /// Run it with fewer clients, to see whether their number sets the rate.

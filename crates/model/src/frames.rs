@@ -11,7 +11,7 @@ use crate::health::Check;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::request::Request;
-use crate::run::{Environment, PhaseRecord};
+use crate::run::{Environment, PhaseRecord, ServerUse};
 use crate::trouble::Trouble;
 
 /// Oldest protocol that this version speaks.
@@ -126,6 +126,13 @@ pub enum ToAgent {
     Enough {},
     /// End the test, and begin no other.
     Interrupt {},
+    /// Watch the machine from an instant on.
+    Watch {
+        /// Instant on the client's monotonic clock.
+        at_ns: u64,
+    },
+    /// Tell what the machine has done since then.
+    Watched {},
     /// Remove the files, and keep the directory.
     Clear {},
     /// Remove everything, and end.
@@ -201,6 +208,8 @@ pub enum FromAgent {
     },
     /// A test is over.
     Measured(Box<Measured>),
+    /// Work of the machine while others measured.
+    Watched(Box<ServerUse>),
     /// The files are removed.
     Cleared {},
     /// Everything is removed.

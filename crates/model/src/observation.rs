@@ -81,6 +81,14 @@ observations! {
         ClientsAgree { clients: Count, all: Count }
         /// Share of the CPUs in use on the busiest machine of the clients.
         ClientsHadCpus { busy_share: Share }
+        /// Share of the CPUs of a server that were in use.
+        ServerCpus { server: Name, busy_share: Share, cpus: Count }
+        /// Rate at which a server sent or received, and its share of what the interface carries.
+        ServerLink { server: Name, interface: Name, bytes_per_second: BytesPerSecond, link_share: Share }
+        /// Share of the time in which the busiest device of a server was busy, and mean number of requests in it.
+        ServerDevice { server: Name, device: Name, busy_share: Share, requests: Mean }
+        /// Threads of an NFS server, and share of the packets that woke one.
+        ServerThreads { server: Name, threads: Count, woken_share: Share }
         /// Mean number of requests in a device, and mean number of operations that were waited for.
         InDevice { device: Name, requests: Mean, waiting: Mean }
         /// Mean number of requests at a server, and mean number of operations that were waited for.

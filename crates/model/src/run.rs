@@ -58,6 +58,7 @@ mod columns;
 mod counters;
 mod evidence;
 mod rounds;
+mod servers;
 
 pub use clients::{ClientShare, ClockRecord, FewerClients, HostRecord, Together, machine_of};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
@@ -66,6 +67,7 @@ pub use evidence::{
     Sensed, Sensitivity, SystemUse, Verdict, WaitChannel, WaitsOf, sources,
 };
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
+pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerUse};
 
 document! {
     /// One run of skye.
@@ -291,6 +293,9 @@ document! {
         /// Heat, throttling and upkeep meanwhile; null where there was nothing to look at.
         #[serde(default)]
         pub conditions: Option<Conditions>,
+        /// Work of the servers that were watched meanwhile; absent where none was.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub servers: Vec<ServerUse>,
         /// Other observations of machine and server; null in documents of older versions, and on simulated devices.
         #[serde(default)]
         pub system: Option<SystemUse>,
@@ -706,16 +711,6 @@ document! {
         pub steal: f64,
         /// Asleep, waiting for something.
         pub blocked: f64,
-    }
-
-    /// CPU of the whole machine, as shares of all CPUs' time.
-    pub struct CpuShares {
-        /// In programs.
-        pub user: f64,
-        /// In the kernel.
-        pub kernel: f64,
-        /// Taken by the hypervisor.
-        pub steal: f64,
     }
 
     /// A note on a row for the reader.

@@ -2,8 +2,9 @@
 //! moment and cleans up.
 //!
 //! A [`Session`] is one run. Its phases are in `data_phase`, `file_phase` and `sim_phase`. The driver in `drive` waits
-//! for the workers. Counters come from `meter`, and records from `record`; `sum` adds those of several clients. The rules that keep the target from harm are
-//! in `directory`, `removal` and `clean`.
+//! for the workers. Counters come from `meter`, and records from `record`; `sum` adds those of several clients,
+//! and `watch` observes a server meanwhile. The rules that keep the target from harm are in `directory`, `removal` and
+//! `clean`.
 //!
 //! A `Plan` says what to do, and [`Moment`]s report progress. This crate has no printing, no store, no command line,
 //! and starts no other program but the process for the C library.
@@ -43,6 +44,7 @@ mod stdio_child;
 mod steady_state;
 pub mod sum;
 mod task;
+mod watch;
 mod worker_pool;
 mod zoned;
 
@@ -54,4 +56,5 @@ pub use knee::knee;
 pub use record::record_id;
 pub use session::{OtherClient, Session, Time};
 pub use steady_state::{Known, known};
+pub use watch::Watch;
 pub use zoned::Zoned;

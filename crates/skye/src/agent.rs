@@ -15,7 +15,7 @@ use model::run::Environment;
 use model::size::Size;
 use model::{Machine, Plan, Request, Trouble};
 use observe::Root;
-use run::{Beginning, LayoutProgress, Moment, OtherClient, Session, Time, Unmade, patience, sum};
+use run::{Beginning, LayoutProgress, Moment, OtherClient, Session, Time, Unmade, Watch, patience, sum};
 
 use crate::cli::{self, AgentArguments};
 use crate::exit::{self, Failure};
@@ -25,6 +25,8 @@ use crate::{Done, closing, doctor, driver};
 
 /// Interval between looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
+/// Interval between looks at the states of a machine that is watched.
+const WATCH: Duration = Duration::from_millis(20);
 /// Longest time until an agreed instant. Threads that wait for it hear nothing.
 const LEAD_NS_MAX: u64 = 60_000_000_000;
 /// Most work directories that an agent names.
@@ -95,6 +97,7 @@ impl Agent<'_> {
                 ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
                 ToAgent::Clear {} => self.clear(),
+                ToAgent::Watch { at_ns } => self.watch(at_ns),
                 ToAgent::Phase { other, anew, index, repetition, measured_ns, budget_ns } => {
                     if let Some(session) = self.session.as_mut().filter(|_| anew) {
                         session.forget_names();
@@ -108,6 +111,7 @@ impl Agent<'_> {
                 }
                 // A part that was ready has ended meanwhile, or the wire has carried it out.
                 ToAgent::Start { .. }
+                | ToAgent::Watched {}
                 | ToAgent::Beat {}
                 | ToAgent::Ping { .. }
                 | ToAgent::Enough {}
@@ -240,6 +244,37 @@ impl Agent<'_> {
             record,
         };
         Ok(FromAgent::Measured(Box::new(measured)))
+    }
+
+    /// Watches the machine from an instant on, until the coordinator asks for what was seen.
+    fn watch(&mut self, at_ns: u64) -> Result<FromAgent, Trouble> {
+        let attempt = "watch this machine";
+        let place = self.place.as_ref().ok_or_else(|| unexpected(attempt))?;
+        let mut watch = None;
+        loop {
+            let now_ns = Monotonic.now_ns();
+            let pause = match &mut watch {
+                None if now_ns < at_ns => WATCH.min(Duration::from_nanos(at_ns - now_ns)),
+                None => {
+                    watch = Some(Watch::begin(&self.root, &place.target));
+                    WATCH
+                }
+                Some(watch) => {
+                    watch.look();
+                    WATCH
+                }
+            };
+            match self.wire.next_within(pause) {
+                Ok(None) => {}
+                Ok(Some(ToAgent::Watched {})) => break,
+                Ok(Some(_)) | Err(fleet::agent::Gone) => return Err(unexpected(attempt)),
+            }
+            if self.interruption.is_raised() {
+                break;
+            }
+        }
+        let watch = watch.unwrap_or_else(|| Watch::begin(&self.root, &place.target));
+        Ok(FromAgent::Watched(Box::new(watch.end(&self.machine))))
     }
 
     /// Removes everything. Returns lines about files that are left.

@@ -201,6 +201,10 @@ pub struct ClientArguments {
     /// The same from a file, a list on each line, with comments behind #.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub hosts_file: Option<PathBuf>,
+    /// Watch these hosts meanwhile: their CPUs, network and NFS server, and the devices below a directory: nas1:/export.
+    /// They run no test.
+    #[arg(long, value_name = "HOSTS")]
+    pub observe: Option<String>,
     /// Program that starts a command on a host, and joins its stdin and stdout. It gets the host and the command; {}
     /// stands for the host elsewhere, as in 'kubectl exec -i {} --' [default: ssh].
     #[arg(long, value_name = "PROGRAM")]
@@ -208,6 +212,9 @@ pub struct ClientArguments {
     /// Path of skye on other hosts.
     #[arg(long, value_name = "PATH", default_value = "skye")]
     pub remote_skye: String,
+    /// Start at most so many clients at once.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub start_at_once: usize,
     /// Send no copy of this program to hosts that are reached by ssh and have none.
     #[arg(long)]
     pub no_send: bool,

@@ -240,7 +240,7 @@ pub struct Clients {
 }
 
 /// Options on clients, each with a value.
-const CLIENT_OPTIONS: [&str; 4] = ["--hosts", "--hosts-file", "--rsh", "--remote-skye"];
+const CLIENT_OPTIONS: [&str; 5] = ["--hosts", "--hosts-file", "--observe", "--rsh", "--remote-skye"];
 
 impl Clients {
     /// Splits the options on clients from the words of a program behind them. Signals are caught from then on.

@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use fleet::ranks::{self, Place, Ranks};
-use model::Machine;
+use fleet::ranks::{self, Place, Programs, Ranks};
+use model::{Machine, Trouble};
 
 use crate::cli::{Command, RunArguments};
 use crate::exit::{self, Failure};
@@ -50,14 +50,18 @@ pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
     }
     // A signal of the launcher reaches rank 0 too, which ends all in order. If that takes too long, the launcher kills.
     let _interruption = Interruption::catch()?;
-    let limits = several::limits(&preset::under(arguments.work.request(), preset::DEFAULT)?);
-    let (directory, launcher) = (several::directory(&arguments.target)?, several::own_launcher());
-    let mut agent = launcher.here(&fleet::agent::words(&directory, &limits));
-    let clean = launcher.here(&["clean".to_owned(), directory]);
-    // The launcher shows what it says.
-    agent.stderr(Stdio::inherit());
-    ranks::serve(&place, agent, clean).map_err(Failure::failed)?;
-    Ok(Part::Served(exit::DONE))
+    let programs = || {
+        let trouble = |failure: Failure| Trouble::new("read the command line", failure);
+        let request = preset::under(arguments.work.request(), preset::DEFAULT).map_err(trouble)?;
+        let (directory, launcher) =
+            (several::directory(&arguments.target).map_err(trouble)?, several::own_launcher());
+        let mut agent = launcher.here(&fleet::agent::words(&directory, &several::limits(&request)));
+        // The launcher shows what it says.
+        agent.stderr(Stdio::inherit());
+        Ok(Programs { agent, clean: launcher.here(&["clean".to_owned(), directory]) })
+    };
+    let is_served = ranks::serve(&place, programs).map_err(Failure::failed)?;
+    Ok(Part::Served(if is_served { exit::DONE } else { exit::REFUSED }))
 }
 
 /// Returns a note on CPUs that the launcher keeps from its processes.
@@ -69,7 +73,7 @@ pub fn bound<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<Stri
         _ => "--bind-to none",
     };
     Some(format!(
-        "{launcher} lets a client on {} use {} of {} CPUs; {option} lets it use all",
+        "a client on {} may use {} of {} CPUs; if {launcher} has bound it, {option} gives it all",
         bound.host, bound.cpus, bound.cpus_online
     ))
 }
@@ -93,7 +97,7 @@ pub fn check_alone() -> Result<(), Failure> {
     match place() {
         None => Ok(()),
         Some(Place { launcher, .. }) => refused(format!(
-            "cannot share this command between the processes of {launcher}: only `skye run` does; --hosts names clients for others"
+            "cannot share this command between the processes of {launcher}: only `skye run` does; start it without {launcher}"
         )),
     }
 }

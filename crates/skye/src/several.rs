@@ -40,23 +40,33 @@ pub struct Several {
 /// # Errors
 /// A list of hosts cannot be read or understood.
 pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<HostWord>>, Failure> {
-    let refused =
-        |word: &str, problem: String| Err(Failure::Refused(format!("cannot use {word}: {problem}")));
     match (&arguments.hosts, &arguments.hosts_file) {
+        (None, None) if arguments.observe.is_some() => {
+            unusable("--observe", "nothing is watched without clients; name them with --hosts")
+        }
         (None, None) => Ok(None),
-        (Some(text), _) => match hosts::parse(text) {
-            Ok(clients) => Ok(Some(clients)),
-            Err(problem) => refused("--hosts", problem),
-        },
+        (Some(text), _) => hosts_of("--hosts", Some(text)),
         (None, Some(file)) => {
             let name = format!("--hosts-file {}", file.display());
             let text = inputs::read_text(file, inputs::DESCRIPTION_BYTES_MAX);
             match text.map_err(|error| error.to_string()).and_then(|text| hosts::parse_file(&text)) {
                 Ok(clients) => Ok(Some(clients)),
-                Err(problem) => refused(&name, problem),
+                Err(problem) => unusable(&name, &problem),
             }
         }
     }
+}
+
+/// Returns the hosts that an option names; `None` if it is not there.
+fn hosts_of(option: &str, text: Option<&str>) -> Result<Option<Vec<HostWord>>, Failure> {
+    text.map_or(Ok(None), |text| match hosts::parse(text) {
+        Ok(hosts) => Ok(Some(hosts)),
+        Err(problem) => unusable(option, &problem),
+    })
+}
+
+fn unusable<T>(option: &str, problem: &str) -> Result<T, Failure> {
+    Err(Failure::Refused(format!("cannot use {option}: {problem}")))
 }
 
 /// Clients that have answered, and have no plan yet.
@@ -118,8 +128,8 @@ impl Greeted {
         let Self { mut fleet, found } = self;
         let (first, sharers) = (&found[0], sharers(&found));
         let request = with_size(with_sweep(request, found.len())?, &found, &sharers);
-        // What a client has just written may still be in its memory.
-        let shift = share_remote_directory(&found).then_some(1);
+        // What a client has just written may still be in the memory of its machine.
+        let shift = share_remote_directory(&found).then(|| on_first_machine(&found));
         let request = Request { shift: request.shift.or(shift), ..request };
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
@@ -239,7 +249,9 @@ fn greet(
     };
     let started = Started {
         clients,
+        observers: hosts_of("--observe", arguments.observe.as_deref())?.unwrap_or_default(),
         launcher,
+        start_at_once: arguments.start_at_once.max(1),
         sends: !arguments.no_send,
         directory: directory(target)?,
         limits,
@@ -340,6 +352,12 @@ fn share_remote_directory(found: &[Found]) -> bool {
     let Some(first) = found.first().and_then(place) else { return false };
     let is_elsewhere = |other: &Found| other.environment.host != found[0].environment.host;
     found.iter().all(|other| place(other).as_ref() == Some(&first)) && found.iter().any(is_elsewhere)
+}
+
+/// Returns the number of clients on the first machine: each client that is as many places further on is on another one.
+fn on_first_machine(found: &[Found]) -> u32 {
+    let is_there = |other: &&Found| other.environment.host == found[0].environment.host;
+    found.iter().take_while(is_there).count() as u32
 }
 
 /// Returns the number of clients that share the room of each client's file system, itself included.

@@ -158,7 +158,8 @@ pub fn erase_above(lines: usize) {
     }
 }
 
-/// Returns true if a user reads stdout line by line. The terminal of an MPI launcher is its own, and it passes lines on.
+/// Returns true if a user sees stdout as it is written. A launcher of MPI gives its processes a terminal of its own, and
+/// copies the lines.
 pub fn is_shown() -> bool {
     std::io::stdout().is_terminal() && !job::is_rank()
 }

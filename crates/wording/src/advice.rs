@@ -97,6 +97,10 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         }
         RaiseQuota {} => "Raise the cgroup's CPU quota (cpu.max, cpu.cfs_quota_us), or run outside of it.",
         FasterLink {} => "Use a faster link, several of them, or compression.",
+        ObserveServer {} => "Let skye watch the server, too: --observe SERVER:DIR.",
+        RaiseServerThreads {} => {
+            "Give the NFS server more threads (/proc/fs/nfsd/threads): if the rate stays, its device is the limit."
+        }
         MoreClients {} => "Add clients: the storage can do more.",
         FewerClients {} => "Run it with half the clients: if the rate stays, what they share is full.",
         LookAtServer {} => "Look at the server for its own limit.",

@@ -16,6 +16,16 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
             "threads of {clients} of {all} clients waited for at least {waiting_share} of their time"
         }
         ClientsHadCpus { .. } => "the clients' machines used at most {busy_share} of their CPUs",
+        ServerCpus { .. } => "{server} used {busy_share} of its {cpus} CPUs",
+        ServerLink { .. } => {
+            "{server} moved {bytes_per_second} by {interface}, {link_share} of what that carries"
+        }
+        ServerDevice { .. } => {
+            "{device} of {server} was busy for {busy_share} of the time, with {requests} requests"
+        }
+        ServerThreads { .. } => {
+            "{woken_share} of the packets for {server} woke one of its {threads} NFS threads; the others found none asleep"
+        }
         ClientsGave { .. } => "{clients} clients gave {times} times the rate of {fewer}",
         ClientsAgree { .. } => "{clients} of {all} clients are held back by it",
         InDevice { .. } => "on average {waiting} operations waited, and {device} had {requests} requests",

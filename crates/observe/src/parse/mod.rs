@@ -14,6 +14,7 @@ pub mod meminfo;
 pub mod mountinfo;
 pub mod mountstats;
 pub mod net_dev;
+pub mod nfsd;
 mod number;
 pub mod pressure;
 pub mod process_stat;

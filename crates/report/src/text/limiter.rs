@@ -41,7 +41,8 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
         _ => YELLOW,
     };
     let likely = if confidence == Confidence::Likely { LIKELY } else { "" };
-    let [whole, shorter, least] = forms(phase, limiter).map(|form| format!("{form}{likely}"));
+    let place = server(phase, limiter).map_or(String::new(), |server| format!(" on {server}"));
+    let [whole, shorter, least] = forms(phase, limiter).map(|form| format!("{form}{place}{likely}"));
     // The label already has the depth.
     let whole = if is_latency(limiter) { shorter.clone() } else { whole };
     let with_gain = gain(phase, limiter).map(|(depth, gain)| {
@@ -50,6 +51,21 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     let forms: Vec<_> = with_gain.into_iter().flatten().chain([whole, shorter, least]).collect();
     let fitting = forms.iter().find(|form| form.chars().count() <= room);
     Some((fitting.cloned().unwrap_or_else(|| fit(&forms[forms.len() - 1], room)), colour))
+}
+
+/// Returns the name of the server whose limit it is, where one was watched.
+fn server(phase: &PhaseRecord, limiter: Limiter) -> Option<String> {
+    if limiter == Limiter::BelowClients {
+        return None;
+    }
+    let of = |observation: &Observation| match observation {
+        Observation::ServerCpus { server, .. }
+        | Observation::ServerLink { server, .. }
+        | Observation::ServerDevice { server, .. }
+        | Observation::ServerThreads { server, .. } => Some(printable(&server.0)),
+        _ => None,
+    };
+    phase.judged.verdict.as_ref()?.observations.iter().find_map(of)
 }
 
 fn is_latency(limiter: Limiter) -> bool {
@@ -119,7 +135,8 @@ pub fn named(words: &str) -> Option<Limiter> {
     // Depth, parts, gains and confidence belong to the row, not to the limiter.
     let words = words.split(['×', ':', ',', ';']).next().unwrap_or_default().trim();
     let words = words.trim_end_matches(LIKELY.trim());
-    let words = plain(words.split(" x ").next().unwrap_or_default());
+    let words = words.split(" x ").next().unwrap_or_default();
+    let words = plain(words.split(" on ").next().unwrap_or_default());
     let is_meant = |limiter: &Limiter| {
         [limiter.code(), limiter.title(), limiter.short_title()].iter().any(|name| plain(name) == words)
     };

@@ -193,7 +193,7 @@ fn several_runs_are_csv_with_a_header() {
 fn direct_is_direct_in_every_test_in_chunks() {
     xtask::require!(root, loop, ext4);
     let disk = crate::support::mounts::LoopFs::new("ext4", 256, &[], "");
-    let program = bonniepp(disk.path(), "-r 0 -s 64 -n 0 -D -q -u root");
+    let program = bonniepp(disk.path(), "-r 0 -s 2 -n 0 -D -q -u root");
     let json = program.home().join("run.json");
     let _ran = program.arg("--json").arg(&json).run().did_not_panic().exits(0);
     let run = document(&json);

@@ -254,6 +254,35 @@ fn a_sweep_over_clients_has_a_row_for_each_number() {
 }
 
 #[test]
+fn a_server_is_watched_while_clients_measure() {
+    let directory = scratch(ROOM);
+    let place = directory.path().display();
+    let of = |observed: &str| {
+        let words = format!(
+            "--hosts local*2 --observe {observed} --time 0.3 --test read:rnd4k:buffered --cache warm"
+        );
+        saved(&together(directory.path(), &words).run().did_not_panic().exits(0))
+    };
+    let run = of(&format!("local:{place}"));
+    assert_eq!(run["hosts"].as_array().unwrap().len(), 2, "an observer is no client");
+    let [server] = &run["phases"][0]["servers"].as_array().unwrap()[..] else { panic!("{}", run["phases"]) };
+    assert_eq!(server["name"], "local");
+    // It began at the instant of the clients, and ended with the last.
+    assert!(server["watched_ns"].as_u64() >= run["phases"][0]["together"]["window_ns"].as_u64(), "{server}");
+    let devices = run["environment"]["target"]["device_stack"].as_array().unwrap().len();
+    assert_eq!(server["devices"].as_array().unwrap().len(), devices);
+    // Nobody knows where a server without a directory has its data.
+    assert_eq!(of("local")["phases"][0]["servers"][0]["devices"], serde_json::json!([]));
+    assert_nothing_left(directory.path());
+    let alone =
+        skye().arg("run").arg(directory.path()).words("--observe local").run().exits(2).has_no_result();
+    alone.says(&["--observe", "--hosts"]);
+    let refused = together(directory.path(), "--hosts local*2 --observe local:/no/such/place").run();
+    refused.exits(2).says(&["/no/such/place"]);
+    assert_nothing_left(directory.path());
+}
+
+#[test]
 fn two_directories_are_compared_by_several_clients() {
     let (a, b) = (scratch(ROOM), scratch(ROOM));
     let words = "--hosts local*2 --size 4m --test read:rnd4k:buffered --cache warm --time 0.2 --total 8 \

@@ -58,6 +58,8 @@ fn orders() -> Vec<Value> {
         start(),
         phase(2),
         start(),
+        json!({"watch": {"at_ns": 1}}),
+        json!({"watched": {}}),
         json!({"clear": {}}),
         json!({"close": {}}),
     ]

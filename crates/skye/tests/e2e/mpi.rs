@@ -144,8 +144,8 @@ fn sleep_while_measured(launcher: (&str, &[&str])) {
     running.signal(Signal::INT);
     running.wait().did_not_panic();
     let share = |rank: usize| (after[rank] - before[rank]) as f64 / length.as_nanos() as f64;
-    // The coordinator also looks at signals and channels.
-    assert!(ranks.len() == 2 && (0..2).all(|rank| share(rank) < 0.02), "{} and {}", share(0), share(1));
+    // One that spins uses all of a CPU. The coordinator also looks at signals and channels.
+    assert!(ranks.len() == 2 && (0..2).all(|rank| share(rank) < 0.05), "{} and {}", share(0), share(1));
     eventually("the removal of all files", || leftovers(directory.path()).is_empty());
 }
 
@@ -176,4 +176,26 @@ fn what_each_rank_would_do_is_refused_once() {
         assert_eq!(ran.stderr.matches(says).count(), 1, "{ran}");
     }
     assert_nothing_left(directory.path());
+}
+
+#[test]
+fn a_refusal_of_one_rank_is_that_of_all() {
+    xtask::require!(mpich);
+    let directory = scratch(ROOM);
+    let other = r#"test "$PMI_RANK" = 1 && set -- "$@" --preset /nowhere.toml; exec "$@""#;
+    let program = run(directory.path(), "--test read:rnd4k:buffered").through("sh", &["-c", other, "sh"]);
+    let ran = ranks(MPICH, 2, program).run().did_not_panic().exits(2).has_no_result();
+    ran.says(&["#2", "/nowhere.toml"]);
+    assert_nothing_left(directory.path());
+}
+
+/// Ticks of a job come from one client alone, and say nothing of the sum.
+#[test]
+fn a_test_of_a_job_does_not_end_with_its_first_rank() {
+    xtask::require!(mpich);
+    let directory = scratch(ROOM);
+    let words = "--json - --time 4 --precision 30 --test read:rnd4k:buffered";
+    let ran = ranks(MPICH, 2, run(directory.path(), words)).run().did_not_panic().exits(0);
+    let document: Value = parse_document(&ran.stdout);
+    assert!(document["phases"][0]["elapsed_ns"].as_u64() > Some(3_900_000_000), "{}", document["phases"][0]);
 }

@@ -1,0 +1,90 @@
+//! Observers: agents that run no test, and watch their machine while the clients measure.
+//!
+//! They start with the clients, so that every refusal comes at once. Their channels have the numbers behind those of the
+//! clients. A lost observer ends nothing: its evidence is missing.
+
+use std::time::{Duration, Instant};
+
+use model::frames::{FromAgent, ToAgent};
+use model::printable::printable;
+use model::run::ServerUse;
+
+use crate::clock;
+use crate::coordinator::{Client, Fleet, LOOK, State};
+use crate::link::Event;
+
+/// Time that an observer has to tell what it has seen.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// One observer.
+pub(crate) struct Observer {
+    client: Client,
+    seen: Option<ServerUse>,
+}
+
+impl Observer {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, seen: None }
+    }
+}
+
+impl Fleet {
+    /// Returns the next event of a client; `None` if none comes within a moment. Events of observers are taken here.
+    pub(crate) fn next(&mut self) -> Option<(usize, Event)> {
+        let (index, event) = self.hub.next(LOOK)?;
+        let Some(number) = index.checked_sub(self.clients.len()) else { return Some((index, event)) };
+        let Observer { client, seen } = self.observers.get_mut(number)?;
+        match event {
+            Event::Frame(FromAgent::Watched(watched)) => *seen = Some(*watched),
+            Event::Lost(why) if client.is_live() => {
+                (self.say)(&client.name, &format!("lost: {why}; it is observed no more"));
+                client.state = State::Lost(why);
+            }
+            Event::Said(line) => (self.say)(&client.name, &printable(&line)),
+            Event::Frame(FromAgent::Failed { trouble, .. }) => {
+                (self.say)(&client.name, &printable(&trouble.to_string()));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Lets all observers begin at an instant of this machine's clock.
+    pub(crate) fn watch(&mut self, at_ns: u64) {
+        let first = self.clients.len();
+        for (number, observer) in self.observers.iter_mut().enumerate() {
+            observer.seen = None;
+            if let Some(clock) = observer.client.clock.filter(|_| observer.client.is_live()) {
+                self.hub.send(first + number, ToAgent::Watch { at_ns: clock::there(at_ns, &clock) });
+            }
+        }
+    }
+
+    /// Returns what the observers have seen since they began.
+    pub(crate) fn watched(&mut self) -> Vec<ServerUse> {
+        let first = self.clients.len();
+        let live = |observer: &Observer| observer.client.is_live();
+        for number in (0..self.observers.len()).filter(|number| live(&self.observers[*number])) {
+            self.hub.send(first + number, ToAgent::Watched {});
+        }
+        let begun = Instant::now();
+        while self.observers.iter().any(|observer| live(observer) && observer.seen.is_none())
+            && begun.elapsed() < ANSWER
+        {
+            // No client says anything between two tests but that it is lost.
+            if let Some((index, event)) = self.next() {
+                self.note(index, event);
+            }
+        }
+        let of = |observer: &mut Observer| {
+            let seen = observer.seen.take()?;
+            let (client, mut devices) = (&observer.client, seen.devices);
+            if client.host.directory.is_none() {
+                // Nobody knows where its data is.
+                devices.clear();
+            }
+            Some(ServerUse { name: client.name.clone(), devices, ..seen })
+        };
+        self.observers.iter_mut().filter_map(of).collect()
+    }
+}
