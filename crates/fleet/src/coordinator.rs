@@ -123,6 +123,8 @@ pub struct Client {
     /// True once files may exist there.
     may_leave: bool,
     clock_read_ns: f64,
+    /// Number of its process on its machine.
+    process: u32,
     checks: Option<Vec<Check>>,
     own_name: String,
     neighbours: Vec<String>,
@@ -221,6 +223,7 @@ impl Fleet {
                 last_line: None,
                 may_leave: false,
                 clock_read_ns: 0.0,
+                process: 0,
                 checks: None,
                 own_name: String::new(),
                 neighbours: Vec::new(),
@@ -248,7 +251,8 @@ impl Fleet {
             names_unknown: false,
         };
         fleet.all("start skye", true, |client, frame| match frame {
-            FromAgent::Found { machine, environment } => {
+            FromAgent::Found { machine, environment, process } => {
+                client.process = process;
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
                 client.found = Some(Found { machine: *machine, environment: *environment, version });
                 Some(Ok(()))
@@ -367,7 +371,9 @@ impl Fleet {
     /// The troubles of all clients that cannot. The others remove theirs.
     pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
-        self.order(&ToAgent::Open {});
+        self.order_to(0..self.clients.len(), &|fleet, client| ToAgent::Open {
+            processes: fleet.processes(client),
+        });
         let mut hidden = Vec::new();
         let opened = self.all("make a work directory", true, |client, frame| match frame {
             FromAgent::Opened { hidden_sources, clock_read_ns } => {
@@ -385,6 +391,18 @@ impl Fleet {
         }
         hidden.extend(self.found().next().map(|(_, found)| found.environment.hidden_sources.clone()));
         Ok(hidden.concat())
+    }
+
+    /// Returns the processes of the run on a client's machine, for the first client there; `None` for the others.
+    fn processes(&self, client: usize) -> Option<Vec<u32>> {
+        let machine = machine_of(&self.clients[client].name);
+        let mut there =
+            self.clients.iter().enumerate().filter(|(_, other)| machine_of(&other.name) == machine);
+        let (first, _) = there.clone().next()?;
+        let of_clients = there.by_ref().map(|(_, other)| other.process).filter(|process| *process > 0);
+        let is_here = self.clients[client].host.is_local() || self.clients[client].is_rank && client == 0;
+        let own = is_here.then(std::process::id);
+        (first == client).then(|| of_clients.chain(own).collect())
     }
 
     /// Lays out fresh files on all clients, within `time_ns`.

@@ -1,5 +1,6 @@
 //! One test on all clients: a barrier before each measured part, one instant for all, ticks, and the measurements.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use model::Trouble;
 use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
 use model::plan::{PlannedPhase, Until};
-use model::run::{Interval, PhaseRecord, Status};
+use model::run::{Interval, PhaseRecord, Status, machine_of};
 use run::sum::{self, Part};
 use run::{Beginning, ClientsNow, Known, Moment, Session, Tick, Time};
 
@@ -112,6 +113,7 @@ impl Fleet {
         self.drive(&mut running, &order, on_moment);
         let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
         on_moment(Moment::Over);
+        self.share_watch(&mut running.runners);
         let parts: Vec<_> = self
             .clients
             .iter()
@@ -150,6 +152,17 @@ impl Fleet {
             .filter_map(|(number, runner)| Some((number, runner.measured?.record)))
             .collect();
         Together { record, clients }
+    }
+
+    /// Gives all clients of a machine the processes that the first of them has seen there.
+    fn share_watch(&self, runners: &mut [Runner]) {
+        let mut seen = HashMap::new();
+        for (client, runner) in self.clients.iter().zip(runners) {
+            let system = runner.measured.as_mut().and_then(|measured| measured.record.seen.system.as_mut());
+            let Some(system) = system else { continue };
+            let first = seen.entry(machine_of(&client.name)).or_insert_with(|| system.helpers.clone());
+            system.helpers.clone_from(first);
+        }
     }
 
     fn drive(

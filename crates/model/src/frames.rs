@@ -89,7 +89,11 @@ pub enum ToAgent {
     /// Look at the machine and the target, as `skye doctor` does.
     Look {},
     /// Make the work directory.
-    Open {},
+    Open {
+        /// Processes of this machine that belong to the run. Null where another client watches the machine's processes.
+        #[serde(default)]
+        processes: Option<Vec<u32>>,
+    },
     /// Name the work directories in its directory.
     Neighbours {},
     /// Lay out fresh files.
@@ -169,6 +173,9 @@ pub enum FromAgent {
         machine: Box<Machine>,
         /// Machine and target, as the document has them.
         environment: Box<Environment>,
+        /// Number of the client's process.
+        #[serde(default)]
+        process: u32,
     },
     /// The client's own plan.
     Planned {

@@ -71,6 +71,11 @@ impl Surroundings {
         &self.hidden
     }
 
+    /// Takes these processes of the machine for part of the test.
+    pub fn know(&mut self, processes: &[u32]) {
+        self.helpers.know(processes);
+    }
+
     /// Begins a measured part. Watching the processes of the machine means reading a file for each, at the
     /// beginning and at the end. Several parts may precede [`Surroundings::take`], which returns their sum.
     pub fn begin(&mut self, watches_processes: bool) {

@@ -109,6 +109,26 @@ fn nothing_to_see_is_said_and_survived() {
 }
 
 #[test]
+fn other_clients_and_their_children_are_no_strangers() {
+    let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
+    let mut surroundings = machine.surroundings();
+    surroundings.know(&[900_010]);
+    let processes = |ticks| {
+        for (pid, name, parent) in
+            [(900_010, "client", 1), (900_011, "child", 900_010), (900_012, "stranger", 1)]
+        {
+            machine.process(pid, name, parent, ticks, 80);
+        }
+    };
+    processes(20);
+    surroundings.begin(true);
+    processes(70);
+    surroundings.end();
+    let found = surroundings.take(SECOND_NS, SECOND_NS);
+    assert_eq!(helpers(&found), [("stranger", 900_012, false, 0.5)]);
+}
+
+#[test]
 fn a_machine_with_cgroups_of_version_2() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut surroundings = machine.surroundings();

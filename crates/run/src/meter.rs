@@ -31,6 +31,8 @@ pub struct Meter {
     waits: Waits,
     surroundings: Surroundings,
     is_observed: bool,
+    /// True if another client of this machine watches its processes.
+    leaves_processes: bool,
     /// Time of the last watch of the machine's processes. The next field is their watched time in this phase.
     processes_seen_ns: u64,
     processes_watched_ns: u64,
@@ -102,6 +104,7 @@ impl Meter {
             waits,
             surroundings,
             is_observed: true,
+            leaves_processes: false,
             processes_seen_ns: 0,
             processes_watched_ns: 0,
             watches_processes: false,
@@ -173,6 +176,12 @@ impl Meter {
         self.is_observed = is_observed;
     }
 
+    /// Takes these processes of the machine for part of the test. With none, another client watches the machine's.
+    pub fn know(&mut self, processes: Option<&[u32]>) {
+        self.leaves_processes = processes.is_none();
+        self.surroundings.know(processes.unwrap_or_default());
+    }
+
     /// Returns the time of the next look at threads.
     pub fn next_look_ns(&self) -> u64 {
         if self.is_observed { self.next_look_ns } else { u64::MAX }
@@ -206,7 +215,8 @@ impl Meter {
     /// Begins a measured part.
     pub fn begin(&mut self) {
         if self.is_observed {
-            self.watches_processes = Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
+            self.watches_processes = !self.leaves_processes
+                && Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
             self.surroundings.begin(self.watches_processes);
         }
         self.calls_before = self.probe.calls();

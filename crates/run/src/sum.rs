@@ -13,9 +13,8 @@ use engine::recorder::INTERVAL_NS;
 use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Budget, Cap, ClientShare, Counts, EngineRecord, Figures, Helper, INTERVALS_MAX, Interval, Judged,
-    Latency, PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord,
-    machine_of,
+    Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency,
+    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord, machine_of,
 };
 
 use crate::collect::{Collected, Distribution};
@@ -170,19 +169,12 @@ fn seen(parts: &[Part<'_>]) -> Seen {
         return Seen::default();
     }
     let seen = || parts.iter().map(|part| &part.measured.record.seen);
-    let coordinator = u64::from(std::process::id());
     let system = all(seen().map(|seen| seen.system.as_ref())).and_then(|systems| {
         let first = *systems.first()?;
         let is_shared = |cap: &&Cap| systems.iter().all(|system| system.caps.contains(cap));
-        // A client and its children are strangers to the other clients, and not to itself.
-        let is_seen =
-            |helper: &Helper, system: &SystemUse| system.helpers.iter().any(|other| other.pid == helper.pid);
-        let is_strange = |helper: &&Helper| {
-            helper.pid != coordinator && systems.iter().all(|system| is_seen(helper, system))
-        };
         Some(SystemUse {
             caps: first.caps.iter().filter(is_shared).cloned().collect(),
-            helpers: first.helpers.iter().filter(is_strange).cloned().collect(),
+            helpers: first.helpers.clone(),
             ..SystemUse::default()
         })
     });

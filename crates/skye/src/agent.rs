@@ -85,7 +85,11 @@ impl Agent<'_> {
         let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
         self.place = Some(place);
         let machine = Box::new(self.machine.clone());
-        self.wire.send(&FromAgent::Found { machine, environment: Box::new(environment) });
+        self.wire.send(&FromAgent::Found {
+            machine,
+            environment: Box::new(environment),
+            process: std::process::id(),
+        });
         while let Some(command) = self.wire.next() {
             let answer = match command {
                 ToAgent::Plan { request, seed, number, count, sharers } => {
@@ -93,7 +97,7 @@ impl Agent<'_> {
                     self.plan(*request, Clients { count, number: Some(number) }, sharers)
                 }
                 ToAgent::Look {} => self.look(),
-                ToAgent::Open {} => self.open(),
+                ToAgent::Open { processes } => self.open(processes.as_deref()),
                 ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
                 ToAgent::Clear {} => self.clear(),
@@ -162,7 +166,7 @@ impl Agent<'_> {
         Ok(FromAgent::Neighbours { own, names })
     }
 
-    fn open(&mut self) -> Result<FromAgent, Trouble> {
+    fn open(&mut self, processes: Option<&[u32]>) -> Result<FromAgent, Trouble> {
         let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
             return Err(unexpected("make a work directory"));
         };
@@ -171,6 +175,7 @@ impl Agent<'_> {
         let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
         session.set_stdio_program(cli::stdio_program());
         session.set_enough(self.wire.enough());
+        session.know(processes);
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         self.session = Some(session);

@@ -15,7 +15,8 @@ const CPU_SHARE_MIN: f64 = 0.02;
 #[derive(Debug)]
 pub(super) struct Helpers {
     processes: Option<Numbered>,
-    own_pid: Option<u64>,
+    /// Processes of the test. Their children belong to it, too.
+    own: Vec<u64>,
     ns_per_tick: u64,
     before: Option<HashMap<Key, u64>>,
     sums: HashMap<Key, Sum>,
@@ -38,14 +39,19 @@ impl Helpers {
             hidden.push("/proc/*/stat: CPU time of other processes".to_owned());
         }
         let own = root.read("proc/self/stat");
-        let own_pid = own.and_then(|text| Some(process_stat::parse(text.as_bytes())?.pid));
-        Self { processes: root.numbered("proc"), own_pid, ns_per_tick, before: None, sums: HashMap::new() }
+        let own = own.and_then(|text| Some(process_stat::parse(text.as_bytes())?.pid)).into_iter().collect();
+        Self { processes: root.numbered("proc"), own, ns_per_tick, before: None, sums: HashMap::new() }
     }
 
-    /// Visits all processes but this one and its children, which are part of the test.
+    /// Takes these processes for part of the test.
+    pub fn know(&mut self, processes: &[u32]) {
+        self.own.extend(processes.iter().map(|pid| u64::from(*pid)));
+    }
+
+    /// Visits all processes but those of the test and their children.
     fn visit(&self, mut visit: impl FnMut(Process<'_>)) {
         let Some(processes) = &self.processes else { return };
-        let is_ours = |pid: u64| Some(pid) == self.own_pid;
+        let is_ours = |pid: u64| self.own.contains(&pid);
         processes.visit(|pid| {
             let file = processes.open(pid, "stat");
             let mut buffer = [0; BUFFER_BYTES];

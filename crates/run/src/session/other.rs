@@ -1,4 +1,4 @@
-//! The data of another client of the same run, which a test with `shift` reads.
+//! Other clients of the same run: their processes, and the data that a test with `shift` reads.
 
 use model::Trouble;
 use model::plan::PlannedPhase;
@@ -27,6 +27,13 @@ pub(super) struct OtherData {
 }
 
 impl Session {
+    /// Takes these processes of the machine for part of the test. With none, another client watches the machine's.
+    pub fn know(&mut self, processes: Option<&[u32]>) {
+        if let Place::Directory(on_disk) = &mut self.place {
+            on_disk.meter.know(processes);
+        }
+    }
+
     /// Sets the client whose data the next tests with `shift` read; `None` for this one's own.
     pub fn set_other(&mut self, other: Option<OtherClient>) {
         self.other = other;

@@ -209,21 +209,3 @@ fn no_counts_make_it_panic() {
     let record = summed(&plan, &[("ada", &wild, huge), ("bob", &wild, 0), ("eve", &wild, u64::MAX)]);
     assert!(record.counts.ops >= huge);
 }
-
-#[test]
-fn clients_and_their_children_are_no_strangers() {
-    let plan = plan("read:rnd4k:q4", 2);
-    let seeing = |pids: &[u64]| {
-        let mut measured = client(&plan, &[10; 10]);
-        let helper = |pid: &u64| Helper { name: "x".into(), pid: *pid, is_kernel: false, cpu_share: 0.5 };
-        let helpers = pids.iter().map(helper).collect();
-        measured.record.seen.system = Some(SystemUse { helpers, ..SystemUse::default() });
-        measured
-    };
-    // 20 is the second client, 21 its child, 10 the first client.
-    let coordinator = u64::from(std::process::id());
-    let (one, other) = (seeing(&[7, 20, 21, coordinator]), seeing(&[10, 7, coordinator]));
-    let record = summed(&plan, &[("local#1", &one, START_NS), ("local#2", &other, START_NS)]);
-    let strangers = record.seen.system.unwrap().helpers;
-    assert_eq!(strangers.iter().map(|helper| helper.pid).collect::<Vec<_>>(), [7]);
-}
