@@ -106,13 +106,23 @@ pub(crate) enum State {
     Lost(String),
 }
 
+/// Way to the agent of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// This program has started it, on this machine.
+    Here,
+    /// A launcher has started it.
+    Launched,
+    /// Another rank of the job has started it.
+    Rank,
+}
+
 /// One client.
 pub struct Client {
     pub(crate) host: HostWord,
     pub(crate) name: String,
     pub(crate) directory: String,
-    /// True for a rank of a job, which this program has not started.
-    is_rank: bool,
+    way: Way,
     pub(crate) state: State,
     pub(crate) found: Option<Found>,
     pub(crate) clock: Option<ClockRecord>,
@@ -180,18 +190,18 @@ impl Fleet {
             interrupt,
             say,
         } = started;
-        let (hosts, mut streams, ranks) = match clients {
+        let (hosts, streams, ranks) = match clients {
             Clients::Hosts(hosts) => (hosts, Vec::new(), None),
             Clients::Ranks(Ranks { machines, streams, thread }) => {
                 (model::hosts::of_machines(machines), streams, Some(thread))
             }
         };
         let is_job = ranks.is_some();
-        streams.reverse();
+        let mut streams = streams.into_iter();
         let hello = Hello::new(&version, &format!("{:016x}", fastrand::u64(..)));
         let first_bytes = channel::encode(&hello).map_or(0, |bytes| bytes.len());
-        let launched = hosts.iter().filter(|_| !is_job).chain(&observers);
-        let is_away = launched.clone().any(|host| !host.is_local());
+        let mut launched = hosts.iter().filter(|_| !is_job).chain(&observers);
+        let is_away = launched.any(|host| !host.is_local());
         // A program that cannot be read is not sent.
         let copy = (sends && is_away && launcher.is_ssh()).then(|| Copy::of_this_program(first_bytes));
         let copy = copy.and_then(Result::ok);
@@ -202,19 +212,24 @@ impl Fleet {
             let place = if is_observer { ROOT } else { &directory };
             let directory = host.directory.clone().unwrap_or_else(|| place.to_owned());
             let arguments = agent::words(&directory, &limits);
-            match (is_job && !is_observer, clients.len()) {
-                (false, _) if !host.is_local() => match launcher.command(&host, &arguments, copy.as_ref()) {
+            let way = match (is_job && !is_observer, clients.len()) {
+                (true, 1..) => Way::Rank,
+                (false, _) if !host.is_local() => Way::Launched,
+                _ => Way::Here,
+            };
+            match way {
+                Way::Here => ends.push(Far::Here(launcher.here(&arguments))),
+                Way::Launched => match launcher.command(&host, &arguments, copy.as_ref()) {
                     Ok(command) => ends.push(Far::Launched(command)),
                     Err(trouble) => troubles.push(trouble),
                 },
-                (false, _) | (true, 0) => ends.push(Far::Here(launcher.here(&arguments))),
-                (true, _) => ends.extend(streams.pop().map(Far::Rank)),
+                Way::Rank => ends.extend(streams.next().map(Far::Rank)),
             }
             clients.push(Client {
                 name: host.to_string(),
                 host,
                 directory,
-                is_rank: is_job && !is_observer,
+                way,
                 state: State::Live,
                 found: None,
                 clock: None,
@@ -396,13 +411,14 @@ impl Fleet {
     /// Returns the processes of the run on a client's machine, for the first client there; `None` for the others.
     fn processes(&self, client: usize) -> Option<Vec<u32>> {
         let machine = machine_of(&self.clients[client].name);
-        let mut there =
-            self.clients.iter().enumerate().filter(|(_, other)| machine_of(&other.name) == machine);
-        let (first, _) = there.clone().next()?;
-        let of_clients = there.by_ref().map(|(_, other)| other.process).filter(|process| *process > 0);
-        let is_here = self.clients[client].host.is_local() || self.clients[client].is_rank && client == 0;
-        let own = is_here.then(std::process::id);
-        (first == client).then(|| of_clients.chain(own).collect())
+        let is_there = |other: &&Client| machine_of(&other.name) == machine;
+        if self.clients[..client].iter().any(|other| is_there(&other)) {
+            return None;
+        }
+        let of_clients = self.clients[client..].iter().filter(is_there).map(|other| other.process);
+        let own = (self.clients[client].way == Way::Here).then(std::process::id);
+        // Older agents do not tell theirs.
+        Some(of_clients.filter(|process| *process > 0).chain(own).collect())
     }
 
     /// Lays out fresh files on all clients, within `time_ns`.
@@ -490,23 +506,23 @@ impl Fleet {
             return None;
         }
         let is_silent = why == NO_ANSWER;
+        let way = client.way;
         let words = ["clean".to_owned(), client.directory.clone()];
-        // A rank removes what its agent has left before it says that the channel has ended.
-        let is_elsewhere = client.is_rank && index > 0;
         let typed = self.launcher.typed(&client.host, &words);
         let left =
             |why: &str| Some(format!("{}: {why}; when it can, `{typed}` removes its files", client.name));
-        if is_elsewhere {
-            return is_silent
-                .then(|| left("its agent removes its files, unless the whole job was killed"))
-                .flatten();
+        // A rank removes what its agent has left before it says that the channel has ended.
+        if way == Way::Rank {
+            let is_unknown =
+                is_silent.then_some("its agent removes its files, unless the whole job was killed");
+            return is_unknown.and_then(left);
         }
         let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
         let begun = std::time::Instant::now();
         loop {
-            let command = match client.is_rank {
-                true => Ok(self.launcher.here(&words)),
-                false => self.launcher.command(&client.host, &words, None),
+            let command = match way {
+                Way::Here => Ok(self.launcher.here(&words)),
+                _ => self.launcher.command(&client.host, &words, None),
             };
             let Ok(mut command) = command else { return left("it is lost") };
             command.stdin(std::process::Stdio::null());
@@ -726,8 +742,8 @@ impl Fleet {
 /// Returns the trouble of a client that is lost.
 fn lost(attempt: &str, client: &Client) -> Option<Trouble> {
     let State::Lost(why) = &client.state else { return None };
-    let remedy = match (&client.hello, client.host.is_local() || client.is_rank) {
-        (None, false) => Some(
+    let remedy = match (&client.hello, client.way) {
+        (None, Way::Launched) => Some(
             "see if `ssh HOST skye --version` works without a question; --rsh names another launcher, --remote-skye where it is",
         ),
         _ => None,

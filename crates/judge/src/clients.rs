@@ -223,13 +223,11 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     let evidence = [waits.observation(), had_cpus].into_iter().chain(growth.map(|growth| growth.observation));
     let evidence: Vec<_> = evidence.collect();
     if limiter != Limiter::EachClient
-        && let Some(of_server) = server::full(input)
+        && let Some(of_server) = server::full(input, &evidence)
     {
-        let is_mixed = limiter == Limiter::Mixed || of_server.limiter == Some(Limiter::Mixed);
-        let observations = [evidence, of_server.observations].concat();
-        let found = of_server.limiter.map(|limiter| Verdict::new(limiter, 0.0, observations))?;
-        let found = Verdict { ranking: of_server.ranking, advice: of_server.advice, ..found };
-        return Some(if is_mixed { found.at_most(Confidence::Likely) } else { found });
+        // Where more clients still bring more, it is only a part.
+        let is_part = limiter == Limiter::Mixed;
+        return Some(if is_part { of_server.at_most(Confidence::Likely) } else { of_server });
     }
     let evidence = [evidence, server::observations(input)].concat();
     let is_watched = !input.record.seen.servers.is_empty();

@@ -29,26 +29,22 @@ struct Part {
     observation: Observation,
 }
 
-/// Returns the verdict about the first server of which a part is full; `None` if none is.
-pub(super) fn full(input: &JudgeInput<'_>) -> Option<Verdict> {
-    input.record.seen.servers.iter().find_map(|server| {
-        let mut full = parts(server, input).into_iter().filter(|part| part.is_full);
-        let Part { limiter, share, observation, .. } = full.next()?;
-        Some(match full.next() {
-            None if matches!(observation, Observation::ServerThreads { .. }) => {
-                Verdict::new(limiter, share, vec![observation]).advise([Advice::RaiseServerThreads {}])
-            }
-            None => Verdict::new(limiter, share, vec![observation]),
-            // Threads that wait for a busy device are as busy as those that are too few for it.
-            Some(Part { limiter: other, share: other_share, observation: second, .. })
-                if other != limiter =>
-            {
-                Verdict::mixed([(limiter, share), (other, other_share)], vec![observation, second])
-                    .advise([Advice::RaiseServerThreads {}])
-            }
-            Some(second) => Verdict::new(limiter, share, vec![observation, second.observation]),
-        })
-    })
+/// Returns the verdict about the first server of which a part is full; `None` if none is. `evidence` is that of the clients.
+pub(super) fn full(input: &JudgeInput<'_>, evidence: &[Observation]) -> Option<Verdict> {
+    let full_of = |server| parts(server, input).into_iter().filter(|part| part.is_full).collect::<Vec<_>>();
+    let full = input.record.seen.servers.iter().map(full_of).find(|full| !full.is_empty())?;
+    let of_server = full.iter().map(|part| part.observation.clone());
+    let observations = evidence.iter().cloned().chain(of_server).collect();
+    let has_threads = full.iter().any(|part| matches!(part.observation, Observation::ServerThreads { .. }));
+    let (one, other) = (full.first()?, full.get(1));
+    let verdict = match other {
+        // Threads that wait for a busy device are as busy as those that are too few for it.
+        Some(other) if other.limiter != one.limiter => {
+            Verdict::mixed([one, other].map(|part| (part.limiter, part.share)), observations)
+        }
+        _ => Verdict::new(one.limiter, one.share, observations),
+    };
+    Some(verdict.advise(has_threads.then_some(Advice::RaiseServerThreads {})))
 }
 
 /// Returns all that is known of the servers.
