@@ -289,6 +289,18 @@ fn captions_state_what_the_chart_shows() {
 }
 
 #[test]
+fn operations_of_a_last_moment_have_no_rate() {
+    let mut phase = long_run(50).phases.remove(3);
+    phase.figures.steady = phase.figures.steady.map(|steady| Steady { found: false, ..steady });
+    let caption = |phase: &PhaseRecord| timeline::figure(phase, false).unwrap().caption;
+    let before = caption(&phase);
+    let last = phase.figures.intervals.last().cloned().unwrap();
+    let start_ns = last.start_ns + last.length_ns;
+    phase.figures.intervals.push(Interval { start_ns, length_ns: 50_000, ..last });
+    assert_eq!(caption(&phase), before);
+}
+
+#[test]
 fn sweeps_mark_their_knee() {
     let run = sample::swept_run();
     let text = page(&run, Embed::Nothing);

@@ -31,12 +31,20 @@ struct Track {
     label: fn(f64) -> String,
 }
 
+/// Returns the intervals whose rate means something. In a last moment, operations end and none begins.
+fn whole(intervals: &[Interval]) -> &[Interval] {
+    match intervals {
+        [rest @ .., last] if rest.last().is_some_and(|before| last.length_ns < before.length_ns / 2) => rest,
+        all => all,
+    }
+}
+
 /// The figure; `None` if there are too few intervals. A small one shows only the rate.
 pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     let unit = Unit::of(phase);
     let rate = |interval: &Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
     let rates: Vec<_> =
-        phase.figures.intervals.iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
+        whole(&phase.figures.intervals).iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
     if rates.len() < INTERVALS_MIN {
         return None;
     }
