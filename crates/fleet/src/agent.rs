@@ -23,8 +23,8 @@ use crate::channel::{self, FrameReader};
 pub const BEAT: Duration = Duration::from_secs(1);
 /// Time without any byte after which a coordinator counts as gone: three signs of life.
 pub const SILENCE: Duration = Duration::from_secs(3);
-/// Longest wait of one poll, so that flags are seen.
-const LOOK_NS: i64 = 100_000_000;
+/// Longest wait of one poll, so that flags are seen. A thousand agents of one machine wake up as often.
+const LOOK_NS: i64 = 500_000_000;
 /// Digits of the largest seed.
 const SEED_DIGITS: usize = 20;
 /// Time that a coordinator may take until its first frame: ssh may still ask other machines for names.

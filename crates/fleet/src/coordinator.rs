@@ -3,7 +3,7 @@
 //! [`Fleet`] goes through the stages in their order: start, plan, open, lay out, tests, close. In each, it waits for all
 //! clients and tells all refusals at once. The program plans, judges and prints.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -363,14 +363,23 @@ impl Fleet {
             }
             _ => None,
         })?;
+        let own: HashMap<_, _> = self
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(index, client)| (client.own_name.as_str(), index))
+            .collect();
         let mut numbers: Vec<usize> = (0..self.clients.len()).collect();
         for (index, client) in self.clients.iter().enumerate() {
-            for (other, seen) in self.clients.iter().enumerate() {
-                if client.neighbours.contains(&seen.own_name) {
-                    let (from, to) = (numbers[other], numbers[index]);
+            for other in client.neighbours.iter().filter_map(|name| own.get(name.as_str())) {
+                let (from, to) = (numbers[*other], numbers[index]);
+                if from != to {
                     numbers.iter_mut().filter(|number| **number == from).for_each(|number| *number = to);
                 }
             }
+        }
+        for client in &mut self.clients {
+            client.neighbours = Vec::new();
         }
         Ok(numbers)
     }
@@ -386,8 +395,13 @@ impl Fleet {
     /// The troubles of all clients that cannot. The others remove theirs.
     pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
+        let mut clients_here: HashMap<_, u32> = HashMap::new();
+        for client in &self.clients {
+            *clients_here.entry(machine_of(&client.name).to_owned()).or_default() += 1;
+        }
         self.order_to(0..self.clients.len(), &|fleet, client| ToAgent::Open {
             processes: fleet.processes(client),
+            clients_here: clients_here[machine_of(&fleet.clients[client].name)],
         });
         let mut hidden = Vec::new();
         let opened = self.all("make a work directory", true, |client, frame| match frame {

@@ -4,25 +4,29 @@
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::Trouble;
 use model::frames::{Hello, ToAgent};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, epoll};
 
 use crate::agent::BEAT;
 use crate::link::{Event, Far, Link};
 use crate::send::Copy;
 
-/// Longest wait of one poll. Silence is noticed within it.
+/// Interval between looks at all channels. Silence is noticed within it.
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest gap between two looks of a thread that runs.
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 /// Time that processes have to end once their channels are closed.
 const ENDING: Duration = Duration::from_secs(5);
+/// Key of the orders among what the thread waits for. Those of the clients are their numbers.
+const ORDERS: u64 = u64::MAX;
+/// Most channels taken from the kernel at once.
+const READY_MAX: usize = 256;
 
 /// Order to the thread.
 enum Order {
@@ -62,6 +66,9 @@ impl Hub {
         for end in [woken.as_fd(), wake.as_fd()] {
             rustix::io::ioctl_fionbio(end, true).map_err(|errno| fail(errno.into()))?;
         }
+        let ready = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| fail(errno.into()))?;
+        epoll::add(&ready, &woken, epoll::EventData::new_u64(ORDERS), epoll::EventFlags::IN)
+            .map_err(|errno| fail(errno.into()))?;
         let (orders, taken) = channel();
         let (sender, events) = channel();
         let mut loops = Loop {
@@ -73,6 +80,7 @@ impl Hub {
             is_measured: false,
             orders: taken,
             woken,
+            ready,
             events: sender,
         };
         let thread = std::thread::Builder::new().name("clients".into()).spawn(move || loops.run());
@@ -142,18 +150,18 @@ struct Loop {
     is_measured: bool,
     orders: Receiver<Order>,
     woken: PipeReader,
+    /// Set of all channels, from which the kernel names those that are ready.
+    ready: OwnedFd,
     events: Sender<(usize, Event)>,
 }
 
 impl Loop {
     fn run(&mut self) {
         let (mut beaten, mut looked) = (Instant::now(), Instant::now());
-        let mut events = Vec::new();
+        let mut ready = Vec::with_capacity(READY_MAX);
         loop {
             self.start_some();
-            self.wait();
-            let gap = looked.elapsed().saturating_sub(LONGEST_LOOK);
-            looked = Instant::now();
+            self.wait(&mut ready, LOOK.saturating_sub(looked.elapsed()));
             loop {
                 match self.orders.try_recv() {
                     Ok(order) => self.obey(order),
@@ -161,29 +169,45 @@ impl Loop {
                     Err(std::sync::mpsc::TryRecvError::Disconnected) => return self.end(),
                 }
             }
+            for client in ready.drain(..) {
+                self.with(client, |link, events| {
+                    link.receive(events);
+                    link.flush();
+                });
+            }
+            if looked.elapsed() < LOOK {
+                continue;
+            }
+            let gap = looked.elapsed().saturating_sub(LONGEST_LOOK);
+            looked = Instant::now();
             let is_beat = beaten.elapsed() >= BEAT;
             if is_beat {
                 beaten = Instant::now();
             }
-            for (client, link) in self.links.iter_mut().enumerate() {
-                let Some(link) = link.as_mut() else { continue };
-                if !link.is_open() {
-                    // A process that has ended keeps its number until somebody asks for its end.
-                    link.is_gone();
-                    continue;
-                }
-                link.heard += gap;
-                link.receive(&mut events);
-                if is_beat {
-                    link.beat(self.is_measured);
-                }
-                link.flush();
-                link.check(self.is_measured, &mut events);
-                for event in events.drain(..) {
-                    let _ = self.events.send((client, event));
-                }
+            let is_measured = self.is_measured;
+            for client in 0..self.links.len() {
+                self.with(client, |link, events| {
+                    link.heard += gap;
+                    if is_beat {
+                        link.beat(is_measured);
+                    }
+                    link.check(is_measured, events);
+                });
             }
         }
+    }
+
+    /// Does something with an open channel, and passes on the events that come of it.
+    fn with(&mut self, client: usize, act: impl FnOnce(&mut Link, &mut Vec<Event>)) {
+        let Some(link) = self.links.get_mut(client).and_then(Option::as_mut) else { return };
+        if !link.is_open() {
+            // A process that has ended keeps its number until somebody asks for its end.
+            link.is_gone();
+            return;
+        }
+        let mut events = Vec::new();
+        act(link, &mut events);
+        events.into_iter().for_each(|event| drop(self.events.send((client, event))));
     }
 
     /// Starts as many clients as may be started at once.
@@ -201,6 +225,8 @@ impl Loop {
             let copy = self.copy.clone().filter(|_| matches!(far, Far::Launched(_)));
             match Link::start(far, &self.hello, copy) {
                 Ok(link) => {
+                    // A channel that the kernel does not watch shows as a silent one.
+                    let _ = link.watch(&self.ready, index as u64);
                     self.links[index] = Some(link);
                     starting += 1;
                 }
@@ -212,25 +238,22 @@ impl Loop {
         }
     }
 
-    /// Waits until something arrives, or for a moment.
-    fn wait(&mut self) {
-        let flags = [PollFlags::IN, PollFlags::IN, PollFlags::OUT];
-        let mut polled = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
-        for link in self.links.iter().flatten().filter(|link| link.is_open()) {
-            for (stream, flags) in link.streams().into_iter().zip(flags) {
-                polled.extend(stream.map(|stream| PollFd::from_borrowed_fd(stream, flags)));
-            }
-        }
-        let time = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
-        let _ = poll(&mut polled, Some(&time));
-        drop(polled);
+    /// Waits until something arrives, at most for this time. Adds the clients whose channels are ready.
+    fn wait(&mut self, ready: &mut Vec<usize>, time: Duration) {
+        let time = Timespec { tv_sec: 0, tv_nsec: time.as_nanos() as i64 };
+        let mut found = Vec::with_capacity(READY_MAX);
+        let _ = epoll::wait(&self.ready, rustix::buffer::spare_capacity(&mut found), Some(&time));
+        ready.extend(
+            found.iter().map(|event| event.data.u64()).filter(|key| *key != ORDERS).map(|key| key as usize),
+        );
+        // Each channel has three streams.
+        ready.sort_unstable();
+        ready.dedup();
         let mut bytes = [0; 256];
         while self.woken.read(&mut bytes).is_ok_and(|count| count == bytes.len()) {}
     }
 
     fn obey(&mut self, order: Order) {
-        let link =
-            |links: &mut Vec<Option<Link>>, client: usize| links.get_mut(client).and_then(Option::take);
         let client = match order {
             Order::Measured(is_measured) => {
                 self.is_measured = is_measured;
@@ -239,14 +262,12 @@ impl Loop {
             }
             Order::Send(client, _) | Order::AskTime(client, _) | Order::Close(client) => client,
         };
-        let Some(mut taken) = link(&mut self.links, client) else { return };
-        match order {
-            Order::Send(_, frame) => taken.send(&frame),
-            Order::AskTime(_, trips) => taken.ask_time(trips),
-            Order::Close(_) => taken.close(),
+        self.with(client, |link, _| match order {
+            Order::Send(_, frame) => link.send(&frame),
+            Order::AskTime(_, trips) => link.ask_time(trips),
+            Order::Close(_) => link.close(),
             Order::Measured(_) => {}
-        }
-        self.links[client] = Some(taken);
+        });
     }
 
     /// Closes all channels, and waits until the processes have ended.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use model::frames::{FromAgent, Hello, ToAgent};
 use model::run::ClockRecord;
+use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::agent::now_ns;
 use crate::channel::{self, DIGITS_MAX, FrameReader, Malformed};
@@ -152,11 +153,21 @@ impl Link {
         self.from.is_some()
     }
 
-    /// Returns the streams to wait for: input, errors, and output if something waits to be sent.
-    pub fn streams(&self) -> [Option<BorrowedFd<'_>>; 3] {
-        let waits = !self.pending.is_empty() || self.program.is_some();
-        let to = self.to.as_ref().filter(|_| waits);
-        [self.from.as_ref(), self.errors.as_ref(), to].map(|stream| stream.map(AsFd::as_fd))
+    /// Lets a set of the kernel name this channel by a key when something arrives, or when there is room to send again.
+    ///
+    /// # Errors
+    /// The kernel has no room for it.
+    pub fn watch(&self, set: &OwnedFd, key: u64) -> io::Result<()> {
+        // Room is named once, each time there is some again: nearly always nothing waits for it.
+        let room = EventFlags::OUT | EventFlags::ET;
+        for (stream, flags) in
+            [(&self.from, EventFlags::IN), (&self.errors, EventFlags::IN), (&self.to, room)]
+        {
+            if let Some(stream) = stream {
+                epoll::add(set, stream, EventData::new_u64(key), flags)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds a sign of life. A rank is asked for one instead, unless something is measured: no message crosses then.
@@ -247,7 +258,7 @@ impl Link {
     pub fn receive(&mut self, events: &mut Vec<Event>) {
         self.receive_lines(events);
         let Some(from) = &mut self.from else { return };
-        let mut bytes = vec![0; READ_BYTES];
+        let mut bytes = [0; READ_BYTES];
         let read = from.read(&mut bytes);
         let back_ns = now_ns();
         match read {
@@ -301,7 +312,7 @@ impl Link {
 
     fn receive_lines(&mut self, events: &mut Vec<Event>) {
         let Some(errors) = &mut self.errors else { return };
-        let mut bytes = vec![0; READ_BYTES];
+        let mut bytes = [0; LINE_BYTES_MAX];
         match errors.read(&mut bytes) {
             Ok(0) => self.errors = None,
             Ok(count) => {

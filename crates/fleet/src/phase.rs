@@ -19,6 +19,8 @@ use crate::link::Event;
 
 /// Least time between the order to begin and the agreed instant.
 const LEAD_NS: u64 = 50_000_000;
+/// Time that each client of a CPU adds to it: what an agent does between the order and its instant.
+const LEAD_PER_CLIENT_NS: u64 = 1_000_000;
 /// Longest round trips in that time: an order must arrive before its instant, however the way there is today.
 const LEAD_ROUND_TRIPS: u64 = 5;
 
@@ -31,8 +33,8 @@ struct Runner {
     stage: Stage,
     /// Counts so far.
     last: Slice,
-    /// Operations of each interval so far.
-    ops: Vec<u64>,
+    /// Number of intervals so far.
+    intervals: usize,
     measured: Option<Box<Measured>>,
 }
 
@@ -100,6 +102,7 @@ impl Fleet {
             is_data: phase.workload.data().is_some(),
             started: None,
             known: None,
+            ops: Vec::new(),
             looked_ns: 0,
             is_enough: false,
             failure: None,
@@ -154,14 +157,20 @@ impl Fleet {
         Together { record, clients }
     }
 
-    /// Gives all clients of a machine the processes that the first of them has seen there.
+    /// Gives all clients of a machine the processes and conditions that the first of them has seen there.
     fn share_watch(&self, runners: &mut [Runner]) {
         let mut seen = HashMap::new();
         for (client, runner) in self.clients.iter().zip(runners) {
-            let system = runner.measured.as_mut().and_then(|measured| measured.record.seen.system.as_mut());
-            let Some(system) = system else { continue };
-            let first = seen.entry(machine_of(&client.name)).or_insert_with(|| system.helpers.clone());
-            system.helpers.clone_from(first);
+            let Some(measured) = runner.measured.as_mut() else { continue };
+            let own = &mut measured.record.seen;
+            let first = seen.entry(machine_of(&client.name)).or_insert_with(|| {
+                let helpers = own.system.as_ref().map(|system| system.helpers.clone());
+                (helpers.unwrap_or_default(), own.conditions.clone())
+            });
+            if let Some(system) = &mut own.system {
+                system.helpers.clone_from(&first.0);
+            }
+            own.conditions.clone_from(&first.1);
         }
     }
 
@@ -219,7 +228,7 @@ impl Fleet {
             // Of a job, only the first client would be seen.
             Event::Frame(FromAgent::Tick { .. }) if self.ranks.is_some() => {}
             Event::Frame(FromAgent::Tick { slices }) => {
-                slices.into_iter().for_each(|slice| runner.add(slice))
+                slices.into_iter().for_each(|slice| runner.add(slice, &mut running.ops));
             }
             Event::Frame(FromAgent::Measured(measured)) => {
                 log::debug!("{}: {} is over", client.name, measured.record.id);
@@ -258,7 +267,8 @@ impl Fleet {
         }
         let clocks = || self.clients.iter().filter_map(|client| client.clock);
         let longest_ns = clocks().map(|clock| clock.round_trip_ns).max().unwrap_or(0);
-        let at_ns = now_ns() + LEAD_NS.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
+        let lead_ns = LEAD_NS + self.most_per_cpu() * LEAD_PER_CLIENT_NS;
+        let at_ns = now_ns() + lead_ns.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
         if !is_off && running.started.is_none() {
             running.started = Some(at_ns);
             self.hub.set_measured(true);
@@ -272,6 +282,17 @@ impl Fleet {
                 self.hub.send(index, ToAgent::Start { at_ns });
             }
         }
+    }
+
+    /// Returns the most clients that share a CPU on any machine.
+    fn most_per_cpu(&self) -> u64 {
+        let mut crowds: HashMap<&str, (u64, u64)> = HashMap::new();
+        for client in self.clients.iter().filter(|client| client.is_live()) {
+            let cpus = client.found.as_ref().map_or(1, |found| found.machine.cpus_online);
+            let crowd = crowds.entry(machine_of(&client.name)).or_insert((0, u64::from(cpus.max(1))));
+            crowd.0 += 1;
+        }
+        crowds.values().map(|(clients, cpus)| clients.div_ceil(*cpus)).max().unwrap_or(0)
     }
 
     /// Shows the state of the test, and ends it once its rate is known.
@@ -309,21 +330,17 @@ impl Fleet {
 }
 
 impl Runner {
-    /// Adds the counts at the end of an interval.
-    fn add(&mut self, slice: Slice) {
-        if slice.elapsed_ns < self.last.elapsed_ns || self.ops.len() >= model::run::INTERVALS_MAX {
-            self.last = slice;
-            return;
-        }
+    /// Adds the counts at the end of an interval, and their operations to the sum of all clients.
+    fn add(&mut self, slice: Slice, sums: &mut Vec<u64>) {
         let place = (slice.elapsed_ns / SLICE_NS).saturating_sub(1) as usize;
+        let is_counted = slice.elapsed_ns >= self.last.elapsed_ns && place < model::run::INTERVALS_MAX;
         let ops = slice.ops.saturating_sub(self.last.ops);
-        while self.ops.len() <= place.min(model::run::INTERVALS_MAX) {
-            self.ops.push(0);
-        }
-        if let Some(sum) = self.ops.get_mut(place) {
-            *sum = sum.saturating_add(ops);
-        }
         self.last = slice;
+        if is_counted {
+            self.intervals = self.intervals.max(place + 1);
+            sums.resize(sums.len().max(self.intervals), 0);
+            sums[place] = sums[place].saturating_add(ops);
+        }
     }
 }
 
@@ -336,6 +353,8 @@ struct Running {
     started: Option<u64>,
     /// Precision of the sum, once it is steady.
     known: Option<Known>,
+    /// Operations of all clients in each interval so far. The last ones still wait for some clients.
+    ops: Vec<u64>,
     /// Time up to which the sum was looked at.
     looked_ns: u64,
     is_enough: bool,
@@ -347,22 +366,22 @@ struct Running {
 impl Running {
     /// Returns true if the rate of the sum is known as well as was asked for. Two looks in a row must agree.
     fn has_enough(&mut self) -> bool {
-        let of_all = || self.runners.iter().filter(|runner| !runner.ops.is_empty());
-        let Some(seen) = of_all().map(|runner| runner.ops.len()).min() else { return false };
+        let counts = self.runners.iter().map(|runner| runner.intervals).filter(|count| *count > 0);
+        let Some(seen) = counts.min() else { return false };
         let seen_ns = seen as u64 * SLICE_NS;
         if seen_ns <= self.looked_ns {
             return false;
         }
         self.looked_ns = seen_ns;
-        let interval = |index: usize| Interval {
+        let interval = |(index, ops): (usize, &u64)| Interval {
             start_ns: index as u64 * SLICE_NS,
             length_ns: SLICE_NS,
-            ops: of_all().map(|runner| runner.ops[index]).fold(0, u64::saturating_add),
+            ops: *ops,
             bytes: 0,
             histogram: Vec::new(),
             frame: None,
         };
-        let intervals: Vec<_> = (0..seen).map(interval).collect();
+        let intervals: Vec<_> = self.ops[..seen].iter().enumerate().map(interval).collect();
         let before = std::mem::replace(&mut self.known, run::known(&intervals, seen_ns));
         let now = self.known;
         self.until.is_some_and(|until| {

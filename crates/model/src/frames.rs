@@ -90,9 +90,12 @@ pub enum ToAgent {
     Look {},
     /// Make the work directory.
     Open {
-        /// Processes of this machine that belong to the run. Null where another client watches the machine's processes.
+        /// Processes of this machine that belong to the run. Null where another client watches the machine.
         #[serde(default)]
         processes: Option<Vec<u32>>,
+        /// Clients on this machine; 0 from older coordinators, which do not tell.
+        #[serde(default)]
+        clients_here: u32,
     },
     /// Name the work directories in its directory.
     Neighbours {},

@@ -211,6 +211,23 @@ impl Probe {
                 steal_ns: ns(ticks.steal),
             };
         }
+        if let Some(bytes) = read(self.memory.as_ref(), buffer) {
+            let memory = meminfo::parse(bytes);
+            into.dirty_bytes = memory.dirty_bytes;
+            into.writeback_bytes = memory.writeback_bytes;
+        }
+        if let Some(pages) =
+            read(self.paging.as_ref(), &mut buffer[..PAGING_BYTES]).and_then(vmstat::dirtied_pages)
+        {
+            into.dirtied_bytes = Some(pages.saturating_mul(self.page_bytes));
+        }
+        self.snapshot_own(into);
+    }
+
+    /// Reads the counters of this process and its threads, and leaves those of the machine and its devices as they are.
+    /// Allocates nothing.
+    pub fn snapshot_own(&mut self, into: &mut Snapshot) {
+        let buffer = &mut self.buffer[..];
         if let Some(mut io) = read(self.own_io.as_ref(), buffer).and_then(self_io::parse) {
             for child in &self.children {
                 if let Some(of_child) = read(child.io.as_ref(), buffer).and_then(self_io::parse) {
@@ -221,16 +238,6 @@ impl Probe {
             // for.
             self.io = self.io.each(&io, u64::max);
             into.own_io = self.io.clone();
-        }
-        if let Some(bytes) = read(self.memory.as_ref(), buffer) {
-            let memory = meminfo::parse(bytes);
-            into.dirty_bytes = memory.dirty_bytes;
-            into.writeback_bytes = memory.writeback_bytes;
-        }
-        if let Some(pages) =
-            read(self.paging.as_ref(), &mut buffer[..PAGING_BYTES]).and_then(vmstat::dirtied_pages)
-        {
-            into.dirtied_bytes = Some(pages.saturating_mul(self.page_bytes));
         }
         self.read_threads();
         let sums = self.sums();

@@ -31,8 +31,10 @@ pub struct Meter {
     waits: Waits,
     surroundings: Surroundings,
     is_observed: bool,
-    /// True if another client of this machine watches its processes.
-    leaves_processes: bool,
+    /// True if another client watches this machine: its processes, sensors, and the course of its counters.
+    leaves_machine: bool,
+    /// Time of the last reading of the machine's counters.
+    machine_read_ns: u64,
     /// Time of the last watch of the machine's processes. The next field is their watched time in this phase.
     processes_seen_ns: u64,
     processes_watched_ns: u64,
@@ -41,6 +43,8 @@ pub struct Meter {
     /// their own.
     next_look_ns: u64,
     gaps: fastrand::Rng,
+    /// Multiple of the usual gap. Clients that share CPUs look as seldom as keeps these for the test.
+    gap_factor: u64,
     hidden: Vec<String>,
 }
 
@@ -56,6 +60,11 @@ const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 /// Time between two looks at where threads sleep: six milliseconds in the mean. A look takes a microsecond
 /// for each thread. It also takes a CPU from a worker, which costs ten times as much.
 const LOOK_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
+/// Clients for each CPU that look as often as one alone. Their looks then take some percent of it.
+const LOOKERS_PER_CPU: u64 = 4;
+/// Interval between readings of the machine's counters by a client that leaves the machine to another one. It still sees
+/// that data moves.
+const MACHINE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Sums over the measured parts of one phase, and results derived from them.
 #[derive(Debug, Clone, Default)]
@@ -104,12 +113,14 @@ impl Meter {
             waits,
             surroundings,
             is_observed: true,
-            leaves_processes: false,
+            leaves_machine: false,
+            machine_read_ns: 0,
             processes_seen_ns: 0,
             processes_watched_ns: 0,
             watches_processes: false,
             next_look_ns: 0,
             gaps: fastrand::Rng::new(),
+            gap_factor: 1,
         }
     }
 
@@ -176,10 +187,17 @@ impl Meter {
         self.is_observed = is_observed;
     }
 
-    /// Takes these processes of the machine for part of the test. With none, another client watches the machine's.
-    pub fn know(&mut self, processes: Option<&[u32]>) {
-        self.leaves_processes = processes.is_none();
+    /// Takes these processes of the machine for part of the test. With none, another of the clients here watches it.
+    pub fn know(&mut self, processes: Option<&[u32]>, clients_here: u32) {
+        self.leaves_machine = processes.is_none();
         self.surroundings.know(processes.unwrap_or_default());
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        self.gap_factor = u64::from(clients_here).div_ceil(cpus * LOOKERS_PER_CPU).max(1);
+    }
+
+    /// Returns true if another client watches this machine.
+    pub fn leaves_machine(&self) -> bool {
+        self.leaves_machine
     }
 
     /// Returns the time of the next look at threads.
@@ -191,7 +209,7 @@ impl Meter {
     pub fn look(&mut self, now_ns: u64) {
         self.waits.look();
         self.surroundings.look();
-        self.next_look_ns = now_ns + self.gaps.u64(LOOK_GAP_NS);
+        self.next_look_ns = now_ns + self.gaps.u64(LOOK_GAP_NS) * self.gap_factor;
     }
 
     /// Waits until data of earlier phases is written back and the devices are calm: its bytes would count here.
@@ -215,7 +233,7 @@ impl Meter {
     /// Begins a measured part.
     pub fn begin(&mut self) {
         if self.is_observed {
-            self.watches_processes = !self.leaves_processes
+            self.watches_processes = !self.leaves_machine
                 && Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
             self.surroundings.begin(self.watches_processes);
         }
@@ -223,11 +241,21 @@ impl Meter {
         self.probe.snapshot(&mut self.begun);
         self.previous.clone_from(&self.begun);
         self.begun_ns = Monotonic.now_ns();
+        self.machine_read_ns = self.begun_ns;
     }
 
-    /// Returns the changes since the last call, or since the part began.
+    /// Returns the changes since the last call, or since the part began. Those of a machine that another client watches
+    /// may follow later.
     pub fn tick(&mut self) -> Frame {
-        self.probe.snapshot(&mut self.current);
+        let now_ns = Monotonic.now_ns();
+        let is_own = self.leaves_machine && now_ns < self.machine_read_ns + MACHINE_EVERY_NS;
+        if is_own {
+            self.current.clone_from(&self.previous);
+            self.probe.snapshot_own(&mut self.current);
+        } else {
+            self.machine_read_ns = now_ns;
+            self.probe.snapshot(&mut self.current);
+        }
         let frame = self.current.frame_since(&self.previous);
         std::mem::swap(&mut self.current, &mut self.previous);
         self.observed.add(&frame);
@@ -251,6 +279,7 @@ impl Meter {
 
     /// Ends a measured part.
     pub fn end(&mut self) -> Frame {
+        self.machine_read_ns = 0;
         let frame = self.tick();
         let calls = self.probe.calls().each(&self.calls_before, u64::saturating_sub);
         self.observed.calls = self.observed.calls.each(&calls, u64::saturating_add);

@@ -494,7 +494,9 @@ impl Session {
         let mut record = record::record(&circumstances, phase, repetition, totals, collected, &observed);
         record.seen.conditions = match &self.place {
             // A device that has just failed or hangs gets no more requests.
-            Place::Directory(on_disk) if record.status != Status::Failed => {
+            Place::Directory(on_disk)
+                if record.status != Status::Failed && !on_disk.meter.leaves_machine() =>
+            {
                 conditions_since(throttled_before, &on_disk.root, &self.target)
             }
             Place::Directory(_) | Place::Simulated(_) => None,

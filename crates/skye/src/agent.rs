@@ -97,7 +97,7 @@ impl Agent<'_> {
                     self.plan(*request, Clients { count, number: Some(number) }, sharers)
                 }
                 ToAgent::Look {} => self.look(),
-                ToAgent::Open { processes } => self.open(processes.as_deref()),
+                ToAgent::Open { processes, clients_here } => self.open(processes.as_deref(), clients_here),
                 ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
                 ToAgent::Clear {} => self.clear(),
@@ -166,7 +166,7 @@ impl Agent<'_> {
         Ok(FromAgent::Neighbours { own, names })
     }
 
-    fn open(&mut self, processes: Option<&[u32]>) -> Result<FromAgent, Trouble> {
+    fn open(&mut self, processes: Option<&[u32]>, clients_here: u32) -> Result<FromAgent, Trouble> {
         let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
             return Err(unexpected("make a work directory"));
         };
@@ -175,7 +175,7 @@ impl Agent<'_> {
         let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
         session.set_stdio_program(cli::stdio_program());
         session.set_enough(self.wire.enough());
-        session.know(processes);
+        session.know(processes, clients_here);
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         self.session = Some(session);

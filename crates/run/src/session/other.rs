@@ -27,10 +27,10 @@ pub(super) struct OtherData {
 }
 
 impl Session {
-    /// Takes these processes of the machine for part of the test. With none, another client watches the machine's.
-    pub fn know(&mut self, processes: Option<&[u32]>) {
+    /// Takes these processes of the machine for part of the test. With none, another of the clients here watches it.
+    pub fn know(&mut self, processes: Option<&[u32]>, clients_here: u32) {
         if let Place::Directory(on_disk) = &mut self.place {
-            on_disk.meter.know(processes);
+            on_disk.meter.know(processes, clients_here);
         }
     }
 
