@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use model::Trouble;
-use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
+use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
 use model::plan::{PlannedPhase, Until};
 use model::run::{Interval, PhaseRecord, Status, machine_of};
-use run::sum::{self, Part};
+use run::sum::Gathered;
 use run::{Beginning, ClientsNow, Known, Moment, Session, Tick, Time};
 
 use crate::agent::now_ns;
@@ -35,7 +35,6 @@ struct Runner {
     last: Slice,
     /// Number of intervals so far.
     intervals: usize,
-    measured: Option<Box<Measured>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,6 +102,8 @@ impl Fleet {
             started: None,
             known: None,
             ops: Vec::new(),
+            // A test that never begins has no time axis.
+            gathered: Gathered::new(self.begun_ns, 0),
             looked_ns: 0,
             is_enough: false,
             failure: None,
@@ -116,22 +117,12 @@ impl Fleet {
         self.drive(&mut running, &order, on_moment);
         let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
         on_moment(Moment::Over);
-        self.share_watch(&mut running.runners);
-        let parts: Vec<_> = self
-            .clients
-            .iter()
-            .zip(&running.runners)
-            .enumerate()
-            .filter_map(|(number, (client, runner))| {
-                let measured = runner.measured.as_deref()?;
-                let start_ns = clock::here(measured.start_ns, client.clock.as_ref()?);
-                Some(Part { client: number as u32, name: &client.name, measured, start_ns })
-            })
-            .collect();
-        let mut record = sum::sum(&plan, phase, repetition, &parts, self.begun_ns);
-        self.untimed_bytes +=
-            parts.iter().map(|part| part.measured.untimed_bytes).fold(0, u64::saturating_add);
-        drop(parts);
+        let untimed_bytes = |gathered: &Gathered| {
+            let parts = gathered.parts().iter();
+            parts.map(|part| part.measured.untimed_bytes).fold(0, u64::saturating_add)
+        };
+        self.untimed_bytes = self.untimed_bytes.saturating_add(untimed_bytes(&running.gathered));
+        let (mut record, parts) = running.gathered.sum(&plan, phase, repetition, self.begun_ns);
         record.seen.servers = servers;
         if let Some(failure) = running.failure {
             let reason = failure.to_string();
@@ -143,35 +134,12 @@ impl Fleet {
             }
         }
         self.is_sound &= record.status == Status::Done;
-        let mut measured = running.runners.iter().filter_map(|runner| runner.measured.as_deref());
         // Clients that take no part in this test still have the files that it has made anew to make.
         let all_began_anew = anew && count >= self.clients.len();
         self.names_unknown &= !all_began_anew;
-        self.names_unknown |= measured.any(|measured| measured.names_unknown);
-        let clients = running
-            .runners
-            .into_iter()
-            .enumerate()
-            .filter_map(|(number, runner)| Some((number, runner.measured?.record)))
-            .collect();
+        self.names_unknown |= parts.iter().any(|part| part.measured.names_unknown);
+        let clients = parts.into_iter().map(|part| (part.client as usize, part.measured.record)).collect();
         Together { record, clients }
-    }
-
-    /// Gives all clients of a machine the processes and conditions that the first of them has seen there.
-    fn share_watch(&self, runners: &mut [Runner]) {
-        let mut seen = HashMap::new();
-        for (client, runner) in self.clients.iter().zip(runners) {
-            let Some(measured) = runner.measured.as_mut() else { continue };
-            let own = &mut measured.record.seen;
-            let first = seen.entry(machine_of(&client.name)).or_insert_with(|| {
-                let helpers = own.system.as_ref().map(|system| system.helpers.clone());
-                (helpers.unwrap_or_default(), own.conditions.clone())
-            });
-            if let Some(system) = &mut own.system {
-                system.helpers.clone_from(&first.0);
-            }
-            own.conditions.clone_from(&first.1);
-        }
     }
 
     fn drive(
@@ -230,9 +198,13 @@ impl Fleet {
             Event::Frame(FromAgent::Tick { slices }) => {
                 slices.into_iter().for_each(|slice| runner.add(slice, &mut running.ops));
             }
-            Event::Frame(FromAgent::Measured(measured)) => {
+            Event::Frame(FromAgent::Measured(measured)) if runner.stage != Stage::Ended => {
                 log::debug!("{}: {} is over", client.name, measured.record.id);
-                (runner.stage, runner.measured) = (Stage::Ended, Some(measured));
+                runner.stage = Stage::Ended;
+                if let Some(clock) = &client.clock {
+                    let start_ns = clock::here(measured.start_ns, clock);
+                    running.gathered.add(index as u32, &client.name, *measured, start_ns);
+                }
             }
             Event::Frame(FromAgent::Failed { trouble, .. }) => {
                 runner.stage = Stage::Ended;
@@ -259,7 +231,7 @@ impl Fleet {
         if stages().any(|stage| stage == Stage::Busy) || !stages().any(|stage| stage == Stage::Ready) {
             return;
         }
-        let has_ended = running.runners.iter().any(|runner| runner.measured.is_some());
+        let has_ended = !running.gathered.parts().is_empty();
         let is_off = has_ended || (running.failure.is_some() && self.on_loss == OnLoss::Stop);
         if !is_off && running.started.is_none() {
             let mut beginning = Beginning::default();
@@ -271,6 +243,7 @@ impl Fleet {
         let at_ns = now_ns() + lead_ns.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
         if !is_off && running.started.is_none() {
             running.started = Some(at_ns);
+            running.gathered = Gathered::new(at_ns, running.runners.len());
             self.hub.set_measured(true);
             self.watch(at_ns);
         }
@@ -355,6 +328,8 @@ struct Running {
     known: Option<Known>,
     /// Operations of all clients in each interval so far. The last ones still wait for some clients.
     ops: Vec<u64>,
+    /// Measurements of the clients that are done.
+    gathered: Gathered,
     /// Time up to which the sum was looked at.
     looked_ns: u64,
     is_enough: bool,

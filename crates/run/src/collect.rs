@@ -112,6 +112,34 @@ fn wide_end(latency_ns: u64) -> u64 {
     (latency_ns / width + 1).saturating_mul(width) - 1
 }
 
+/// Most neighbouring intervals that are merged into one: 13 years.
+const MERGED_MAX: u64 = 1 << 32;
+
+/// Returns the same intervals, neighbours merged until there are at most `most`.
+pub fn fewer(intervals: Vec<Interval>, most: usize) -> Vec<Interval> {
+    let together = intervals.len().div_ceil(most.max(1)).max(1);
+    let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len() / together + 1);
+    for (index, interval) in intervals.into_iter().enumerate() {
+        match merged.last_mut().filter(|_| index % together > 0) {
+            Some(last) => absorb(last, interval),
+            None => merged.push(interval),
+        }
+    }
+    merged
+}
+
+/// Adds an interval to the one before it.
+fn absorb(last: &mut Interval, next: Interval) {
+    last.length_ns = last.length_ns.saturating_add(next.length_ns);
+    last.ops = last.ops.saturating_add(next.ops);
+    last.bytes = last.bytes.saturating_add(next.bytes);
+    merge_buckets(&mut last.histogram, &next.histogram);
+    match (&mut last.frame, next.frame) {
+        (Some(sum), Some(frame)) => add_frame(sum, &frame),
+        (none, frame) => *none = none.take().or(frame),
+    }
+}
+
 /// Counts of all workers of a phase.
 #[derive(Debug, Default)]
 pub struct Collected {
@@ -201,14 +229,12 @@ impl Collected {
         rounds.iter_mut().for_each(|rounds| rounds.end(intervals, ended_ns));
     }
 
-    /// Makes an empty collection for intervals of others, the longest of which lasts `length_ns`.
-    pub fn of_others(length_ns: u64) -> Self {
-        let merged = (length_ns / INTERVAL_NS).max(1).next_power_of_two();
-        Self { merged: merged.min(1 << 32), ..Self::new(0) }
-    }
-
-    /// Adds an interval of a client whose time axis begins `shift_ns` after this one.
+    /// Adds an interval of a client whose time axis begins `shift_ns` after this one. Its own intervals are from then on
+    /// no shorter.
     pub fn add_interval(&mut self, interval: &Interval, shift_ns: u64) {
+        while INTERVAL_NS * self.merged < interval.length_ns && self.merged < MERGED_MAX {
+            self.merge_neighbours();
+        }
         let middle_ns = shift_ns.saturating_add(interval.start_ns).saturating_add(interval.length_ns / 2);
         let sum = self.interval(middle_ns);
         sum.ops = sum.ops.saturating_add(interval.ops);
@@ -266,20 +292,10 @@ impl Collected {
     fn merge_neighbours(&mut self) {
         self.merged *= 2;
         let length_ns = INTERVAL_NS * self.merged;
-        let mut merged: Vec<Interval> = Vec::with_capacity(self.intervals.len() / 2 + 1);
-        for (index, interval) in self.intervals.drain(..).enumerate() {
-            if index % 2 == 0 {
-                merged.push(Interval { length_ns, ..interval });
-            } else if let Some(last) = merged.last_mut() {
-                last.ops += interval.ops;
-                last.bytes += interval.bytes;
-                merge_buckets(&mut last.histogram, &interval.histogram);
-                match (&mut last.frame, interval.frame) {
-                    (Some(sum), Some(frame)) => add_frame(sum, &frame),
-                    (none, frame) => *none = none.take().or(frame),
-                }
-            }
-        }
+        let count = self.intervals.len();
+        let mut merged = fewer(std::mem::take(&mut self.intervals), count.div_ceil(2));
+        // The last one may have had no neighbour.
+        merged.iter_mut().for_each(|interval| interval.length_ns = length_ns);
         self.intervals = merged;
     }
 }

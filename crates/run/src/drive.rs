@@ -317,10 +317,13 @@ impl Drive<'_> {
         let told_ns = Monotonic.now_ns();
         let mut beginning = Beginning::default();
         (self.on_moment)(Moment::Begin(&mut beginning));
-        // The observer may start something first, and that time is no part of the phase. Clients that wait for one
-        // another have one time axis, on which the wait has its place.
-        if beginning.at_ns.is_none() {
-            self.start_ns += Monotonic.now_ns() - told_ns;
+        match beginning.at_ns {
+            // Clients that wait for one another have one time axis. It begins with the first part, and later waits have
+            // their place on it.
+            Some(at_ns) if self.collected.intervals().is_empty() => self.start_ns = at_ns,
+            Some(_) => {}
+            // The observer may start something first, and that time is no part of the phase.
+            None => self.start_ns += Monotonic.now_ns() - told_ns,
         }
         self.meter.begin();
         beginning

@@ -34,10 +34,14 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
     if !lost.is_empty() {
         add(Finding::RingWithout { features: lost.join("; ").into() }, &[]);
     }
-    let due = record.counts.ops + missed;
-    // Even with a stable queue, some operations wait at the end of a phase.
-    if missed as f64 > due as f64 * MISSED_SHARE_MAX {
-        add(Finding::FellBehind { missed: Count(missed), due: Count(due) }, &[Advice::LowerRate {}]);
-    }
+    notes.extend(fell_behind(missed, record.counts.ops));
     notes
+}
+
+/// Returns the note on an open loop that has missed this many operations beside those that it made, if these are too many.
+pub fn fell_behind(missed: u64, ops: u64) -> Option<Note> {
+    let due = ops.saturating_add(missed);
+    let finding = Finding::FellBehind { missed: Count(missed), due: Count(due) };
+    // Even with a stable queue, some operations wait at the end of a phase.
+    (missed as f64 > due as f64 * MISSED_SHARE_MAX).then(|| Note::new(finding, vec![Advice::LowerRate {}]))
 }

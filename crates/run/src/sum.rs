@@ -8,32 +8,62 @@
 //! Tests on files go in rounds that all clients begin together. Each round counts until its first client is done; the
 //! rate of a client is taken as even within a round.
 
+use std::collections::HashMap;
+
 use engine::data::mix;
-use engine::recorder::INTERVAL_NS;
+use model::figure::Count;
+use model::finding::Finding;
 use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency,
+    Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency, Note,
     PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord, machine_of,
 };
 
-use crate::collect::{Collected, Distribution};
+use crate::collect::{self, Collected, Distribution};
+use crate::notes;
 use crate::record::{self, Times, untried};
 use crate::steady_state::{self, SteadyState};
 
 /// Longest time between the begins of two clients: three centuries, so that no sum of times goes beyond 64 bits.
 const SHIFT_NS_MAX: u64 = 1_000_000_000_000_000_000;
 
+/// Most intervals that are kept of all clients together, for their own verdicts.
+const KEPT_MAX: usize = 20_000;
+/// Fewest of each client.
+const KEPT_EACH_MIN: usize = 10;
+
+/// Measurements of a test's clients, summed up as they arrive. What only the sum needs is not kept.
+pub struct Gathered {
+    /// Begin of the sum's time axis, on the coordinator's clock.
+    origin_ns: u64,
+    clients: usize,
+    /// Intervals and latencies of all clients.
+    collected: Collected,
+    /// Steps of all clients, each with the latencies of all.
+    steps: Vec<(Step, Distribution)>,
+    parts: Vec<Part>,
+}
+
 /// One client's part of a test.
-pub struct Part<'a> {
+pub struct Part {
     /// Number of the client.
     pub client: u32,
     /// Name of the client.
-    pub name: &'a str,
-    /// Its own measurements.
-    pub measured: &'a Measured,
+    pub name: String,
+    /// Its own measurements, without the latencies, and with as many intervals as its own verdict needs.
+    pub measured: Measured,
     /// Start of its time axis, on the coordinator's clock.
-    pub start_ns: u64,
+    start_ns: u64,
+    /// Operations of each of its intervals.
+    course: Vec<Course>,
+}
+
+/// Operations of one interval.
+struct Course {
+    start_ns: u64,
+    length_ns: u64,
+    ops: u64,
 }
 
 /// Returns the buckets of a distribution that a record holds as text: the upper end of each, and its count.
@@ -41,62 +71,141 @@ pub fn buckets(histogram: Option<&str>) -> Vec<(u64, u64)> {
     histogram.and_then(Distribution::decoded).map_or_else(Vec::new, |found| found.buckets())
 }
 
-/// Returns the record of a test that clients made together; `begun_ns` is the start of the run on the coordinator's
-/// clock. Clients that were lost have no part.
-pub fn sum(
-    plan: &Plan,
-    phase: &PlannedPhase,
-    repetition: u32,
-    parts: &[Part<'_>],
-    begun_ns: u64,
-) -> PhaseRecord {
-    let planned = plan.clients_of(phase).unwrap_or(parts.len() as u32);
-    let (status, reason) = ended(parts, planned);
-    let untried = untried(phase, repetition, status, "");
-    let Some(first) = parts.first() else { return PhaseRecord { reason, ..untried } };
-    let first_ns = parts.iter().map(|part| part.start_ns).min().unwrap_or(0);
-    let axis = Axis { parts, first_ns };
-    let mut counts = counts(parts);
-    counts.start_ns = first_ns.saturating_sub(begun_ns);
-    let figures = match phase.workload.data() {
-        Some(data) => axis.of_data(&mut counts, data.block_bytes, plan),
-        None => axis.of_files(&mut counts),
-    };
-    let figures =
-        Figures { together: Some(axis.together(&figures, planned)), steps: steps(parts), ..figures };
-    let records = || parts.iter().map(|part| &part.measured.record);
-    let total = |of: fn(&WorkloadRecord) -> u64| {
-        records().map(|record| of(&record.workload)).fold(0, u64::saturating_add)
-    };
-    let mut features: Vec<String> = Vec::new();
-    for feature in records().flat_map(|record| &record.engine.features) {
-        if !features.contains(feature) {
-            features.push(feature.clone());
+impl Gathered {
+    /// Prepares the sum of a test that begins at `origin_ns` on the coordinator's clock, by that many clients.
+    pub fn new(origin_ns: u64, clients: usize) -> Self {
+        Self { origin_ns, clients, collected: Collected::new(0), steps: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Adds a client's measurements; `start_ns` is the start of its time axis on the coordinator's clock.
+    pub fn add(&mut self, client: u32, name: &str, mut measured: Measured, start_ns: u64) {
+        let shift_ns = self.shift_ns(start_ns);
+        let mut intervals = std::mem::take(&mut measured.record.figures.intervals);
+        intervals.truncate(INTERVALS_MAX);
+        intervals.iter().for_each(|interval| self.collected.add_interval(interval, shift_ns));
+        for (upper_ns, count) in std::mem::take(&mut measured.latencies) {
+            self.collected.operations.add(upper_ns, count);
+        }
+        self.add_steps(&measured.record.figures.steps, std::mem::take(&mut measured.steps));
+        let course =
+            |&Interval { start_ns, length_ns, ops, .. }: &Interval| Course { start_ns, length_ns, ops };
+        let course = intervals.iter().map(course).collect();
+        let kept = (KEPT_MAX / self.clients.max(1)).max(KEPT_EACH_MIN);
+        measured.record.figures.intervals = collect::fewer(intervals, kept);
+        self.parts.push(Part { client, name: name.to_owned(), measured, start_ns, course });
+    }
+
+    fn add_steps(&mut self, steps: &[Step], latencies: Vec<Vec<(u64, u64)>>) {
+        for (step, buckets) in steps.iter().zip(latencies) {
+            let index = self.steps.iter().position(|(known, _)| known.name == step.name);
+            let index = index.unwrap_or_else(|| {
+                let empty = Step {
+                    name: step.name.clone(),
+                    ops: 0,
+                    latency_ns: None,
+                    elapsed_ns: Some(0),
+                    waiting_ns: Some(0),
+                    histogram: None,
+                };
+                self.steps.push((empty, Distribution::default()));
+                self.steps.len() - 1
+            });
+            let (sum, latencies) = &mut self.steps[index];
+            let added = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+            sum.ops = sum.ops.saturating_add(step.ops);
+            sum.elapsed_ns = added(sum.elapsed_ns, step.elapsed_ns);
+            sum.waiting_ns = added(sum.waiting_ns, step.waiting_ns);
+            buckets.iter().for_each(|(upper_ns, count)| latencies.add(*upper_ns, *count));
         }
     }
-    let label = match (parts.len() as u32, planned) {
-        (there, planned) if there < planned => format!("{} ×{there} of {planned}", phase.workload.label()),
-        _ => plan.label_of(phase),
-    };
-    let own = &first.measured.record;
-    PhaseRecord {
-        label,
-        workload: WorkloadRecord {
-            size_bytes: total(|workload| workload.size_bytes),
-            files: total(|workload| workload.files),
-            rate_ops_per_second: all(records().map(|record| record.workload.rate_ops_per_second))
-                .map(|rates| rates.iter().sum()),
-            ..own.workload.clone()
-        },
-        engine: EngineRecord { features, mean_batch: None, idle_slots: None, ..own.engine.clone() },
-        reason,
-        hosts: parts.iter().map(Part::share).collect(),
-        counts,
-        figures,
-        seen: seen(parts),
-        judged: Judged { notes: notes(parts), ..Judged::default() },
-        ..untried
+
+    /// Returns the parts so far.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
+
+    /// Returns the record of the test, and the parts in the order of the clients; `begun_ns` is the start of the run on
+    /// the coordinator's clock. Clients that were lost have no part.
+    pub fn sum(
+        mut self,
+        plan: &Plan,
+        phase: &PlannedPhase,
+        repetition: u32,
+        begun_ns: u64,
+    ) -> (PhaseRecord, Vec<Part>) {
+        self.parts.sort_by_key(|part| part.client);
+        self.share_watch();
+        let parts = &self.parts;
+        let planned = plan.clients_of(phase).unwrap_or(parts.len() as u32);
+        let (status, reason) = ended(parts, planned);
+        let untried = untried(phase, repetition, status, "");
+        let Some(first) = parts.first() else { return (PhaseRecord { reason, ..untried }, self.parts) };
+        let mut counts = counts(parts);
+        counts.start_ns = self.origin_ns.saturating_sub(begun_ns);
+        let collected = std::mem::take(&mut self.collected);
+        let figures = match phase.workload.data() {
+            Some(data) => self.of_data(collected, &mut counts, data.block_bytes, plan),
+            None => self.of_files(collected, &mut counts),
+        };
+        let steps = std::mem::take(&mut self.steps).into_iter().map(whole_step).collect();
+        let figures = Figures { together: Some(self.together(&figures, planned)), steps, ..figures };
+        let records = || parts.iter().map(|part| &part.measured.record);
+        let total = |of: fn(&WorkloadRecord) -> u64| {
+            records().map(|record| of(&record.workload)).fold(0, u64::saturating_add)
+        };
+        let mut features: Vec<String> = Vec::new();
+        for feature in records().flat_map(|record| &record.engine.features) {
+            if !features.contains(feature) {
+                features.push(feature.clone());
+            }
+        }
+        let label = match (parts.len() as u32, planned) {
+            (there, planned) if there < planned => {
+                format!("{} ×{there} of {planned}", phase.workload.label())
+            }
+            _ => plan.label_of(phase),
+        };
+        let own = &first.measured.record;
+        let record = PhaseRecord {
+            label,
+            workload: WorkloadRecord {
+                size_bytes: total(|workload| workload.size_bytes),
+                files: total(|workload| workload.files),
+                rate_ops_per_second: all(records().map(|record| record.workload.rate_ops_per_second))
+                    .map(|rates| rates.iter().sum()),
+                ..own.workload.clone()
+            },
+            engine: EngineRecord { features, mean_batch: None, idle_slots: None, ..own.engine.clone() },
+            reason,
+            hosts: parts.iter().map(Part::share).collect(),
+            judged: Judged { notes: notes_of(parts, counts.ops), ..Judged::default() },
+            counts,
+            figures,
+            seen: seen(parts),
+            ..untried
+        };
+        (record, self.parts)
+    }
+
+    /// Gives all clients of a machine the processes and conditions that the first of them has seen there.
+    fn share_watch(&mut self) {
+        let mut seen = HashMap::new();
+        for part in &mut self.parts {
+            let own = &mut part.measured.record.seen;
+            let first = seen.entry(machine_of(&part.name)).or_insert_with(|| {
+                let helpers = own.system.as_ref().map(|system| system.helpers.clone());
+                (helpers.unwrap_or_default(), own.conditions.clone())
+            });
+            if let Some(system) = &mut own.system {
+                system.helpers.clone_from(&first.0);
+            }
+            own.conditions.clone_from(&first.1);
+        }
+    }
+}
+
+fn whole_step((step, latencies): (Step, Distribution)) -> Step {
+    Step { latency_ns: latencies.latency(), histogram: latencies.encoded(), ..step }
 }
 
 /// Returns all values; `None` if one is not known.
@@ -105,8 +214,8 @@ fn all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
 }
 
 /// Returns how the test ended: as badly as on the client where it ended worst.
-fn ended(parts: &[Part<'_>], planned: u32) -> (Status, Option<String>) {
-    let records = || parts.iter().map(|part| (part.name, &part.measured.record));
+fn ended(parts: &[Part], planned: u32) -> (Status, Option<String>) {
+    let records = || parts.iter().map(|part| (part.name.as_str(), &part.measured.record));
     let is = |status: Status| records().any(|(_, record)| record.status == status);
     let status = match () {
         () if is(Status::Failed) => Status::Failed,
@@ -135,7 +244,7 @@ fn ended(parts: &[Part<'_>], planned: u32) -> (Status, Option<String>) {
     }
 }
 
-fn counts(parts: &[Part<'_>]) -> Counts {
+fn counts(parts: &[Part]) -> Counts {
     let records = || parts.iter().map(|part| &part.measured.record.counts);
     let total = |of: fn(&Counts) -> u64| records().map(of).fold(0, u64::saturating_add);
     Counts {
@@ -150,22 +259,29 @@ fn counts(parts: &[Part<'_>]) -> Counts {
     }
 }
 
-/// Returns the notes that only the runs of the clients could make, each code once.
-fn notes(parts: &[Part<'_>]) -> Vec<model::run::Note> {
-    let mut notes: Vec<model::run::Note> = Vec::new();
+/// Returns the notes that only the runs of the clients could make, each code once. An open loop has fallen behind if all
+/// clients together have.
+fn notes_of(parts: &[Part], ops: u64) -> Vec<Note> {
+    let mut notes: Vec<Note> = Vec::new();
+    let mut all_missed = 0;
     for note in parts.iter().flat_map(|part| &part.measured.record.judged.notes) {
+        if let Finding::FellBehind { missed: Count(missed), .. } = &note.finding {
+            all_missed += missed;
+        }
         if notes.iter().all(|known| known.code != note.code) {
             notes.push(note.clone());
         }
     }
+    notes.retain(|note| !matches!(note.finding, Finding::FellBehind { .. }));
+    notes.extend(notes::fell_behind(all_missed, ops));
     notes
 }
 
 /// Returns observations of the one machine on which all clients ran. They are its CPUs, the use of the clients' time on
 /// average, other processes, and the limits that hold all clients together. Counters of several machines do not add up.
-fn seen(parts: &[Part<'_>]) -> Seen {
+fn seen(parts: &[Part]) -> Seen {
     let Some(first) = parts.first() else { return Seen::default() };
-    if parts.iter().any(|part| machine_of(part.name) != machine_of(first.name)) {
+    if parts.iter().any(|part| machine_of(&part.name) != machine_of(&first.name)) {
         return Seen::default();
     }
     let seen = || parts.iter().map(|part| &part.measured.record.seen);
@@ -199,46 +315,12 @@ fn seen(parts: &[Part<'_>]) -> Seen {
     }
 }
 
-/// Returns the steps of all clients, each with the latencies of all.
-fn steps(parts: &[Part<'_>]) -> Vec<Step> {
-    let mut sums: Vec<(Step, Distribution)> = Vec::new();
-    for part in parts {
-        for (step, buckets) in part.measured.record.figures.steps.iter().zip(&part.measured.steps) {
-            let index = sums.iter().position(|(known, _)| known.name == step.name);
-            let index = index.unwrap_or_else(|| {
-                let empty = Step {
-                    name: step.name.clone(),
-                    ops: 0,
-                    latency_ns: None,
-                    elapsed_ns: Some(0),
-                    waiting_ns: Some(0),
-                    histogram: None,
-                };
-                sums.push((empty, Distribution::default()));
-                sums.len() - 1
-            });
-            let (sum, latencies) = &mut sums[index];
-            let added = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
-            sum.ops = sum.ops.saturating_add(step.ops);
-            sum.elapsed_ns = added(sum.elapsed_ns, step.elapsed_ns);
-            sum.waiting_ns = added(sum.waiting_ns, step.waiting_ns);
-            buckets.iter().for_each(|(upper_ns, count)| latencies.add(*upper_ns, *count));
-        }
-    }
-    let whole = |(step, latencies): (Step, Distribution)| Step {
-        latency_ns: latencies.latency(),
-        histogram: latencies.encoded(),
-        ..step
-    };
-    sums.into_iter().map(whole).collect()
-}
-
-impl Part<'_> {
+impl Part {
     fn share(&self) -> ClientShare {
         let record = &self.measured.record;
         ClientShare {
             client: self.client,
-            name: self.name.to_owned(),
+            name: self.name.clone(),
             status: record.status,
             reason: record.reason.clone(),
             counts: record.counts.clone(),
@@ -256,62 +338,46 @@ impl Part<'_> {
     }
 }
 
-/// The clients of a test on one time axis, which begins with the first of them.
-struct Axis<'a> {
-    parts: &'a [Part<'a>],
-    first_ns: u64,
-}
-
-impl Axis<'_> {
-    fn shift_ns(&self, part: &Part<'_>) -> u64 {
-        part.start_ns.saturating_sub(self.first_ns).min(SHIFT_NS_MAX)
+impl Gathered {
+    fn shift_ns(&self, start_ns: u64) -> u64 {
+        start_ns.saturating_sub(self.origin_ns).min(SHIFT_NS_MAX)
     }
 
     /// Returns the latest of some instant of each client.
-    fn last(&self, of: impl Fn(&Part<'_>) -> u64) -> u64 {
-        self.parts.iter().map(|part| self.shift_ns(part).saturating_add(of(part))).max().unwrap_or(0)
+    fn last(&self, of: impl Fn(&Part) -> u64) -> u64 {
+        self.parts.iter().map(|part| self.shift_ns(part.start_ns).saturating_add(of(part))).max().unwrap_or(0)
     }
 
     /// Returns the time in which every client worked, as its start and end.
     fn window(&self) -> (u64, u64) {
-        let start = self.parts.iter().map(|part| self.shift_ns(part)).max().unwrap_or(0);
-        let done = |part: &Part<'_>| self.shift_ns(part).saturating_add(part.rate().first_done_ns);
+        let start = self.parts.iter().map(|part| self.shift_ns(part.start_ns)).max().unwrap_or(0);
+        let done = |part: &Part| self.shift_ns(part.start_ns).saturating_add(part.rate().first_done_ns);
         let end = self.parts.iter().map(done).min().unwrap_or(0);
         (start, end.max(start))
     }
 
-    fn collected(&self) -> Collected {
-        let intervals = || self.parts.iter().flat_map(|part| &part.measured.record.figures.intervals);
-        let longest_ns = intervals().map(|interval| interval.length_ns).max().unwrap_or(INTERVAL_NS);
-        let mut collected = Collected::of_others(longest_ns);
-        for part in self.parts {
-            let shift_ns = self.shift_ns(part);
-            let intervals = part.measured.record.figures.intervals.iter().take(INTERVALS_MAX);
-            intervals.for_each(|interval| collected.add_interval(interval, shift_ns));
-        }
-        for (upper_ns, count) in self.parts.iter().flat_map(|part| &part.measured.latencies) {
-            collected.operations.add(*upper_ns, *count);
-        }
-        collected
-    }
-
     /// Returns the operations of all clients within a time. Those of an interval at its edge count by their share.
     fn ops_within(&self, (start_ns, end_ns): (u64, u64)) -> f64 {
-        let of_part = |part: &Part<'_>| {
-            let shift_ns = self.shift_ns(part);
-            let share = |interval: &Interval| {
+        let of_part = |part: &Part| {
+            let shift_ns = self.shift_ns(part.start_ns);
+            let share = |interval: &Course| {
                 let from = shift_ns.saturating_add(interval.start_ns);
                 let to = from.saturating_add(interval.length_ns);
                 let inside = to.min(end_ns).saturating_sub(from.max(start_ns));
                 interval.ops as f64 * inside as f64 / interval.length_ns.max(1) as f64
             };
-            part.measured.record.figures.intervals.iter().map(share).sum::<f64>()
+            part.course.iter().map(share).sum::<f64>()
         };
         self.parts.iter().map(of_part).sum()
     }
 
-    fn of_data(&self, counts: &mut Counts, block_bytes: u64, plan: &Plan) -> Figures {
-        let mut collected = self.collected();
+    fn of_data(
+        &self,
+        mut collected: Collected,
+        counts: &mut Counts,
+        block_bytes: u64,
+        plan: &Plan,
+    ) -> Figures {
         collected.ops = counts.ops;
         counts.elapsed_ns = self.last(|part| part.measured.record.counts.elapsed_ns);
         let window = self.window();
@@ -362,15 +428,14 @@ impl Axis<'_> {
         (length_ns > 0 && ops > 0.0).then(|| ops * 1e9 / length_ns as f64)
     }
 
-    fn of_files(&self, counts: &mut Counts) -> Figures {
-        let collected = self.collected();
-        let rounds = Rounds::of(self.parts);
+    fn of_files(&self, collected: Collected, counts: &mut Counts) -> Figures {
+        let rounds = Rounds::of(&self.parts);
         counts.elapsed_ns = rounds.each.iter().map(|round| round.elapsed_ns).fold(0, u64::saturating_add);
         let whole = per_second(counts.ops as f64, counts.elapsed_ns);
         let headline = per_second(rounds.window_ops, rounds.window_ns);
         let proportion = headline.zip(whole).map_or(1.0, |(headline, whole)| headline / whole);
         let ci95 = steady_state::of_rounds(&rounds.each);
-        let first_done = |part: &Part<'_>| self.shift_ns(part).saturating_add(part.rate().first_done_ns);
+        let first_done = |part: &Part| self.shift_ns(part.start_ns).saturating_add(part.rate().first_done_ns);
         let rate = Rate {
             ops_per_second: headline,
             whole_ops_per_second: whole,
@@ -399,14 +464,17 @@ impl Axis<'_> {
     fn together(&self, figures: &Figures, planned: u32) -> Together {
         let (start_ns, end_ns) = self.window();
         let is_of_files = !figures.rounds.is_empty();
-        let rounds = Rounds::of(self.parts);
+        let rounds = Rounds::of(&self.parts);
         let window_ns = if is_of_files { rounds.window_ns } else { end_ns - start_ns };
         let window_rate = match is_of_files {
             true => per_second(rounds.window_ops, rounds.window_ns),
             false => self.window_rate((start_ns, end_ns)),
         };
-        let mut rates: Vec<_> =
-            self.parts.iter().filter_map(|part| Some((part.rate().ops_per_second?, part.name))).collect();
+        let mut rates: Vec<_> = self
+            .parts
+            .iter()
+            .filter_map(|part| Some((part.rate().ops_per_second?, part.name.as_str())))
+            .collect();
         rates.sort_by(|one, other| one.0.total_cmp(&other.0));
         let late = || self.parts.iter().filter_map(|part| part.measured.record.counts.start_late_ns);
         let values: Vec<_> = rates.iter().map(|(rate, _)| *rate).collect();
@@ -444,9 +512,9 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn of(parts: &[Part<'_>]) -> Self {
+    fn of(parts: &[Part]) -> Self {
         let mut all = Self::default();
-        let of = |part: &Part<'_>, index: usize| part.measured.record.figures.rounds.get(index).cloned();
+        let of = |part: &Part, index: usize| part.measured.record.figures.rounds.get(index).cloned();
         for index in 0..INTERVALS_MAX {
             // The last round of a client that ended early has no partner.
             let Some(rounds) = self::all(parts.iter().map(|part| of(part, index))) else { break };

@@ -1,3 +1,4 @@
+use engine::recorder::INTERVAL_NS;
 use model::request::Request;
 use model::run::{Latency, RoundRecord};
 use observe::Root;
@@ -68,17 +69,13 @@ fn client(plan: &Plan, ops: &[u64]) -> Measured {
 }
 
 fn summed(plan: &Plan, clients: &[(&str, &Measured, u64)]) -> PhaseRecord {
-    let parts: Vec<_> = clients
-        .iter()
-        .enumerate()
-        .map(|(number, (name, measured, start_ns))| Part {
-            client: number as u32,
-            name,
-            measured,
-            start_ns: *start_ns,
-        })
-        .collect();
-    sum(plan, &plan.phases[0], 1, &parts, 0)
+    let origin_ns = clients.iter().map(|(_, _, start_ns)| *start_ns).min().unwrap_or(0);
+    let mut gathered = Gathered::new(origin_ns, clients.len());
+    // They arrive in any order.
+    for (number, (name, measured, start_ns)) in clients.iter().enumerate().rev() {
+        gathered.add(number as u32, name, (*measured).clone(), *start_ns);
+    }
+    gathered.sum(plan, &plan.phases[0], 1, 0).0
 }
 
 const START_NS: u64 = 5_000_000_000;
@@ -208,4 +205,35 @@ fn no_counts_make_it_panic() {
     wild.latencies = vec![(huge, huge), (0, 0)];
     let record = summed(&plan, &[("ada", &wild, huge), ("bob", &wild, 0), ("eve", &wild, u64::MAX)]);
     assert!(record.counts.ops >= huge);
+}
+
+#[test]
+fn many_clients_keep_few_intervals_each_and_their_sum_keeps_all() {
+    let plan = plan("read:rnd4k:q4", 1000);
+    let one = client(&plan, &[10; 300]);
+    let mut gathered = Gathered::new(START_NS, 1000);
+    (0..1000).for_each(|number| gathered.add(number, &format!("n{number}"), one.clone(), START_NS));
+    let (record, parts) = gathered.sum(&plan, &plan.phases[0], 1, 0);
+    assert_eq!(record.figures.intervals.len(), 300);
+    assert!(record.figures.intervals.iter().all(|interval| interval.ops == 10_000));
+    assert_eq!(record.figures.rate.ops_per_second.map(f64::round), Some(100_000.0));
+    for part in parts {
+        let own = &part.measured.record.figures.intervals;
+        assert!(own.len() <= KEPT_MAX / 1000 && own.iter().map(|interval| interval.ops).sum::<u64>() == 3000);
+        assert!(own.iter().all(|interval| interval.length_ns == 15 * INTERVAL_NS), "{own:?}");
+    }
+}
+
+#[test]
+fn an_open_loop_falls_behind_as_a_whole() {
+    let plan = plan("read:rnd4k:rate=100", 2);
+    let (mut slow, fast) = (client(&plan, &[10; 10]), client(&plan, &[100; 10]));
+    let noted = |slow: &Measured| {
+        let record = summed(&plan, &[("ada", slow, START_NS), ("bob", &fast, START_NS)]);
+        record.judged.notes.iter().any(|note| matches!(note.finding, Finding::FellBehind { .. }))
+    };
+    slow.record.judged.notes = notes::fell_behind(5, 100).into_iter().collect();
+    assert!(!slow.record.judged.notes.is_empty() && !noted(&slow), "5 of 1,105");
+    slow.record.judged.notes = notes::fell_behind(50, 100).into_iter().collect();
+    assert!(noted(&slow), "50 of 1,150");
 }
