@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ use crate::channel::{self, FrameReader};
 pub const BEAT: Duration = Duration::from_secs(1);
 /// Time without any byte after which a coordinator counts as gone: three signs of life.
 pub const SILENCE: Duration = Duration::from_secs(3);
+/// Time that each client of a CPU adds to the time in which the other side must speak: clients that only compute take turns.
+pub const SILENCE_PER_CLIENT: Duration = Duration::from_millis(20);
 /// Longest wait of one poll, so that flags are seen. A thousand agents of one machine wake up as often.
 const LOOK_NS: i64 = 500_000_000;
 /// Digits of the largest seed.
@@ -46,6 +48,8 @@ struct Shared {
     enough: Arc<AtomicBool>,
     /// True once the coordinator is gone.
     is_gone: AtomicBool,
+    /// Clients that share a CPU of this machine.
+    clients_per_cpu: AtomicU32,
 }
 
 /// Returns the monotonic clock of this machine.
@@ -80,6 +84,7 @@ impl Wire {
             interrupt,
             enough: Arc::default(),
             is_gone: AtomicBool::new(false),
+            clients_per_cpu: AtomicU32::new(0),
         });
         let mut input = Input { frames: FrameReader::default(), heard: Instant::now() };
         let deadline = Instant::now() + HELLO;
@@ -134,6 +139,11 @@ impl Wire {
     /// Returns the flag that is raised when the running test has done enough.
     pub fn enough(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.shared.enough)
+    }
+
+    /// Waits longer for the coordinator where this many clients share a CPU.
+    pub fn set_clients_per_cpu(&self, count: u32) {
+        self.shared.clients_per_cpu.store(count, Ordering::Relaxed);
     }
 
     /// Returns true once the coordinator is gone.
@@ -202,7 +212,9 @@ impl Shared {
                     let is_stopped = self.is_gone.load(Ordering::SeqCst);
                     match input.read() {
                         Ok(true) if is_stopped => break "nobody takes what is sent".to_owned(),
-                        Ok(true) if input.heard.elapsed() > SILENCE => break "it is silent".to_owned(),
+                        Ok(true) if input.heard.elapsed() > self.silence() => {
+                            break "it is silent".to_owned();
+                        }
                         Ok(true) => {}
                         Ok(false) => break "it has closed the channel".to_owned(),
                         Err(error) => break error.to_string(),
@@ -213,6 +225,11 @@ impl Shared {
         log::debug!("the coordinator is gone: {why}");
         self.is_gone.store(true, Ordering::SeqCst);
         self.interrupt.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns the time without any byte after which the coordinator counts as gone.
+    fn silence(&self) -> Duration {
+        SILENCE + self.clients_per_cpu.load(Ordering::Relaxed) * SILENCE_PER_CLIENT
     }
 
     /// Carries out commands that cannot wait, and hands over all others; false if nobody takes them.
@@ -254,7 +271,8 @@ impl Shared {
                 Ok(count) => (rest, moved) = (&rest[count..], Instant::now()),
                 Err(Errno::INTR) => {}
                 // A coordinator that takes nothing is as silent as one that says nothing.
-                Err(Errno::AGAIN) if moved.elapsed() < SILENCE && wait(stdout, PollFlags::OUT).is_ok() => {}
+                Err(Errno::AGAIN)
+                    if moved.elapsed() < self.silence() && wait(stdout, PollFlags::OUT).is_ok() => {}
                 Err(_) => {
                     // The reader ends too, and raises the flag.
                     self.is_gone.store(true, Ordering::SeqCst);

@@ -18,12 +18,12 @@ use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
 use run::LayoutProgress;
 
-use crate::agent;
+use crate::agent::{self, SILENCE_PER_CLIENT};
 use crate::channel;
 use crate::clock;
 use crate::hub::Hub;
 use crate::launch::Launcher;
-use crate::link::{Event, Far, NO_ANSWER};
+use crate::link::{Event, Far, NO_ANSWER, SILENCE};
 use crate::observers::Observer;
 use crate::ranks::{Leaving, Ranks};
 use crate::send::Copy;
@@ -275,8 +275,27 @@ impl Fleet {
             _ => None,
         })?;
         fleet.align(clock::ROUND_TRIPS)?;
+        for (client, others) in fleet.clients_per_cpu().into_iter().enumerate() {
+            fleet.hub.set_silence(client, SILENCE + others * SILENCE_PER_CLIENT);
+        }
         fleet.observers = fleet.clients.split_off(count).into_iter().map(Observer::new).collect();
         Ok(fleet)
+    }
+
+    /// Returns the number of clients on each client's machine. Lost ones count: their processes may still run.
+    fn clients_here(&self) -> Vec<u32> {
+        let machine = |client: &Client| machine_of(&client.name).to_owned();
+        let mut here: HashMap<String, u32> = HashMap::new();
+        self.clients.iter().for_each(|client| *here.entry(machine(client)).or_default() += 1);
+        self.clients.iter().map(|client| here[&machine(client)]).collect()
+    }
+
+    /// Returns how many clients share a CPU of each client's machine.
+    pub(crate) fn clients_per_cpu(&self) -> Vec<u32> {
+        let cpus =
+            |client: &Client| client.found.as_ref().map_or(1, |found| found.machine.cpus_online.max(1));
+        let clients = self.clients.iter().zip(self.clients_here());
+        clients.map(|(client, here)| here.div_ceil(cpus(client))).collect()
     }
 
     /// Returns machine and target of each client. After [`Fleet::start`], all are known.
@@ -395,13 +414,10 @@ impl Fleet {
     /// The troubles of all clients that cannot. The others remove theirs.
     pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
-        let mut clients_here: HashMap<_, u32> = HashMap::new();
-        for client in &self.clients {
-            *clients_here.entry(machine_of(&client.name).to_owned()).or_default() += 1;
-        }
+        let clients_here = self.clients_here();
         self.order_to(0..self.clients.len(), &|fleet, client| ToAgent::Open {
             processes: fleet.processes(client),
-            clients_here: clients_here[machine_of(&fleet.clients[client].name)],
+            clients_here: clients_here[client],
         });
         let mut hidden = Vec::new();
         let opened = self.all("make a work directory", true, |client, frame| match frame {

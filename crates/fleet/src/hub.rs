@@ -36,6 +36,8 @@ enum Order {
     AskTime(usize, u32),
     /// Close the channel to a client.
     Close(usize),
+    /// Wait that long for a sign of life of a client.
+    Silence(usize, Duration),
     /// Something is measured from now on, or nothing any more.
     Measured(bool),
 }
@@ -100,6 +102,11 @@ impl Hub {
     /// Closes the channel to a client.
     pub fn close(&mut self, client: usize) {
         self.order(Order::Close(client));
+    }
+
+    /// Sets the time without any byte after which a client counts as lost.
+    pub fn set_silence(&mut self, client: usize, silence: Duration) {
+        self.order(Order::Silence(client, silence));
     }
 
     /// Tells that something is measured from now on, or nothing any more. Meanwhile ranks of a job are left alone.
@@ -260,11 +267,15 @@ impl Loop {
                 // Nobody was asked for a sign of life meanwhile.
                 return self.links.iter_mut().flatten().for_each(Link::hear);
             }
-            Order::Send(client, _) | Order::AskTime(client, _) | Order::Close(client) => client,
+            Order::Send(client, _)
+            | Order::AskTime(client, _)
+            | Order::Silence(client, _)
+            | Order::Close(client) => client,
         };
         self.with(client, |link, _| match order {
             Order::Send(_, frame) => link.send(&frame),
             Order::AskTime(_, trips) => link.ask_time(trips),
+            Order::Silence(_, silence) => link.silence = silence,
             Order::Close(_) => link.close(),
             Order::Measured(_) => {}
         });

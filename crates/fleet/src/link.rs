@@ -87,6 +87,8 @@ pub struct Link {
     is_greeted: bool,
     /// Time of the last byte; before the first, of the start.
     pub heard: Instant,
+    /// Time without any byte after which it counts as lost.
+    pub silence: Duration,
     trips: Vec<RoundTrip>,
     trips_wanted: u32,
     sent_ns: u64,
@@ -132,6 +134,7 @@ impl Link {
             lines: 0,
             is_greeted: false,
             heard: Instant::now(),
+            silence: SILENCE,
             trips: Vec::new(),
             trips_wanted: 0,
             sent_ns: 0,
@@ -349,7 +352,7 @@ impl Link {
         let why = match (self.is_greeted, self.is_rank()) {
             _ if !self.is_open() => None,
             (false, _) => (silent > HELLO).then(|| format!("it did not answer within {} s", HELLO.as_secs())),
-            (true, false) => (silent > SILENCE)
+            (true, false) => (silent > self.silence)
                 .then(|| format!("nothing was heard from it for {:.1} s", silent.as_secs_f64())),
             (true, true) => {
                 (is_late || (silent > RANK_SILENCE && !is_measured)).then(|| NO_ANSWER.to_owned())

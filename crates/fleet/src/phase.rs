@@ -239,7 +239,8 @@ impl Fleet {
         }
         let clocks = || self.clients.iter().filter_map(|client| client.clock);
         let longest_ns = clocks().map(|clock| clock.round_trip_ns).max().unwrap_or(0);
-        let lead_ns = LEAD_NS + self.most_per_cpu() * LEAD_PER_CLIENT_NS;
+        let most_per_cpu = self.clients_per_cpu().into_iter().max().unwrap_or(0);
+        let lead_ns = LEAD_NS + u64::from(most_per_cpu) * LEAD_PER_CLIENT_NS;
         let at_ns = now_ns() + lead_ns.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
         if !is_off && running.started.is_none() {
             running.started = Some(at_ns);
@@ -255,17 +256,6 @@ impl Fleet {
                 self.hub.send(index, ToAgent::Start { at_ns });
             }
         }
-    }
-
-    /// Returns the most clients that share a CPU on any machine.
-    fn most_per_cpu(&self) -> u64 {
-        let mut crowds: HashMap<&str, (u64, u64)> = HashMap::new();
-        for client in self.clients.iter().filter(|client| client.is_live()) {
-            let cpus = client.found.as_ref().map_or(1, |found| found.machine.cpus_online);
-            let crowd = crowds.entry(machine_of(&client.name)).or_insert((0, u64::from(cpus.max(1))));
-            crowd.0 += 1;
-        }
-        crowds.values().map(|(clients, cpus)| clients.div_ceil(*cpus)).max().unwrap_or(0)
     }
 
     /// Shows the state of the test, and ends it once its rate is known.

@@ -176,6 +176,7 @@ impl Agent<'_> {
         session.set_stdio_program(cli::stdio_program());
         session.set_enough(self.wire.enough());
         session.know(processes, clients_here);
+        self.wire.set_clients_per_cpu(clients_here.div_ceil(self.machine.cpus_online.max(1)));
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         self.session = Some(session);
