@@ -62,6 +62,9 @@ pub struct FrameReader {
     taken: usize,
 }
 
+/// Largest room for bytes that a channel keeps between frames.
+const KEPT_BYTES: usize = 64 << 10;
+
 impl FrameReader {
     /// Adds bytes that have arrived.
     pub fn push(&mut self, bytes: &[u8]) {
@@ -86,8 +89,13 @@ impl FrameReader {
         if rest.len() < length {
             return Ok(None);
         }
+        let document = rest[..length].to_vec();
         self.taken += LENGTH_BYTES + length;
-        Ok(Some(rest[..length].to_vec()))
+        if self.taken == self.bytes.len() && self.bytes.capacity() > KEPT_BYTES {
+            // A thousand channels would each keep room for their longest frame.
+            *self = Self::default();
+        }
+        Ok(Some(document))
     }
 }
 

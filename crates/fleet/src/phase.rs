@@ -1,6 +1,5 @@
 //! One test on all clients: a barrier before each measured part, one instant for all, ticks, and the measurements.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -8,7 +7,7 @@ use std::time::Instant;
 use model::Trouble;
 use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
 use model::plan::{PlannedPhase, Until};
-use model::run::{Interval, PhaseRecord, Status, machine_of};
+use model::run::{Interval, PhaseRecord, Status};
 use run::sum::Gathered;
 use run::{Beginning, ClientsNow, Known, Moment, Session, Tick, Time};
 

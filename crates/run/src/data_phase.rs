@@ -385,7 +385,7 @@ fn measure(
     let mut failure = drive.ready(&mut pool).err();
     let beginning = if failure.is_none() { drive.begin() } else { Beginning::default() };
     if beginning.is_off && !drive.interrupt.load(Ordering::Relaxed) {
-        failure = Some(Trouble::new("begin with the other clients", "one of them had ended before"));
+        failure = Some(drive::others_have_ended());
     }
     if failure.is_none() && !beginning.is_off {
         let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;

@@ -139,6 +139,11 @@ const STILL_NS: u64 = 2_000_000_000;
 /// Interval between checks of the rate: a check costs far less than this, but not nothing.
 const LOOK_EVERY_NS: u64 = 500_000_000;
 
+/// Returns the trouble of a client that was not to begin.
+pub fn others_have_ended() -> Trouble {
+    Trouble::new("begin with the other clients", "one of them had ended before")
+}
+
 fn panicked(attempt: &str, message: &str) -> Trouble {
     Trouble::new(attempt, format!("a worker of skye panicked: {message}"))
         .remedy("please report this as a bug of skye")

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::data::mix;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::recorder::{DeltaReader, Recorder};
-use engine::sim::{SimClock, SimEngine, World, drive};
+use engine::sim::{self, SimClock, SimEngine, World};
 use engine::verb::Verb;
 use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
 use model::run::Frame;
@@ -17,7 +17,7 @@ use model::{SimDevice, Trouble};
 
 use crate::collect::Collected;
 use crate::data_phase::{DataOutcome, pattern, shares};
-use crate::drive::{Moment, Tick};
+use crate::drive::{self, Beginning, Moment, Tick};
 use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
 use crate::record::PhaseTotals;
@@ -44,10 +44,18 @@ impl Task for SimTask<'_> {
         let mut observed = Observed::default();
         // All worker time that the device takes is spent in the kernel.
         (observed.is_simulated, observed.kernel_ticks) = (true, 1);
+        // Clients of one run begin at one instant, from which the clock of each device counts.
+        let mut beginning = Beginning::default();
+        on_moment(Moment::Begin(&mut beginning));
         let mut sinks = Sinks { collected, observed, on_moment, is_enough: Arc::default() };
-        let totals = run(*self, &mut sinks);
-        let Sinks { collected, observed, .. } = sinks;
-        Measured { totals, collected, observed, start_ns: None }
+        let totals = match beginning.is_off {
+            true => Err(drive::others_have_ended()),
+            false => run(*self, &mut sinks),
+        };
+        let Sinks { collected, observed, on_moment, .. } = sinks;
+        on_moment(Moment::End);
+        on_moment(Moment::Over);
+        Measured { totals, collected, observed, start_ns: beginning.at_ns }
     }
 }
 
@@ -183,7 +191,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
         });
     }
     world.borrow_mut().obey(Arc::clone(&task.asked.interrupt));
-    let ended = drive(workers, &clock, world, 0, &mut |now_ns, frame| {
+    let ended = sim::drive(workers, &clock, world, 0, &mut |now_ns, frame| {
         sinks.tick(now_ns, frame, &readers);
     });
     sinks.drain(&readers);

@@ -55,15 +55,37 @@ pub struct Part {
     pub measured: Measured,
     /// Start of its time axis, on the coordinator's clock.
     start_ns: u64,
-    /// Operations of each of its intervals.
-    course: Vec<Course>,
+    course: Course,
 }
 
-/// Operations of one interval.
+/// Operations of a client in intervals of one length. The last one ends with the test.
 struct Course {
-    start_ns: u64,
     length_ns: u64,
-    ops: u64,
+    end_ns: u64,
+    ops: Vec<u64>,
+}
+
+impl Course {
+    fn of(intervals: &[Interval]) -> Self {
+        let length_ns = intervals.iter().map(|interval| interval.length_ns).max().unwrap_or(1).max(1);
+        let ends = intervals.iter().map(|interval| interval.start_ns.saturating_add(interval.length_ns));
+        Self {
+            length_ns,
+            end_ns: ends.max().unwrap_or(0),
+            ops: intervals.iter().map(|interval| interval.ops).collect(),
+        }
+    }
+
+    /// Returns the operations within a time. Those of an interval at its edge count by their share.
+    fn ops_within(&self, start_ns: u64, end_ns: u64) -> f64 {
+        let share = |(index, ops): (usize, &u64)| {
+            let from = self.length_ns.saturating_mul(index as u64);
+            let to = from.saturating_add(self.length_ns).min(self.end_ns);
+            let inside = to.min(end_ns).saturating_sub(from.max(start_ns));
+            *ops as f64 * inside as f64 / to.saturating_sub(from).max(1) as f64
+        };
+        self.ops.iter().enumerate().map(share).sum()
+    }
 }
 
 /// Returns the buckets of a distribution that a record holds as text: the upper end of each, and its count.
@@ -87,9 +109,7 @@ impl Gathered {
             self.collected.operations.add(upper_ns, count);
         }
         self.add_steps(&measured.record.figures.steps, std::mem::take(&mut measured.steps));
-        let course =
-            |&Interval { start_ns, length_ns, ops, .. }: &Interval| Course { start_ns, length_ns, ops };
-        let course = intervals.iter().map(course).collect();
+        let course = Course::of(&intervals);
         let kept = (KEPT_MAX / self.clients.max(1)).max(KEPT_EACH_MIN);
         measured.record.figures.intervals = collect::fewer(intervals, kept);
         self.parts.push(Part { client, name: name.to_owned(), measured, start_ns, course });
@@ -360,13 +380,7 @@ impl Gathered {
     fn ops_within(&self, (start_ns, end_ns): (u64, u64)) -> f64 {
         let of_part = |part: &Part| {
             let shift_ns = self.shift_ns(part.start_ns);
-            let share = |interval: &Course| {
-                let from = shift_ns.saturating_add(interval.start_ns);
-                let to = from.saturating_add(interval.length_ns);
-                let inside = to.min(end_ns).saturating_sub(from.max(start_ns));
-                interval.ops as f64 * inside as f64 / interval.length_ns.max(1) as f64
-            };
-            part.course.iter().map(share).sum::<f64>()
+            part.course.ops_within(start_ns.saturating_sub(shift_ns), end_ns.saturating_sub(shift_ns))
         };
         self.parts.iter().map(of_part).sum()
     }

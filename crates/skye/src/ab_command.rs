@@ -119,7 +119,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     // A signal ends the agents, too.
     let interruption = clients.is_some().then(Interruption::catch_but_pipes).transpose()?;
     let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
-        None => Ok::<_, Failure>(Found::here(Place::find(&root, path)?)),
+        None => Ok::<_, Failure>(Found::here(Place::find(&root, path).map_err(Failure::refused)?)),
         Some((clients, interruption)) => Found::by(arguments, path, clients, interruption),
     };
     let found = [find(&arguments.a)?, find(&arguments.b)?];

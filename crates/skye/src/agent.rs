@@ -17,11 +17,11 @@ use model::{Machine, Plan, Request, Trouble};
 use observe::Root;
 use run::{Beginning, LayoutProgress, Moment, OtherClient, Session, Time, Unmade, Watch, patience, sum};
 
-use crate::cli::{self, AgentArguments};
+use crate::cli::AgentArguments;
 use crate::exit::{self, Failure};
 use crate::place::Place;
 use crate::signals::Interruption;
-use crate::{Done, closing, doctor, driver};
+use crate::{Done, closing, doctor, driver, simulation};
 
 /// Interval between looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ pub fn agent(arguments: &AgentArguments) -> Done {
         seed: 0,
         root,
     };
-    let found = Place::of_client(&agent.root, &arguments.dir);
+    let found = Place::find(&agent.root, &arguments.dir);
     let ended = match found {
         Ok(place) => agent.serve(place),
         Err(trouble) => {
@@ -157,6 +157,9 @@ impl Agent<'_> {
     /// Names its work directory, and all in its directory.
     fn neighbours(&self) -> Result<FromAgent, Trouble> {
         let attempt = "list its directory";
+        if simulation::is_named(&self.arguments.dir) {
+            return Ok(FromAgent::Neighbours { own: String::new(), names: Vec::new() });
+        }
         let entries = std::fs::read_dir(&self.arguments.dir).map_err(|error| Trouble::new(attempt, error))?;
         let names = entries.flatten().map(|entry| entry.file_name());
         let ours = names.filter(|name| is_work_directory(name.as_encoded_bytes()));
@@ -171,9 +174,8 @@ impl Agent<'_> {
             return Err(unexpected("make a work directory"));
         };
         let raised = self.interruption.raised.clone();
-        let session = Session::open(&self.root, plan, &place.target, self.seed, raised);
+        let session = place.open(&self.root, plan, self.seed, raised);
         let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
-        session.set_stdio_program(cli::stdio_program());
         session.set_enough(self.wire.enough());
         session.know(processes, clients_here);
         self.wire.set_clients_per_cpu(clients_here.div_ceil(self.machine.cpus_online.max(1)));

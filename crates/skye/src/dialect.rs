@@ -97,7 +97,7 @@ impl Bench {
         }
         let root = Root::system();
         let machine = driver::machine(&root);
-        let (device, target) = match simulation::target(directory)? {
+        let (device, target) = match simulation::target(directory).map_err(Failure::refused)? {
             Some((device, target)) => (Some(device), target),
             None => (None, place::directory(&root, directory).map_err(Failure::failed)?),
         };

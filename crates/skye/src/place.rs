@@ -30,19 +30,11 @@ impl Place {
     ///
     /// # Errors
     /// There is no such place, nobody may read there, or the description of a device cannot be understood.
-    pub fn find(root: &Root, word: &Path) -> Result<Self, Failure> {
+    pub fn find(root: &Root, word: &Path) -> Result<Self, Trouble> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device), erasure: None },
-            None => Self { target: real(root, word).map_err(Failure::refused)?, device: None, erasure: None },
+            None => Self { target: real(root, word)?, device: None, erasure: None },
         })
-    }
-
-    /// Finds the directory, the block device or the file that a client of a run measures.
-    ///
-    /// # Errors
-    /// As [`real`].
-    pub fn of_client(root: &Root, word: &Path) -> Result<Self, Trouble> {
-        Ok(Self { target: real(root, word)?, device: None, erasure: None })
     }
 
     /// Makes a block device one that is erased, if the request says so. Nothing is written yet.
@@ -70,22 +62,24 @@ impl Place {
         plan: &Plan,
         seed: u64,
         raised: Arc<AtomicBool>,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Session, Unmade> {
         let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, &self.target));
-        let erased = erased.transpose().map_err(Failure::refused)?;
+        let erased = erased.transpose().map_err(|trouble| Unmade { trouble, leaves: false })?;
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
             None => match erased {
                 Some(device) => Session::on_device(root, plan, &self.target, device, seed, raised),
-                None => Session::open(root, plan, &self.target, seed, raised).map_err(
-                    |Unmade { trouble, leaves }| {
-                        if leaves { Failure::failed(trouble) } else { Failure::refused(trouble) }
-                    },
-                )?,
+                None => Session::open(root, plan, &self.target, seed, raised)?,
             },
         };
         session.set_stdio_program(cli::stdio_program());
         Ok(session)
+    }
+}
+
+impl From<Unmade> for Failure {
+    fn from(Unmade { trouble, leaves }: Unmade) -> Self {
+        if leaves { Self::failed(trouble) } else { Self::refused(trouble) }
     }
 }
 

@@ -135,7 +135,7 @@ fn seed_of(request: &Request) -> u64 {
 
 impl Begun {
     fn here(arguments: &RunArguments, root: &Root, machine: &Machine) -> Result<Self, Failure> {
-        let mut place = Place::find(root, &arguments.target)?;
+        let mut place = Place::find(root, &arguments.target).map_err(Failure::refused)?;
         let asked = arguments.work.request();
         place.erase_if_asked(root, &arguments.target, &asked)?;
         let request = preset::beneath(asked, preset::DEFAULT, &place.target)?;

@@ -18,7 +18,7 @@ use report::text::ClientLooked;
 use crate::cli::{ClientArguments, LossRule, RunArguments};
 use crate::exit::Failure;
 use crate::signals::Interruption;
-use crate::{inputs, job, preset, terminal};
+use crate::{inputs, job, preset, simulation, terminal};
 
 /// Default size of the data set of each client. It is at most the free space divided by `DATASET_SHARE`. All have the
 /// same, so that none is chosen by how fast a client is.
@@ -320,11 +320,10 @@ fn directories_of(fleet: &mut Fleet, found: &[Found]) -> Result<Vec<usize>, Vec<
 pub fn directory(target: &Path) -> Result<String, Failure> {
     let refused =
         |cause: &str| Failure::Refused(format!("cannot use {} as the target: {cause}", target.display()));
-    if target.to_str().is_some_and(|word| word.starts_with("sim:")) {
-        return Err(refused("clients measure directories, files and devices"));
-    }
     // A host may not have the links of this one, so none is followed here.
-    let path = std::path::absolute(target).map_err(|error| refused(&error.to_string()))?;
+    let simulated = target.to_str().and_then(simulation::absolute);
+    let path = simulated.unwrap_or_else(|| std::path::absolute(target));
+    let path = path.map_err(|error| refused(&error.to_string()))?;
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
         None => Err(refused("its name is not UTF-8, as documents of runs are")),

@@ -1,11 +1,11 @@
 //! A simulated device as the target of a run: `sim:FILE.toml`.
 
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use model::target::{Backing, Geometry, Space, TargetKind};
-use model::{SimDevice, Target};
+use model::{SimDevice, Target, Trouble};
 
-use crate::exit::Failure;
 use crate::inputs;
 
 /// Prefix of the name of a simulated target.
@@ -16,15 +16,22 @@ pub fn is_named(word: &Path) -> bool {
     word.to_str().is_some_and(|word| word.starts_with(PREFIX))
 }
 
+/// Returns the same word with the absolute path of its file; `None` if the word names no simulated device.
+pub fn absolute(word: &str) -> Option<std::io::Result<PathBuf>> {
+    let file = std::path::absolute(word.strip_prefix(PREFIX)?);
+    Some(file.map(|file| [OsStr::new(PREFIX), file.as_os_str()].into_iter().collect::<OsString>().into()))
+}
+
 /// Returns the device and the target that a word names; `None` if the word names no simulated device.
 ///
 /// # Errors
 /// The description cannot be read or understood.
-pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Failure> {
+pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Trouble> {
     let Some(file) = word.to_str().and_then(|word| word.strip_prefix(PREFIX)) else { return Ok(None) };
-    let refused = |problem: String| Failure::Refused(format!("cannot simulate {file}: {problem}"));
+    let refused = |problem: String| Trouble::new(format!("simulate {file}"), problem);
     let text = inputs::read_text(Path::new(file), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
-        refused(format!("{error}; name a file that describes a device, as in docs/simulated-devices.md"))
+        refused(error.to_string())
+            .remedy("name a file that describes a device, as in docs/simulated-devices.md")
     })?;
     let device = SimDevice::from_toml(&text).map_err(refused)?;
     let target = Target {
