@@ -14,6 +14,7 @@ mod build;
 mod bytes;
 mod cache;
 mod callgrind;
+mod clients;
 mod disk;
 mod drained;
 mod files;
@@ -85,6 +86,7 @@ pub const BENCHES: &[Bench] = &[
     bytes::BENCH,
     bonnie::BENCH,
     build::BENCH,
+    clients::BENCH,
     report::BENCH,
 ];
 

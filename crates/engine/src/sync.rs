@@ -114,7 +114,7 @@ mod tests {
             verify_every: 1,
         };
         let pattern = Pattern::new(0, BLOCKS, false, 3, BLOCKS);
-        let layout = Layout { blocks_per_file: BLOCKS, first_bytes: 0 };
+        let layout = Layout::dense(BLOCKS, 4096);
         let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
         let worker = Worker::new(WorkerParts {
             engine,

@@ -574,7 +574,7 @@ mod tests {
             pacing,
             verb,
             pattern: Pattern::new(0, BLOCKS, true, 3, BLOCKS),
-            layout: Layout { blocks_per_file: BLOCKS, first_bytes: 0 },
+            layout: Layout::dense(BLOCKS, 4096),
             stamping: Stamping {
                 seed: 5,
                 first_file: 2,

@@ -21,9 +21,16 @@ pub struct Layout {
     pub blocks_per_file: u64,
     /// Offset of the first block in each file.
     pub first_bytes: u64,
+    /// Distance from one block to the next: the size of a block, or more where others' blocks lie between.
+    pub step_bytes: u64,
 }
 
 impl Layout {
+    /// Whole files of blocks, without gaps.
+    pub const fn dense(blocks_per_file: u64, block_bytes: u64) -> Self {
+        Self { blocks_per_file, first_bytes: 0, step_bytes: block_bytes }
+    }
+
     /// Returns the file of a block and the block's number in it. A division costs as much as everything else between
     /// two calls, so a data set of one file does without it.
     #[inline]
@@ -36,8 +43,8 @@ impl Layout {
     }
 
     #[inline]
-    fn offset_bytes(self, block: u64, block_bytes: u64) -> u64 {
-        self.first_bytes + block * block_bytes
+    fn offset_bytes(self, block: u64) -> u64 {
+        self.first_bytes + block * self.step_bytes
     }
 }
 
@@ -392,7 +399,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[cold]
     fn is_in_flight(&self, block: u64) -> bool {
         let (file, block) = self.layout.place(block);
-        let offset_bytes = self.layout.offset_bytes(block, self.engine.block_bytes());
+        let offset_bytes = self.layout.offset_bytes(block);
         let is_same = |slot: &Slot| (slot.file, slot.offset_bytes) == (file, offset_bytes);
         self.slots.iter().any(|slot| slot.is_of_last_pass && is_same(slot))
     }
@@ -401,7 +408,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn begin(&mut self, slot: u32, block: u64, op_start_ns: u64) {
         let (file, block) = self.layout.place(block);
         let state = &mut self.slots[slot as usize];
-        (state.file, state.offset_bytes) = (file, self.layout.offset_bytes(block, self.engine.block_bytes()));
+        (state.file, state.offset_bytes) = (file, self.layout.offset_bytes(block));
         state.step = self.verb.first() as u32;
         (state.op_start_ns, state.is_new) = (op_start_ns, true);
         self.prepare(slot);

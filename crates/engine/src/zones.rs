@@ -244,7 +244,7 @@ mod tests {
             pacing: ClosedLoop,
             verb: Read,
             pattern: Pattern::new(0, 1, false, 0, 1),
-            layout: Layout { blocks_per_file: 1 << 20, first_bytes: 0 },
+            layout: Layout::dense(1 << 20, MIB),
             stamping: Stamping::unverified(0),
             limits: Limits { deadline_ns: u64::MAX, stop: &stop },
             recorder,

@@ -85,7 +85,7 @@ const INTERVALS: u64 = 20;
 /// Time limit: a test that never ends proves nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BLOCKS: u64 = 64;
-const LAYOUT: Layout = Layout { blocks_per_file: BLOCKS, first_bytes: 0 };
+const LAYOUT: Layout = Layout::dense(BLOCKS, 4096);
 /// Low enough that the loops waiting for their operations leave the CPUs to the others.
 const OPS_PER_SECOND: f64 = 200.0;
 const DEPTH: u32 = 8;

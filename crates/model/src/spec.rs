@@ -147,6 +147,7 @@ fn parse_data<'a>(
     check_fresh(&mut data)?;
     check_zones(&mut data, in_flight)?;
     check_skew(&data)?;
+    check_interleaved(&data)?;
     settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
@@ -244,6 +245,21 @@ fn check_skew(data: &DataWork) -> Result<(), String> {
 
 /// Smallest block of a discard: a page, which is the block of most file systems. Part of a block cannot be given back.
 const DISCARD_BYTES_MIN: u64 = 4096;
+
+/// Refuses words that do not go with `interleaved`: it is an order of blocks in one file.
+fn check_interleaved(data: &DataWork) -> Result<(), String> {
+    let others = [("range", data.range.is_some()), ("zones", data.zones.is_some())];
+    match others.iter().find(|(_, is_there)| *is_there) {
+        _ if !data.interleaved => Ok(()),
+        Some((word, _)) => {
+            Err(format!("interleaved blocks have no {word} of one thread; leave {word} or interleaved away"))
+        }
+        None if !data.shared && data.files != Some(1) => {
+            Err("interleaved is an order of blocks in one file; add shared".into())
+        }
+        None => Ok(()),
+    }
+}
 
 /// Refuses discards of parts of a block, and a second pass, which finds nothing left to discard.
 fn check_discard(data: &DataWork) -> Result<(), String> {

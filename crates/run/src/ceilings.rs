@@ -177,13 +177,14 @@ fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 
     let stop = AtomicBool::new(false);
     let blocks = 1 << 20;
     let start_ns = clock.now_ns();
+    let layout = Layout::dense(blocks, engine.block_bytes());
     let worker = Worker::new(WorkerParts {
         engine,
         clock,
         pacing: ClosedLoop,
         verb: Read,
         pattern: Pattern::new(0, blocks, true, 1, u64::MAX),
-        layout: Layout { blocks_per_file: blocks, first_bytes: 0 },
+        layout,
         stamping: Stamping::unverified(1),
         limits: Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
         recorder,

@@ -29,7 +29,7 @@ use model::workload::{
 };
 use rustix::fs::{Advice, OFlags};
 
-use crate::dataset::{DataSet, FileGroup, Filled, Origin};
+use crate::dataset::{DataSet, FileGroup, Filled, Origin, Turns};
 use crate::drive::{self, Beginning, Drive, Expected, Moment};
 use crate::home::Home;
 use crate::member::{self, BytePart, Command, Report};
@@ -236,13 +236,14 @@ fn run(
             }
         } else {
             let seed = mix(asked.offset_seed ^ mix(u64::from(number)));
+            let (layout, share) = span.of_thread(share, number, members);
             let pattern = pattern(data, &share, seed);
             let part = member::Part {
                 files,
                 content,
                 pattern,
                 block_bytes: data.block_bytes,
-                layout: span.layout,
+                layout,
                 stamping,
                 stop,
                 number,
@@ -314,6 +315,7 @@ fn run(
 /// Data that a test works on, and the facts known about it.
 struct Extent {
     layout: Layout,
+    turns: Option<Turns>,
     size_bytes: u64,
     content: Content,
     first_file: u32,
@@ -335,7 +337,11 @@ impl Extent {
         let verifier =
             can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
         Self {
-            layout: Layout { blocks_per_file, first_bytes: group.first_bytes + range.start + first_bytes },
+            layout: Layout {
+                first_bytes: group.first_bytes + range.start + first_bytes,
+                ..Layout::dense(blocks_per_file, data.block_bytes)
+            },
+            turns: group.turns,
             size_bytes: match part {
                 Part::Whole if data.range.is_some() => part_bytes,
                 Part::Whole => group.size_bytes(),
@@ -353,13 +359,31 @@ impl Extent {
         let content =
             Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
         Self {
-            layout: Layout { blocks_per_file: size_bytes / data.block_bytes, first_bytes: 0 },
+            layout: Layout::dense(size_bytes / data.block_bytes, data.block_bytes),
+            turns: None,
             size_bytes,
             content,
             first_file: 0,
             generation: 0,
             verifier: None,
         }
+    }
+
+    /// Returns the place of a thread's blocks, and its share of them. Blocks that take turns are numbered from the thread's
+    /// first.
+    fn of_thread(&self, share: Share, thread: u32, threads: u32) -> (Layout, Share) {
+        let Some(Turns { client, clients }) = self.turns else { return (self.layout, share) };
+        let block_bytes = self.layout.step_bytes;
+        // A client has the same blocks however many threads it has.
+        let turn = u64::from(thread) * u64::from(clients) + u64::from(client);
+        let layout = Layout {
+            first_bytes: self.layout.first_bytes + turn * block_bytes,
+            step_bytes: u64::from(clients) * u64::from(threads) * block_bytes,
+            ..self.layout
+        };
+        // All threads have as many blocks, so that there is no hole between them.
+        let units = self.size_bytes / block_bytes / u64::from(threads);
+        (layout, Share { first_unit: 0, units, ..share })
     }
 
     fn stamping(&self, seed: u64, verify_every: u32) -> Stamping {

@@ -92,6 +92,8 @@ pub struct FileGroup {
     pub files: u32,
     /// Offset of this client's part in each file, which is all of it unless clients share the file.
     pub first_bytes: u64,
+    /// Turn of this client's blocks among those of others; `None` if it has a part of its own.
+    pub turns: Option<Turns>,
     /// Bytes of that part, once it is written.
     pub file_bytes: u64,
     /// Progress of writing the files.
@@ -111,6 +113,15 @@ pub struct FileGroup {
     pub has_stray: bool,
 }
 
+/// Order in which the blocks of all threads of all clients take turns in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turns {
+    /// Number of this client, and the number of clients.
+    pub client: u32,
+    /// Clients that take turns.
+    pub clients: u32,
+}
+
 impl FileGroup {
     /// Returns a group of whole files that no test has written yet.
     fn new(prefix: String, files: u32, file_bytes: u64, content: Content) -> Self {
@@ -119,6 +130,7 @@ impl FileGroup {
             origin: Origin::Made,
             files,
             first_bytes: 0,
+            turns: None,
             file_bytes,
             filled: Filled::Whole,
             first_number: 0,
@@ -138,9 +150,10 @@ impl FileGroup {
         }
     }
 
-    /// Returns this client's part of each file.
+    /// Returns this client's part of each file. Where blocks take turns, that is the file.
     pub fn part(&self) -> Range<u64> {
-        self.first_bytes..self.first_bytes + self.file_bytes
+        let clients = self.turns.map_or(1, |turns| u64::from(turns.clients));
+        self.first_bytes..self.first_bytes + self.file_bytes * clients
     }
 
     /// Returns the total bytes of the files.
@@ -313,8 +326,15 @@ impl DataSet {
         let is_given_up = Arc::clone(&writing.is_given_up);
         let first = owner.first.map(|first| first.descriptor().try_clone_to_owned()).transpose();
         let first = first.map_err(|error| Trouble::new(&attempt, error))?;
-        let task =
-            Layout { plan: plan.clone(), number: owner.number, first, device, seed: owner.seed, writing };
+        let task = Layout {
+            plan: plan.clone(),
+            number: owner.number,
+            clients: owner.clients,
+            first,
+            device,
+            seed: owner.seed,
+            writing,
+        };
         // The layout has a thread of its own: a device that hangs must not keep us from reporting it.
         patience::wait_while_it_moves(
             &attempt,
@@ -330,6 +350,7 @@ impl DataSet {
         let of_other = |(index, group): (usize, &FileGroup)| FileGroup {
             content: Content { seed, ..group.content },
             first_bytes: first_bytes(plan, index, number, group.file_bytes),
+            turns: group.turns.map(|turns| Turns { client: number, ..turns }),
             // It may have ended a test after fewer blocks than this client.
             whole_generation: 0,
             is_torn: group.is_torn || !is_sound,
@@ -384,7 +405,12 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
 
 /// Returns the offset of a client's part of `file_bytes` in a file of a group.
 fn first_bytes(plan: &Dataset, group: usize, number: u32, file_bytes: u64) -> u64 {
-    if plan.is_of_all_clients(group) { u64::from(number).saturating_mul(file_bytes) } else { 0 }
+    let takes_turns = plan.groups.get(group).is_some_and(|group| group.interleaved_bytes.is_some());
+    if plan.is_of_all_clients(group) && !takes_turns {
+        u64::from(number).saturating_mul(file_bytes)
+    } else {
+        0
+    }
 }
 
 /// Owner of the data: this process, or one of the clients that share files.
@@ -394,14 +420,17 @@ pub struct Owner<'a> {
     pub seed: u64,
     /// Number of the client.
     pub number: u32,
+    /// Number of clients.
+    pub clients: u32,
     /// Directory of the first client; `None` for the first itself.
     pub first: Option<&'a Home>,
 }
 
 struct Layout {
     plan: Dataset,
-    /// Number of the client, and the directory of the first.
+    /// Number of the client and of all, and the directory of the first.
     number: u32,
+    clients: u32,
     first: Option<OwnedFd>,
     /// Name of the device that is erased; none where files are made.
     device: Option<String>,
@@ -430,7 +459,7 @@ impl Layout {
             let first_number = NUMBERS_PER_GROUP * index as u32;
             let content = Content {
                 seed: self.seed,
-                interval_bytes: plan.stamp_interval_bytes as usize,
+                interval_bytes: plan.stamp_interval_of(group) as usize,
                 compress_percent: group.compress_percent,
                 dedupe_percent: group.dedupe_percent,
             };
@@ -441,7 +470,9 @@ impl Layout {
             };
             let new = FileGroup::new(prefix, group.files, file_bytes, content);
             let first_bytes = first_bytes(plan, index, self.number, file_bytes);
-            let mut laid_out = FileGroup { origin, first_number, first_bytes, ..new };
+            let (client, clients) = if plan.is_together { (self.number, self.clients) } else { (0, 1) };
+            let turns = group.interleaved_bytes.map(|_| Turns { client, clients });
+            let mut laid_out = FileGroup { origin, first_number, first_bytes, turns, ..new };
             // The first client has made the files of all.
             let first = self.first.as_ref().filter(|_| plan.is_of_all_clients(index));
             for file in 0..group.files {

@@ -17,7 +17,7 @@ use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, CacheMode, DataVerb, OpenRate, Work};
+use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate, Work};
 use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
@@ -290,7 +290,7 @@ impl Session {
         self.clear()?;
         self.open_first()?;
         let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
-        let number = self.plan.clients.and_then(|clients| clients.number).unwrap_or_default();
+        let (number, clients) = self.plan.clients.map_or((0, 1), |all| (all.number.unwrap_or(0), all.count));
         if let Some(plan) = &self.plan.dataset {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
@@ -303,7 +303,7 @@ impl Session {
                 dataset::check_discard(directory, plan)?;
             }
             let (moved, stop) = (meter.movement(), &self.interrupt);
-            let owner = Owner { seed: self.seed, number, first: first.as_ref() };
+            let owner = Owner { seed: self.seed, number, clients, first: first.as_ref() };
             let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
             if laid_out.is_err() && patience::hanging().is_none() {
@@ -397,7 +397,8 @@ impl Session {
     /// directly and for a time. The part must have room for all operations that experiments have in flight.
     pub(crate) fn sets_aside(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.passes.is_none() && phase.stop.time_ns.is_some();
-        let is_read = phase.workload.data().is_some_and(|data| !data.writes() && !data.verb.is_bytes());
+        let can_be_read = |data: &DataWork| !data.writes() && !data.verb.is_bytes() && !data.interleaved;
+        let is_read = phase.workload.data().is_some_and(can_be_read);
         let variants = Experiment::ALL.iter().filter_map(|one| one.variant(phase, self.plan.cache));
         let mut phases: Vec<_> = variants.map(|variant| variant.phase).collect();
         let is_tried = !phases.is_empty() && self.plan.may_probe(phase);

@@ -165,7 +165,7 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     let workload = &phase.workload;
     let Some(data) = workload.data() else { return Vec::new() };
     let clock = SimClock::default();
-    let layout = Layout { blocks_per_file: task.size_bytes / data.block_bytes, first_bytes: 0 };
+    let layout = Layout::dense(task.size_bytes / data.block_bytes, data.block_bytes);
     sinks.collected.zoned = Zoned::new(data.zones_of(task.size_bytes), 0);
     let is_enough = Arc::clone(&sinks.is_enough);
     let mut readers = Vec::new();

@@ -58,7 +58,7 @@ pub fn worker<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     limits: Limits<'_>,
     recorder: Recorder,
 ) -> Worker<'_, E, C, P, V> {
-    let layout = Layout { blocks_per_file: work.blocks, first_bytes: 0 };
+    let layout = Layout::dense(work.blocks, work.block_bytes);
     Worker::new(WorkerParts {
         engine,
         clock,

@@ -1,7 +1,7 @@
 //! Memory that the program takes for a great many files.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +18,13 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
     let scratch = Tmpfs::mount()?;
     let tests = ["--test", "create:files=4m", "--test", "stat:files=4m"];
     let arguments = [&tests[..], &["--time", "1", "--allow", "low-space,busy", "--quiet"]].concat();
-    let mut command = program::run(&binary, scratch.path(), &arguments);
+    let (status, peak_mib) = run_to_its_end(program::run(&binary, scratch.path(), &arguments))?;
+    ensure!(status.success(), "the run ended with {status}");
+    Ok(vec![Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0))])
+}
+
+/// Runs a program to its end. Returns its status, and the most memory that it had, in MiB.
+pub(super) fn run_to_its_end(mut command: Command) -> Result<(ExitStatus, f64)> {
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().context("start the program")?;
     // The kernel's own high-water mark is of this program alone. The value that a wait reports counts, until exec, the
@@ -34,9 +40,7 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
         }
         thread::sleep(Duration::from_millis(5));
     };
-    ensure!(status.success(), "the run ended with {status}");
-    let peak_mib = peak_kib as f64 / 1024.0;
-    Ok(vec![Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0))])
+    Ok((status, peak_kib as f64 / 1024.0))
 }
 
 /// Parses `/proc/PID/status` for the most memory that a process had, in KiB.

@@ -80,7 +80,7 @@ fn run<P: Pacing, V: Verb + Copy>(setup: Setup<'_>, verb: V, pacing: impl Fn(u32
                 pacing: pacing(worker),
                 verb,
                 pattern: Pattern::new(0, 1 << 30, true, 1, u64::MAX),
-                layout: Layout { blocks_per_file: 1 << 30, first_bytes: 0 },
+                layout: Layout::dense(1 << 30, setup.block_bytes as u64),
                 stamping: Stamping {
                     seed: 1,
                     first_file: 0,

@@ -152,7 +152,7 @@ fn run_pattern<V: Verb, P: Pacing>(
         pacing,
         verb,
         pattern,
-        layout: Layout { blocks_per_file: 25, first_bytes: 0 },
+        layout: Layout::dense(25, 4096),
         stamping: Stamping {
             seed: 1,
             first_file: 0,
@@ -292,7 +292,7 @@ fn what_was_read_is_compared() {
         pacing: ClosedLoop,
         verb: verb::Read,
         pattern: Pattern::new(0, 100, false, 1, 100),
-        layout: Layout { blocks_per_file: 25, first_bytes: 0 },
+        layout: Layout::dense(25, 4096),
         stamping: Stamping {
             seed: 1,
             first_file: 0,
@@ -368,7 +368,7 @@ fn workers_share_no_cache_line_that_they_write() {
                         pacing: ClosedLoop,
                         verb: verb::Read,
                         pattern: Pattern::new(0, 100, false, 1, 100),
-                        layout: Layout { blocks_per_file: 100, first_bytes: 0 },
+                        layout: Layout::dense(100, 4096),
                         stamping: Stamping::unverified(1),
                         limits: Limits { deadline_ns: u64::MAX, stop: &stop },
                         recorder,

@@ -46,6 +46,7 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
     let of_own_files = [
         ("files", data.files.is_some()),
         ("fresh", data.fresh),
+        ("interleaved", data.interleaved),
         ("compress", data.compress_percent > 0 && !is_erased),
         ("dedupe", data.dedupe_percent > 0 && !is_erased),
     ];
@@ -58,9 +59,6 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
 pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), Trouble> {
     for phase in phases {
         let cause = match &phase.workload.work {
-            Work::Data(data) if data.shared && data.fresh => {
-                "each client would cut off what the others write"
-            }
             Work::Files(files) if files.shared && files.verb == FileVerb::Readdir => {
                 "each client would find the names of the others"
             }

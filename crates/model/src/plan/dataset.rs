@@ -65,18 +65,49 @@ pub struct DataGroup {
     /// they are not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// Size of the blocks that take turns in the file; absent where each thread or client has a part of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interleaved_bytes: Option<u64>,
+    /// Multiple of the threads of each test whose blocks take turns, so that all have as many blocks. 0 where none do.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turns: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl DataGroup {
+    fn of(data: &DataWork, files: u32) -> Self {
+        Self {
+            shared: data.shared,
+            files,
+            compress_percent: data.compress_percent,
+            dedupe_percent: data.dedupe_percent,
+            fresh: false,
+            interleaved_bytes: data.interleaved.then_some(data.block_bytes),
+            turns: 0,
+        }
+    }
+
     fn holds_content_of(&self, data: &DataWork) -> bool {
-        (self.compress_percent, self.dedupe_percent) == (data.compress_percent, data.dedupe_percent)
+        let of_data = Self::of(data, self.files);
+        Self { shared: data.shared, fresh: false, turns: 0, ..*self } == of_data
     }
 }
 
 impl Dataset {
     /// Returns the bytes of each file of a group that has `size_bytes`.
     pub fn group_file_bytes(&self, group: &DataGroup, size_bytes: u64) -> u64 {
-        size_bytes / u64::from(group.files.max(1)) / self.unit_bytes * self.unit_bytes
+        let turns_bytes = |block_bytes: u64| block_bytes.saturating_mul(group.turns.max(1));
+        let unit_bytes = group.interleaved_bytes.map_or(self.unit_bytes, turns_bytes);
+        size_bytes / u64::from(group.files.max(1)) / unit_bytes * unit_bytes
+    }
+
+    /// Returns the bytes from one data stamp of a group to the next: of blocks that take turns, each holds whole ones.
+    pub fn stamp_interval_of(&self, group: &DataGroup) -> u64 {
+        let Some(block_bytes) = group.interleaved_bytes else { return self.stamp_interval_bytes };
+        (1..=page_bytes()).rev().find(|bytes| block_bytes.is_multiple_of(*bytes)).unwrap_or(1)
     }
 
     /// Returns the most bytes that laying it out writes.
@@ -158,10 +189,11 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Returns the block sizes of the tests on data; single bytes are no blocks.
+/// Returns the block sizes of the tests on data, which their files hold together. Single bytes are no blocks, and blocks
+/// that take turns have a file of their own.
 fn block_sizes(phases: &[PlannedPhase]) -> impl Iterator<Item = u64> {
     let data = phases.iter().filter_map(|phase| phase.workload.data());
-    data.filter(|data| !data.verb.is_bytes()).map(|data| data.block_bytes)
+    data.filter(|data| !data.verb.is_bytes() && !data.interleaved).map(|data| data.block_bytes)
 }
 
 /// Returns the least common multiple of the block sizes, those of a fill included, so that files hold whole blocks of every test.
@@ -181,13 +213,7 @@ fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &Da
 /// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, as many
 /// as were asked for, or one for all.
 fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
-    let new = |data: &DataWork, files| DataGroup {
-        shared: data.shared,
-        files,
-        compress_percent: data.compress_percent,
-        dedupe_percent: data.dedupe_percent,
-        fresh: false,
-    };
+    let new = DataGroup::of;
     // A test that asks for no number works in files that others asked for, if there are enough for its threads.
     let counted: Vec<_> = on_files(phases)
         .filter_map(|(_, data)| Some(new(data, data.files?)))
@@ -213,23 +239,19 @@ fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
     let all = groups.clone();
     let has_twin = |group: &DataGroup| all.contains(&DataGroup { shared: false, ..*group });
     groups.retain(|group| is_together || !group.shared || !has_twin(group));
+    for group in groups.iter_mut().filter(|group| group.interleaved_bytes.is_some()) {
+        let of_group = on_files(phases).filter(|(_, data)| group.holds_content_of(data));
+        let threads = of_group.map(|(phase, _)| u64::from(phase.workload.threads));
+        group.turns =
+            threads.fold(1, |all, one| (all / greatest_common_divisor(all, one)).saturating_mul(one));
+    }
     groups
 }
 
 /// Returns the group of an erased device: all threads of all tests work in it, so that it has one content.
 fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>, Trouble> {
-    let mut contents = on_files(phases).map(|(phase, data)| {
-        (
-            phase,
-            DataGroup {
-                shared: false,
-                files: 1,
-                compress_percent: data.compress_percent,
-                dedupe_percent: data.dedupe_percent,
-                fresh: false,
-            },
-        )
-    });
+    let mut contents =
+        on_files(phases).map(|(phase, data)| (phase, DataGroup { shared: false, ..DataGroup::of(data, 1) }));
     let Some((_, group)) = contents.next() else { return Ok(Vec::new()) };
     match contents.find(|(_, other)| *other != group) {
         None => Ok(vec![group]),
@@ -273,7 +295,20 @@ fn mark_fresh(
         }
         groups[index].fresh = true;
     }
-    Ok(())
+    let is_unmade = |data: &DataWork| {
+        data.interleaved && !groups.iter().any(|group| group.fresh && group.holds_content_of(data))
+    };
+    match on_files(phases).find(|(_, data)| is_unmade(data)) {
+        None => Ok(()),
+        Some((phase, data)) => Err(Trouble::new(
+            format!("run `{}` in {path}", spec::print(phase.asked())),
+            "no test makes the file in which its blocks take turns",
+        )
+        .remedy(format!(
+            "put write:seq{}:shared:interleaved:fresh before it",
+            size::exact(data.block_bytes)
+        ))),
+    }
 }
 
 /// Returns the free space that must stay free.
@@ -413,7 +448,15 @@ fn given(
         return Err(refused(format!("of its {has} too few are whole blocks: the tests need {needs}"))
             .remedy("name a larger one or a directory, or ask for smaller blocks or less depth"));
     }
-    let group = DataGroup { shared: false, files: 1, compress_percent: 0, dedupe_percent: 0, fresh: false };
+    let group = DataGroup {
+        shared: false,
+        files: 1,
+        compress_percent: 0,
+        dedupe_percent: 0,
+        fresh: false,
+        interleaved_bytes: None,
+        turns: 0,
+    };
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
         size_bytes_min: least,
@@ -537,7 +580,15 @@ mod tests {
     use crate::target::Backing;
 
     fn group(shared: bool, files: u32, compress_percent: u8, dedupe_percent: u8) -> DataGroup {
-        DataGroup { shared, files, compress_percent, dedupe_percent, fresh: false }
+        DataGroup {
+            shared,
+            files,
+            compress_percent,
+            dedupe_percent,
+            fresh: false,
+            interleaved_bytes: None,
+            turns: 0,
+        }
     }
 
     #[test]

@@ -87,6 +87,12 @@ keys! {
     key "files" "N" [files: Maybe(Count(1, CONCURRENCY_MAX as u64))] for any_verb, "";
         label Label::Key; "all threads work in N files; if absent, one for each thread. `shared` is `files=1`";
 
+    /// True if the blocks of all threads take turns in the shared file; otherwise each thread has a part of its own.
+    field interleaved: bool = false;
+    key "interleaved" "" [interleaved: Flag] for moves_blocks, "";
+        label Label::Key;
+        "with `shared`: the blocks of all threads take turns in the file, with `--hosts` those of all clients (segments of IOR). A test with `fresh` makes that file, and others with blocks of the same size work in it";
+
     /// True if the test makes its files itself: their old contents are cut off before, and it writes them once.
     field fresh: bool = false;
     key "fresh" "" [fresh: Flag] for |work| work.verb.can_make_files(),

@@ -155,13 +155,9 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
         ran.says(&[said]);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{words}");
     }
-    skye()
-        .arg("run")
-        .arg("sim:any.toml")
-        .words("--hosts local*2 --test read:rnd4k")
-        .run()
-        .exits(2)
-        .says(&["clients measure directories"]);
+    let no_device = "cannot simulate /no/device.toml on local#2";
+    let simulated = skye().arg("run").arg("sim:/no/device.toml").words("--hosts local*2 --test read:rnd4k");
+    simulated.run().exits(2).says(&[no_device]);
 }
 
 #[test]
@@ -221,19 +217,49 @@ fn clients_work_in_one_file_and_in_the_same_directories() {
     for (row, block_bytes) in rows[1..4].iter().zip([65_536, 4096, 4096]) {
         assert_eq!(row["verified_blocks"].as_u64(), Some(3 * (8 << 20) / block_bytes), "{ran}");
     }
-    for (words, said) in [
-        ("--test readdir:shared:files=10", "each client would find the names of the others"),
-        ("--test write:shared:fresh", "each client would cut off what the others write"),
-    ] {
-        let refused = together(directory.path(), "--hosts local*2").words(words).run().exits(2);
-        refused.says(&[said]).has_no_result();
-    }
+    let refused = together(directory.path(), "--hosts local*2 --test readdir:shared:files=10").run().exits(2);
+    refused.says(&["each client would find the names of the others"]).has_no_result();
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
     let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
     ran.says(&["cannot work in files of all clients: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
+    }
+}
+
+#[test]
+fn blocks_of_all_clients_take_turns_in_one_file() {
+    let directory = scratch(ROOM);
+    // Data of each client is its own, so that a block in another's place is damaged data.
+    let tests = "--hosts local*3 --verify --test write:seq47008:shared:interleaved:fresh:buffered \
+                 --test read:seq47008:shared:interleaved:t2:buffered:passes=1 \
+                 --test read:rnd47008:shared:interleaved:buffered:shift=1:passes=1 \
+                 --test write:seq1m:shared:fresh --test read:seq1m:shared:shift=1:passes=1";
+    let ran = together(directory.path(), tests).run().did_not_panic().exits(0);
+    assert_nothing_left(directory.path());
+    let run = saved(&ran);
+    let rows = run["phases"].as_array().unwrap();
+    let blocks_each = (8 << 20) / 47_008 / 2 * 2;
+    let ops: Vec<_> = rows.iter().map(|row| row["ops"].as_u64().unwrap()).collect();
+    assert_eq!(ops, [3 * blocks_each, 3 * blocks_each, 3 * blocks_each, 24, 24], "{ran}");
+    let verified: Vec<_> = rows.iter().map(|row| row["verified_blocks"].as_u64().unwrap()).collect();
+    assert_eq!(verified, [0, ops[1], ops[2], 0, 24], "{ran}");
+    // The blocks of a file that a test writes from front to back lie as those of any other.
+    let alone = "--verify --test write:seq47008:t3:shared:interleaved:fresh:buffered \
+                 --test read:seq47008:shared:interleaved:buffered:passes=1";
+    let ran = together(directory.path(), alone).run().did_not_panic().exits(0);
+    let ops =
+        saved(&ran)["phases"].as_array().unwrap().iter().map(|row| row["ops"].as_u64()).collect::<Vec<_>>();
+    assert_eq!(ops, [Some((8 << 20) / 47_008 / 3 * 3); 2], "{ran}");
+    for (test, said) in [
+        ("read:seq47008:interleaved:buffered", "interleaved is an order of blocks in one file; add shared"),
+        (
+            "read:seq47008:shared:interleaved:buffered",
+            "no test makes the file in which its blocks take turns",
+        ),
+    ] {
+        together(directory.path(), "--hosts local*2 --test").arg(test).run().exits(2).says(&[said]);
     }
 }
 
@@ -399,6 +425,30 @@ fn a_clock_that_is_seconds_off_is_found_within_its_bound() {
             [&phase["together"]["window_ns"], &phase["elapsed_ns"]].map(|ns| ns.as_u64().unwrap());
         assert!(window > 0 && elapsed < 7_000_000_000, "{}", phase["together"]);
     }
+}
+
+#[test]
+fn many_simulated_clients_have_the_sum_of_their_devices() {
+    let directory = scratch(1 << 20);
+    let device = directory.path().join("disk.toml");
+    fs::write(&device, "name = \"disk\"\nsize = \"1g\"\nlatency = { mean_us = 10_000 }\n").unwrap();
+    let results = directory.path().join("results.json");
+    let ran = skye()
+        .arg("run")
+        .arg(format!("sim:{}", device.display()))
+        .words("--hosts local*40 --size 8m --time 60 --test read:rnd4k:q1 --json")
+        .arg(&results);
+    ran.run().did_not_panic().exits(0);
+    let run = document(&results);
+    let phase = &run["phases"][0];
+    // Each device answers 100 requests a second, one after the other, and each clock is virtual.
+    assert_eq!(phase["hosts"].as_array().unwrap().len(), 40);
+    assert_eq!(phase["ops"], 40 * 6000, "{phase}");
+    let rate = phase["rate"]["ops_per_second"].as_f64().unwrap();
+    assert!((rate - 4000.0).abs() < 1.0, "{rate}");
+    // A column whose values are all the same is one value.
+    let intervals = &phase["intervals"];
+    assert_eq!((&intervals["count"], &intervals["ops"]), (&600.into(), &400.into()));
 }
 
 #[test]

@@ -1,0 +1,76 @@
+//! A thousand clients of one coordinator: real ones of this machine, and simulated ones that cost it little.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::memory::run_to_its_end;
+use super::{Bench, Limit, Row, Setting, program};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "clients",
+    measures: "a thousand clients: hello to first test, memory of the coordinator, start skew",
+    run,
+};
+
+/// Clients of each run.
+const CLIENTS: &str = "local*1000";
+/// Most measurements: each takes half a minute.
+const MEASUREMENTS_MAX: usize = 5;
+/// Device of each simulated client: 100 operations a second.
+const DEVICE: &str = "name = \"disk\"\nsize = \"10g\"\nparallelism = 1\nlatency = { mean_us = 10_000 }\n";
+
+fn run(setting: &Setting) -> Result<Vec<Row>> {
+    let mut real = Figures::default();
+    let mut simulated = Figures::default();
+    let scratch = program::scratch_in_memory()?;
+    let device = scratch.path().join("disk.toml");
+    fs::write(&device, DEVICE).context("describe a device")?;
+    let device = format!("sim:{}", device.display());
+    for _ in 0..setting.pairs.min(MEASUREMENTS_MAX) {
+        // A load that two CPUs carry: clients that only compute would measure the scheduler.
+        real.measure(scratch.path(), &["--engine", "null", "--test", "read:rnd4k:rate=20", "--time", "5"])?;
+        simulated.measure(Path::new(&device), &["--test", "read:rnd4k", "--time", "300"])?;
+    }
+    let row = |name: &str, unit, values, limit| Row::new(name, unit, values, limit);
+    Ok(vec![
+        row("1,000 local clients, hello to first test", "s", real.begin_s, Limit::AtMost(10.0)),
+        row("1,000 local clients, VmHWM of the coordinator", "MiB", real.peak_mib, Limit::AtMost(200.0)),
+        row("1,000 local clients, start skew of 99 %", "ms", real.skew_ms, Limit::None),
+        row("1,000 simulated clients, hello to first test", "s", simulated.begin_s, Limit::AtMost(10.0)),
+        row("1,000 simulated clients of 5 min, VmHWM", "MiB", simulated.peak_mib, Limit::AtMost(200.0)),
+    ])
+}
+
+/// Figures of runs, one value for each.
+#[derive(Default)]
+struct Figures {
+    begin_s: Vec<f64>,
+    peak_mib: Vec<f64>,
+    skew_ms: Vec<f64>,
+}
+
+impl Figures {
+    fn measure(&mut self, target: &Path, arguments: &[&str]) -> Result<()> {
+        let directory = tempfile::tempdir().context("make a directory for results")?;
+        let results = directory.path().join("results.json");
+        let mut command = program::run(&crate::release("skye")?, target, arguments);
+        command.args(["--hosts", CLIENTS, "--size", "1m", "--no-save", "--quiet", "--json"]).arg(&results);
+        command.args(["--allow", "low-space,busy,shared-directory"]);
+        let (status, peak_mib) = run_to_its_end(command)?;
+        ensure!(status.success(), "the run ended with {status}");
+        let text = fs::read(&results).context("read the results")?;
+        let document: Value = serde_json::from_slice(&text).context("understand the results")?;
+        let phase = &document["phases"][0];
+        let begin_ns = phase["start_ns"].as_f64().context("the document has no start")?;
+        let hosts = phase["hosts"].as_array().context("the document has no clients")?;
+        let mut late_ns: Vec<_> = hosts.iter().filter_map(|host| host["start_late_ns"].as_f64()).collect();
+        late_ns.sort_by(f64::total_cmp);
+        self.begin_s.push(begin_ns / 1e9);
+        self.peak_mib.push(peak_mib);
+        self.skew_ms.extend(late_ns.get(late_ns.len() * 99 / 100).map(|late_ns| late_ns / 1e6));
+        Ok(())
+    }
+}
