@@ -21,8 +21,8 @@ use crate::recorder::{INTERVAL_NS, Recorder};
 
 pub use directories::{Entries, Readdir};
 pub use verbs::{
-    Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, Rename, Rmdir, Stat, StatContents, Symlink,
-    Unlink, UnlinkMissing, UnlinkNamed,
+    Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Rename, Rmdir, Stat, StatContents,
+    Symlink, Unlink, UnlinkMissing, UnlinkNamed,
 };
 
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -486,6 +486,8 @@ mod tests {
         let visits = Visits::in_sequence(0, 50);
         for chunk_bytes in [1, 700, 1 << 20] {
             let contents = || StatContents::new(chunk_bytes, false);
+            let read = all(Numbered::new(names, ReadFile::new(chunk_bytes, None)), &place, visits);
+            assert_eq!(read, (50, bytes, vec![50, 50, 50]));
             let numbered = all(Numbered::new(names, contents()), &place, visits);
             assert_eq!(numbered, (50, bytes, vec![50, 50 - empty, 50 - empty, 50 - empty]));
             let (round, counted) = in_directories(names, contents(), &place, 50, u64::MAX);

@@ -402,7 +402,7 @@ fn check_order(files: &FilesWork) -> Result<(), String> {
     }
     if !verb.can_follow_directory() {
         return Err(format!(
-            "`order=dir`: only stat, open and unlink follow a directory; write order=seq|rnd for {verb}"
+            "`order=dir`: only stat, open, read-file and unlink follow a directory; write order=seq|rnd for {verb}"
         ));
     }
     if files.missing {
@@ -446,6 +446,9 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
     if files.contents && files.missing {
         return Err("what does not exist has no contents; leave missing or contents away".into());
     }
+    if verb == FileVerb::ReadFile && files.size_max_bytes == 0 {
+        return Err("read-file reads what files hold; write for example read-file:size=4k".into());
+    }
     if files.chunk_bytes == CHUNK_BYTES_MAX {
         return Ok(());
     }
@@ -454,12 +457,12 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
         FileVerb::Stat if !files.contents => {
             Err(format!("`chunk={chunk}`: stat reads nothing by itself; add contents or leave chunk away"))
         }
-        FileVerb::Create | FileVerb::Stat if files.size_max_bytes > 0 => Ok(()),
+        FileVerb::Create | FileVerb::Stat | FileVerb::ReadFile if files.size_max_bytes > 0 => Ok(()),
         FileVerb::Create | FileVerb::Stat => {
             Err(format!("`chunk={chunk}`: the files are empty; add size=SIZE or leave chunk away"))
         }
         _ => Err(format!(
-            "`chunk={chunk}` has no meaning for {verb}; create:size=SIZE and stat:contents:size=SIZE take it"
+            "`chunk={chunk}` has no meaning for {verb}; create, read-file and stat:contents with size=SIZE take it"
         )),
     }
 }

@@ -155,6 +155,8 @@ spec_words! {
         Stat = "stat",
         /// `openat` for reading, `close`.
         Open = "open",
+        /// `openat` of a name, a `read` of all of the file, `close`.
+        ReadFile = "read-file",
         /// One entry that `getdents64` returns.
         Readdir = "readdir",
         /// `renameat` within its directory.
@@ -397,18 +399,23 @@ impl FileVerb {
 
     /// Returns true if it changes files or directories.
     pub fn changes(self) -> bool {
-        !matches!(self, Self::Stat | Self::Open | Self::Readdir)
+        !matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Readdir)
     }
 
     /// Returns true if it works on an existing name and makes none. It can then follow a directory that is read
     /// meanwhile.
     pub fn can_follow_directory(self) -> bool {
+        matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Unlink)
+    }
+
+    /// Returns true if it may look for names that do not exist.
+    pub fn can_miss(self) -> bool {
         matches!(self, Self::Stat | Self::Open | Self::Unlink)
     }
 
-    /// Returns true if it works on links as on files.
+    /// Returns true if it works on links as on files. Links lead to empty files.
     pub fn can_use_links(self) -> bool {
-        self == Self::Create || self.can_follow_directory()
+        self == Self::Create || self.can_miss()
     }
 }
 

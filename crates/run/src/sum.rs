@@ -144,8 +144,8 @@ impl Gathered {
         &self.parts
     }
 
-    /// Returns the record of the test, and the parts in the order of the clients; `begun_ns` is the start of the run on
-    /// the coordinator's clock. Clients that were lost have no part.
+    /// Returns the record of the test, and the parts in the order of the clients. Lost clients have none. `begun_ns` is the
+    /// start of the run on the coordinator's clock.
     pub fn sum(
         mut self,
         plan: &Plan,

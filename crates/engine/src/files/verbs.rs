@@ -204,6 +204,63 @@ impl NameOps for StatContents {
     }
 }
 
+/// `openat`, a `read` of each chunk, and `close`.
+#[derive(Debug)]
+pub struct ReadFile {
+    chunk: Box<[u8]>,
+    /// Size of each file; `None` if they have several.
+    size_bytes: Option<u64>,
+}
+
+impl ReadFile {
+    /// Reads in chunks of `chunk_bytes`. Without a size, a file ends where a read returns less than it asked for.
+    pub fn new(chunk_bytes: u64, size_bytes: Option<u64>) -> Self {
+        Self { chunk: vec![0; chunk_bytes.max(1) as usize].into(), size_bytes }
+    }
+
+    fn read(&mut self, file: &OwnedFd) -> Result<u64, Cause> {
+        let mut all_bytes = 0;
+        while self.size_bytes != Some(all_bytes) {
+            let left_bytes = self.size_bytes.map_or(u64::MAX, |size_bytes| size_bytes - all_bytes);
+            let wanted_bytes = left_bytes.min(self.chunk.len() as u64) as usize;
+            let got_bytes = rustix::io::read(file, &mut self.chunk[..wanted_bytes])?;
+            all_bytes += got_bytes as u64;
+            match self.size_bytes {
+                Some(_) if got_bytes == 0 => return Err(Cause::Short { got_bytes, wanted_bytes }),
+                None if got_bytes < wanted_bytes => break,
+                _ => {}
+            }
+        }
+        Ok(all_bytes)
+    }
+}
+
+impl NameOps for ReadFile {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["open", "read", "close", "getdents64"]
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let read_bytes = self.read(&opened).map_err(|cause| (1, cause))?;
+        laps.recorder.read(read_bytes);
+        laps.lap(1);
+        close(opened).map_err(|errno| (2, errno.into()))?;
+        laps.lap(2);
+        Ok(())
+    }
+}
+
 /// `unlinkat` of a name, and `fsync` of its directory if each removal is made durable.
 #[derive(Debug)]
 pub struct UnlinkNamed {

@@ -65,7 +65,7 @@ keys! {
 
     /// True if the names do not exist, to measure failing look-ups.
     field missing: bool = false;
-    key "missing" "" [missing: Flag] for |work| work.verb.can_follow_directory(), "";
+    key "missing" "" [missing: Flag] for |work| work.verb.can_miss(), "";
         label Label::Key; "visits names that do not exist";
 
     /// True if `stat` also opens, reads and closes files that are not empty.
@@ -76,7 +76,7 @@ keys! {
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = CHUNK_BYTES_MAX;
     key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for any_verb, "";
-        label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `stat` with `contents`); 1 MiB if absent";
+        label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`); 1 MiB if absent";
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;

@@ -3,7 +3,7 @@
 use engine::clock::Clock;
 use engine::files::{
     self, Content, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place,
-    Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
+    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
     UnlinkNamed, Visits,
 };
 use engine::names::{Kind, Names, Spelling, Tree};
@@ -118,7 +118,7 @@ pub(super) enum Change {
 /// Returns the change that a round of a verb leaves.
 pub(super) fn change(verb: FileVerb) -> Change {
     match verb {
-        FileVerb::Stat | FileVerb::Open | FileVerb::Readdir => Change::Nothing,
+        FileVerb::Stat | FileVerb::Open | FileVerb::ReadFile | FileVerb::Readdir => Change::Nothing,
         FileVerb::Create => Change::Made(Kind::File),
         FileVerb::Link => Change::Made(Kind::Link),
         FileVerb::Symlink => Change::Made(Kind::Symlink),
@@ -156,6 +156,10 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
         (FileVerb::Stat, true) => with.call(ByNumber(Numbered::new(names, Stat::<true>::new(follows)))),
         (FileVerb::Open, false) => in_order(work, names, Open::<false>::new(follows), with),
         (FileVerb::Open, true) => with.call(ByNumber(Numbered::new(names, Open::<true>::new(follows)))),
+        (FileVerb::ReadFile, _) => {
+            let size_bytes = (work.size_min_bytes == work.size_max_bytes).then_some(work.size_max_bytes);
+            in_order(work, names, ReadFile::new(chunk_bytes, size_bytes), with)
+        }
         (FileVerb::Readdir, _) => with.call(Readdir::new(names.tree)),
         (FileVerb::Unlink, false) if work.order == Order::Directory => {
             with.call(Entries::new(names, UnlinkNamed::new(durable)))
@@ -212,6 +216,8 @@ mod tests {
             ("unlink:sync=each", &["unlink", "fsync"]),
             ("unlink:order=dir", &["unlink", "getdents64"]),
             ("unlink:order=dir:sync=each", &["unlink", "fsync", "getdents64"]),
+            ("read-file:size=3901", &["open", "read", "close"]),
+            ("read-file:size=1k..4k:order=dir", &["open", "read", "close", "getdents64"]),
             ("readdir", &["open", "getdents64", "close"]),
             ("rename:names=letters-first:sync=each", &["rename", "fsync"]),
         ] {
