@@ -26,6 +26,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("peak", include_str!("../../../presets/peak.toml")),
     ("bytes", include_str!("../../../presets/bytes.toml")),
     ("zones", include_str!("../../../presets/zones.toml")),
+    ("io500-shapes", include_str!("../../../presets/io500-shapes.toml")),
     ("ssd", include_str!("../../../presets/ssd.toml")),
 ];
 

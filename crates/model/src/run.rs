@@ -58,6 +58,7 @@ mod columns;
 mod counters;
 mod evidence;
 mod rounds;
+mod scores;
 mod servers;
 
 pub use clients::{ClientShare, ClockRecord, FewerClients, HostRecord, Together, machine_of};
@@ -67,6 +68,7 @@ pub use evidence::{
     Sensed, Sensitivity, SystemUse, Verdict, WaitChannel, WaitsOf, sources,
 };
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
+pub use scores::Scores;
 pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerUse};
 
 document! {
@@ -104,6 +106,9 @@ document! {
         /// Fills of the data before the tests, one for each group of files and repetition; absent where there were none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub fills: Vec<FillRecord>,
+        /// Scores by IO500's arithmetic; absent but for its preset.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub scores: Option<Scores>,
         /// Results of short experiments on the target; null where none was made.
         #[serde(default)]
         pub target_probes: Option<TargetProbes>,

@@ -508,6 +508,7 @@ pub(crate) fn run() -> Run {
         plan,
         environment,
         hosts: Vec::new(),
+        scores: None,
         phases,
         fills: Vec::new(),
         target_probes: Some(TargetProbes {

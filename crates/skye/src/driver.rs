@@ -13,8 +13,8 @@ use model::figure::Share;
 use model::finding::Finding;
 use model::plan::{FILLS, PlannedPhase};
 use model::run::{
-    Environment, FillRecord, HostRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Status, TargetProbes,
-    Tool,
+    Environment, FillRecord, HostRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Scores, Status,
+    TargetProbes, Tool,
 };
 use model::size;
 use model::target::Backing;
@@ -743,6 +743,7 @@ impl Driver {
         let ops: f64 = costs().map(|(_, ops)| ops).sum();
         let overhead_ns_per_op =
             (ops > 0.0).then(|| costs().map(|(cost_ns, ops)| cost_ns * ops).sum::<f64>() / ops);
+        let preset = self.plan.preset.clone();
         let run = Run {
             schema: SCHEMA.into(),
             skye_version: env!("CARGO_PKG_VERSION").into(),
@@ -756,6 +757,7 @@ impl Driver {
             plan: self.plan,
             environment: self.environment,
             hosts: self.hosts,
+            scores: Scores::of(&preset, &self.phases),
             phases: self.phases,
             fills: self.fills,
             target_probes: self.target_probes,

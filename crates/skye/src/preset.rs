@@ -212,10 +212,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(refused("standart").ends_with("did you mean `standard`?"));
-        assert!(
-            refused("zzz")
-                .ends_with("presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, ssd")
-        );
+        assert!(refused("zzz").ends_with(
+            "presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, io500-shapes, ssd"
+        ));
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), "tests = [\"write\"]\nerase = \"1073741824\"\n").unwrap();
         assert!(refused(file.path().to_str().unwrap()).ends_with("give --erase on the command line"));

@@ -21,9 +21,10 @@ mod verdicts;
 use model::advice::Advice;
 use model::figure::Figures;
 use model::finding::Finding;
+use model::numbers::amount;
 use model::observation::Observation;
 use model::printable::printable;
-use model::run::{Note, PhaseRecord};
+use model::run::{Note, PhaseRecord, Scores};
 
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{Crossed, crossed, steps};
@@ -33,6 +34,18 @@ pub use verdicts::{
 
 /// Longest clause, in characters: it has to fit into a cell of a table.
 pub const CLAUSE_MAX: usize = 40;
+
+/// Returns the scores of a run by IO500's arithmetic: "1.1 GiB/s of bandwidth, …".
+pub fn scores(scores: &Scores) -> String {
+    let told = |value: f64| amount(value).unwrap_or_else(|| "0".into());
+    format!(
+        "{} GiB/s of bandwidth, {} kIOPS of metadata, score {} by IO500's arithmetic. Not an IO500 submission: sizes and \
+         times are yours",
+        told(scores.bandwidth_gib_per_second),
+        told(scores.metadata_kiops),
+        told(scores.score)
+    )
+}
 
 /// Returns a clause about a finding: "others used the device".
 pub fn clause(finding: &Finding) -> &'static str {

@@ -325,6 +325,15 @@ examples! {
     half_of_the_file_was_in_memory: served_from_page_cache
         INVALID, "read:buffered",
         |w| w.record.seen.page_cache_share = Some(0.49);
+    read_ahead_of_other_clients: served_from_page_cache
+        QUIET, "read:buffered:shared",
+        |w| {
+            if let model::workload::Work::Data(data) = &mut w.plan.phases[0].workload.work {
+                data.interleaved = true;
+            }
+            w.plan.clients = Some(model::plan::Clients { count: 2, number: Some(0) });
+            w.record.seen.page_cache_share = Some(0.49);
+        };
     a_second_pass_finds_the_first: served_from_page_cache
         INVALID, "read:buffered:passes=3",
         |w| (w.record.seen.page_cache_share, w.record.counts.passes) = (Some(0.67), 3.0);

@@ -40,7 +40,9 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // The share resident at the start counts if no device does, or if compression leaves fewer bytes on it.
     let residency = || input.record.seen.residency.as_ref().and_then(|residency| residency.before);
     let is_compressed = input.record.seen.extents.as_ref().is_some_and(|extents| extents.encoded_share > 0.0);
-    let counted = input.record.seen.page_cache_share.filter(|_| !is_compressed);
+    // Read-ahead of another client brings blocks that lie between its own.
+    let is_read_ahead = data.interleaved && input.plan.clients.is_some();
+    let counted = input.record.seen.page_cache_share.filter(|_| !is_compressed && !is_read_ahead);
     let share = counted.or_else(residency)?;
     let is_warm = input.plan.cache == CacheMode::Warm;
     if input.target().backing == Backing::Memory || (share <= CONTAMINATION && !is_warm) {

@@ -202,6 +202,25 @@ fn rates_are_plain_or_shares() {
 }
 
 #[test]
+fn blocks_take_turns_in_a_shared_file() {
+    let turns = ok("write:seq47008:buffered:shared:interleaved:fresh");
+    assert!(turns.data().unwrap().interleaved);
+    assert_eq!(print(&turns), "write:seq47008:buffered:shared:interleaved:fresh");
+    assert_eq!(problem("read:interleaved"), "interleaved is an order of blocks in one file; add shared");
+    assert_eq!(
+        problem("read:seq4k:shared:interleaved:range=1m..2m"),
+        "interleaved blocks have no range of one thread; leave range or interleaved away"
+    );
+}
+
+#[test]
+fn files_are_read_where_they_hold_something() {
+    assert_eq!(print(&ok("read-file:size=3901:shared")), "read-file:size=3901:shared");
+    assert_eq!(problem("read-file"), "read-file reads what files hold; write for example read-file:size=4k");
+    assert!(problem("read-file:size=4k:missing").starts_with("`missing` has no meaning for read-file"));
+}
+
+#[test]
 fn fresh_files_are_written_once() {
     let fresh = ok("write:seq8k:buffered:fresh");
     let data = fresh.data().unwrap();
@@ -321,7 +340,7 @@ fn directories_are_followed_where_there_is_something_to_follow() {
         assert_eq!(
             problem(&format!("{verb}:order=dir")),
             format!(
-                "`order=dir`: only stat, open and unlink follow a directory; write order=seq|rnd for {verb}"
+                "`order=dir`: only stat, open, read-file and unlink follow a directory; write order=seq|rnd for {verb}"
             )
         );
     }
@@ -365,7 +384,7 @@ fn chunks_are_of_what_is_written_or_read() {
         ),
         (
             "unlink:size=4k:chunk=8k",
-            "`chunk=8k` has no meaning for unlink; create:size=SIZE and stat:contents:size=SIZE take it",
+            "`chunk=8k` has no meaning for unlink; create, read-file and stat:contents with size=SIZE take it",
         ),
         ("create:size=4k:chunk=255", "`chunk=255`: 256 to 1m can be asked for"),
         ("create:size=4k:chunk=2m", "`chunk=2m`: 256 to 1m can be asked for"),

@@ -59,6 +59,7 @@ fn full(run: &Run, style: &Style) -> String {
         preamble(&run.plan, &run.environment, style),
         table(&run.phases, &Widths::of_run(run), style),
         screen::zones(&run.phases, style),
+        screen::scores(run, style),
         notes(&run.phases, style),
         limits(&run.phases, style),
         footer::footer(run, style),

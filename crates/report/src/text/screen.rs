@@ -57,6 +57,7 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
                 answer,
                 tables,
                 zones(&run.phases, style),
+                scores(run, style),
                 if detail == Detail::Remarks { hosts::each(&run.phases, style) } else { String::new() },
                 told(run, detail, style),
                 notes(run, style),
@@ -104,6 +105,12 @@ pub(crate) fn title(run: &Run) -> String {
         time::elapsed_ns(run).map(|ns| together(&duration(ns))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// Scores of a preset that has some.
+pub(super) fn scores(run: &Run, style: &Style) -> String {
+    let told = run.scores.as_ref().map(wording::scores);
+    told.map_or(String::new(), |told| field("scores", &with_units(&told), style))
 }
 
 /// Notes of the plan, such as options of the mount and tests that were left out.

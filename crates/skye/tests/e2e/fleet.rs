@@ -614,3 +614,29 @@ fn programs_of_the_family_measure_with_clients() {
         away.says(&["no client is named"]).has_no_result();
     }
 }
+
+#[test]
+fn the_shapes_of_io500_have_its_scores_and_leave_nothing() {
+    let directory = scratch(ROOM);
+    let words = "--hosts local*2 --preset io500-shapes --time 0.2";
+    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    assert_nothing_left(directory.path());
+    let ran = ran.tells(&["Not an IO500 submission"]);
+    let run = saved(&ran);
+    let rows = run["phases"].as_array().unwrap();
+    assert_eq!(rows.len(), 12, "{ran}");
+    let mean = |rows: &[Value], key: &str, unit: f64| {
+        let rates = rows.iter().map(|row| row["rate"][key].as_f64().unwrap() / unit);
+        rates.clone().product::<f64>().powf(1.0 / rates.len() as f64)
+    };
+    let bandwidth = mean(&rows[..4], "bytes_per_second", f64::from(1 << 30));
+    let metadata = mean(&rows[4..], "ops_per_second", 1000.0);
+    for (key, value) in [
+        ("bandwidth_gib_per_second", bandwidth),
+        ("metadata_kiops", metadata),
+        ("score", (bandwidth * metadata).sqrt()),
+    ] {
+        let told = run["scores"][key].as_f64().unwrap();
+        assert!((told / value - 1.0).abs() < 1e-9, "{key}: {told}, and the rows say {value}");
+    }
+}
