@@ -41,7 +41,7 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
         _ => YELLOW,
     };
     let likely = if confidence == Confidence::Likely { LIKELY } else { "" };
-    let place = server(phase, limiter).map_or(String::new(), |server| format!(" on {server}"));
+    let place = place(phase, limiter);
     let [whole, shorter, least] = forms(phase, limiter).map(|form| format!("{form}{place}{likely}"));
     // The label already has the depth.
     let whole = if is_latency(limiter) { shorter.clone() } else { whole };
@@ -53,19 +53,20 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     Some((fitting.cloned().unwrap_or_else(|| fit(&forms[forms.len() - 1], room)), colour))
 }
 
-/// Returns the name of the server whose limit it is, where one was watched.
-fn server(phase: &PhaseRecord, limiter: Limiter) -> Option<String> {
+/// Returns the place of the limit: " on nas1" where it is a server's that was watched, else nothing.
+fn place(phase: &PhaseRecord, limiter: Limiter) -> String {
     if limiter == Limiter::BelowClients {
-        return None;
+        return String::new();
     }
     let of = |observation: &Observation| match observation {
         Observation::ServerCpus { server, .. }
         | Observation::ServerLink { server, .. }
         | Observation::ServerDevice { server, .. }
-        | Observation::ServerThreads { server, .. } => Some(printable(&server.0)),
+        | Observation::ServerThreads { server, .. } => Some(format!(" on {}", printable(&server.0))),
         _ => None,
     };
-    phase.judged.verdict.as_ref()?.observations.iter().find_map(of)
+    let verdict = phase.judged.verdict.as_ref();
+    verdict.and_then(|verdict| verdict.observations.iter().find_map(of)).unwrap_or_default()
 }
 
 fn is_latency(limiter: Limiter) -> bool {
@@ -90,10 +91,10 @@ fn gain(phase: &PhaseRecord, limiter: Limiter) -> Option<(String, String)> {
     (gain >= GAIN_MIN).then(|| (depth, percent(gain)))
 }
 
-/// Returns the full words for the limiter, with depth or parts.
+/// Returns the full words for the limiter, with depth or parts, and the server where it is a server's.
 pub(crate) fn words(phase: &PhaseRecord) -> Option<String> {
     let (limiter, _) = of(phase)?;
-    Some(forms(phase, limiter)[0].clone())
+    Some(format!("{}{}", forms(phase, limiter)[0], place(phase, limiter)))
 }
 
 /// Returns the confidence as a word; `None` if the limiter is undetermined.
@@ -160,7 +161,7 @@ mod tests {
     use super::super::columns::LIMITER_WIDTH_MIN;
     use super::*;
     use crate::sample;
-    use model::figure::{Change, OpsPerSecond, Tried};
+    use model::figure::{Change, Count, Name, OpsPerSecond, Share, Tried};
     use model::run::Ranked;
 
     fn limited(limiter: Limiter, confidence: Option<Confidence>, ranking: &[Limiter]) -> PhaseRecord {
@@ -211,6 +212,19 @@ mod tests {
         };
         assert_eq!(shown(1450.0), ["device latency; q32 brings +45 %", "device latency"]);
         assert_eq!(shown(1050.0), ["device latency"; 2]);
+    }
+
+    #[test]
+    fn the_limit_of_a_server_has_its_name() {
+        let mut server = limited(Limiter::ServerSaturated, Some(Confidence::Likely), &[]);
+        server.judged.verdict.as_mut().unwrap().observations = vec![Observation::ServerThreads {
+            server: Name("nas1".into()),
+            threads: Count(8),
+            woken_share: Share(0.0),
+        }];
+        let told = format!("{} on nas1", Limiter::ServerSaturated.title());
+        assert_eq!(words(&server), Some(told.clone()));
+        assert_eq!(cell(&server, 60).unwrap().0, format!("{told} (likely)"));
     }
 
     #[test]
