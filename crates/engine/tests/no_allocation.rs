@@ -21,9 +21,9 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place, Readdir,
-    Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing, UnlinkNamed,
-    Visits, round,
+    self, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place, ReadFile,
+    Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
+    UnlinkNamed, Visits, round,
 };
 use engine::mapped::MappedEngine;
 use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
@@ -451,6 +451,12 @@ fn add_files(loops: &mut Loops) {
     });
     add("stat and contents", || {
         Files::made_with(NAMES, "something").verb(Numbered::new(NAMES, StatContents::new(4, false)))
+    });
+    add("read-file", || {
+        Files::made_with(NAMES, "something").verb(Numbered::new(NAMES, ReadFile::new(4, Some(9))))
+    });
+    add("read-file as directories name them", || {
+        Files::made_with(NAMES, "something").entries(NAMES, ReadFile::new(4, None))
     });
     add("stat as directories name them", || Files::made().entries(NAMES, Stat::<false>::new(false)));
     add("open as directories name them", || {

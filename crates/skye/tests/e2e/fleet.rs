@@ -436,19 +436,19 @@ fn many_simulated_clients_have_the_sum_of_their_devices() {
     let ran = skye()
         .arg("run")
         .arg(format!("sim:{}", device.display()))
-        .words("--hosts local*40 --size 8m --time 60 --test read:rnd4k:q1 --json")
+        .words("--hosts local*8 --size 8m --time 60 --test read:rnd4k:q1 --json")
         .arg(&results);
     ran.run().did_not_panic().exits(0);
     let run = document(&results);
     let phase = &run["phases"][0];
     // Each device answers 100 requests a second, one after the other, and each clock is virtual.
-    assert_eq!(phase["hosts"].as_array().unwrap().len(), 40);
-    assert_eq!(phase["ops"], 40 * 6000, "{phase}");
+    assert_eq!(phase["hosts"].as_array().unwrap().len(), 8);
+    assert_eq!(phase["ops"], 8 * 6000, "{phase}");
     let rate = phase["rate"]["ops_per_second"].as_f64().unwrap();
-    assert!((rate - 4000.0).abs() < 1.0, "{rate}");
+    assert!((rate - 800.0).abs() < 1.0, "{rate}");
     // A column whose values are all the same is one value.
     let intervals = &phase["intervals"];
-    assert_eq!((&intervals["count"], &intervals["ops"]), (&600.into(), &400.into()));
+    assert_eq!((&intervals["count"], &intervals["ops"]), (&600.into(), &80.into()));
 }
 
 #[test]
