@@ -51,8 +51,9 @@ fn clients_far_away_begin_within_half_of_a_round_trip() {
     let ssh = configured(home.path(), &["ada", "bob", "eve"].map(|name| (name, there())));
     let program: Vec<_> = rig_program().iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let launcher = format!("{} relay {HALF_TRIP_NS}ns {ssh}", program.join(" "));
-    let words =
-        "--hosts ada,bob,eve --time 0.5 --cache warm --test read:rnd4k:buffered --test read:seq64k:buffered";
+    // Loads that leave the CPUs free: where more clients compute than CPUs are there, one begins after the others.
+    let words = "--hosts ada,bob,eve --time 0.5 --cache warm --test read:rnd4k:buffered:rate=200 \
+                 --test read:seq64k:buffered:rate=100";
     settled!(settle(|| {
         let document = by(&launcher, target.path(), words);
         let clocks = document["hosts"].as_array().unwrap().iter().map(|host| &host["clock"]);
