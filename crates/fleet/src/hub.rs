@@ -219,6 +219,9 @@ impl Loop {
 
     /// Starts as many clients as may be started at once.
     fn start_some(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let is_starting = |link: &&Link| link.is_open() && !link.is_greeted();
         let mut starting = self.links.iter().flatten().filter(is_starting).count();
         while starting < self.at_once

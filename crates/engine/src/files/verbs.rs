@@ -158,18 +158,24 @@ impl StatContents {
         let chunk = vec![0; chunk_bytes.max(1) as usize].into();
         Self { stat_flags: stat_flags(follows), read_flags: read_flags(follows), chunk }
     }
+}
 
-    fn read(&mut self, file: &OwnedFd, size_bytes: u64) -> Result<(), Cause> {
-        let mut left_bytes = size_bytes;
-        while left_bytes > 0 {
-            let wanted_bytes = left_bytes.min(self.chunk.len() as u64) as usize;
-            match rustix::io::read(file, &mut self.chunk[..wanted_bytes])? {
-                0 => return Err(Cause::Short { got_bytes: 0, wanted_bytes }),
-                got_bytes => left_bytes -= got_bytes as u64,
-            }
+/// Reads all of a file in chunks, and returns its bytes. Without a size, it ends where a read returns less than it asked
+/// for.
+fn read_whole(file: &OwnedFd, chunk: &mut [u8], size_bytes: Option<u64>) -> Result<u64, Cause> {
+    let mut all_bytes = 0;
+    while size_bytes != Some(all_bytes) {
+        let left_bytes = size_bytes.map_or(u64::MAX, |size_bytes| size_bytes - all_bytes);
+        let wanted_bytes = left_bytes.min(chunk.len() as u64) as usize;
+        let got_bytes = rustix::io::read(file, &mut chunk[..wanted_bytes])?;
+        all_bytes += got_bytes as u64;
+        match size_bytes {
+            Some(_) if got_bytes == 0 => return Err(Cause::Short { got_bytes, wanted_bytes }),
+            None if got_bytes < wanted_bytes => break,
+            _ => {}
         }
-        Ok(())
     }
+    Ok(all_bytes)
 }
 
 impl NameOps for StatContents {
@@ -195,7 +201,7 @@ impl NameOps for StatContents {
         let opened = rustix::fs::openat(directory, name, self.read_flags, Mode::empty());
         let opened = opened.map_err(|errno| (1, errno.into()))?;
         laps.lap(1);
-        self.read(&opened, size_bytes).map_err(|cause| (2, cause))?;
+        read_whole(&opened, &mut self.chunk, Some(size_bytes)).map_err(|cause| (2, cause))?;
         laps.recorder.read(size_bytes);
         laps.lap(2);
         close(opened).map_err(|errno| (3, errno.into()))?;
@@ -217,22 +223,6 @@ impl ReadFile {
     pub fn new(chunk_bytes: u64, size_bytes: Option<u64>) -> Self {
         Self { chunk: vec![0; chunk_bytes.max(1) as usize].into(), size_bytes }
     }
-
-    fn read(&mut self, file: &OwnedFd) -> Result<u64, Cause> {
-        let mut all_bytes = 0;
-        while self.size_bytes != Some(all_bytes) {
-            let left_bytes = self.size_bytes.map_or(u64::MAX, |size_bytes| size_bytes - all_bytes);
-            let wanted_bytes = left_bytes.min(self.chunk.len() as u64) as usize;
-            let got_bytes = rustix::io::read(file, &mut self.chunk[..wanted_bytes])?;
-            all_bytes += got_bytes as u64;
-            match self.size_bytes {
-                Some(_) if got_bytes == 0 => return Err(Cause::Short { got_bytes, wanted_bytes }),
-                None if got_bytes < wanted_bytes => break,
-                _ => {}
-            }
-        }
-        Ok(all_bytes)
-    }
 }
 
 impl NameOps for ReadFile {
@@ -252,7 +242,7 @@ impl NameOps for ReadFile {
         let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
         let opened = opened.map_err(|errno| (0, errno.into()))?;
         laps.lap(0);
-        let read_bytes = self.read(&opened).map_err(|cause| (1, cause))?;
+        let read_bytes = read_whole(&opened, &mut self.chunk, self.size_bytes).map_err(|cause| (1, cause))?;
         laps.recorder.read(read_bytes);
         laps.lap(1);
         close(opened).map_err(|errno| (2, errno.into()))?;
