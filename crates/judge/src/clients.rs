@@ -283,8 +283,11 @@ fn know_each_other(shares: &mut [ClientShare]) {
     for share in shares {
         let is_alone = machines.iter().filter(|machine| *machine == machine_of(&share.name)).count() == 1;
         let Some(verdict) = share.judged.verdict.as_mut().filter(|_| !is_alone) else { continue };
+        let of_first = verdict.ranking.first().map_or(0.0, |first| first.share);
         match verdict.limiter {
-            Some(Limiter::CpuContention) => *verdict = Verdict::new(Limiter::CpuSaturated, 0.0, Vec::new()),
+            Some(Limiter::CpuContention) => {
+                *verdict = Verdict::new(Limiter::CpuSaturated, of_first, Vec::new())
+            }
             Some(Limiter::NoisyNeighbour) => *verdict = Verdict::new(Limiter::NotClear, 0.0, Vec::new()),
             _ => {}
         }

@@ -83,6 +83,8 @@ observations! {
         ClientsHadCpus { busy_share: Share }
         /// Share of the CPUs of a server that were in use.
         ServerCpus { server: Name, busy_share: Share, cpus: Count }
+        /// Share of the time in whose periods a server used up its quota of CPU time, and CPUs of this quota.
+        ServerQuota { server: Name, cpus: Ratio, used_up_share: Share }
         /// Rate at which a server sent or received, and its share of what the interface carries.
         ServerLink { server: Name, interface: Name, bytes_per_second: BytesPerSecond, link_share: Share }
         /// Share of the time in which the busiest device of a server was busy, and mean number of requests in it.

@@ -69,7 +69,7 @@ pub use evidence::{
 };
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;
-pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerUse};
+pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerQuota, ServerUse};
 
 document! {
     /// One run of skye.

@@ -3,7 +3,7 @@
 use model::health::IoLimit;
 use model::target::Device;
 
-use crate::parse::cgroup::{Membership, cpu_max, cpus, io_max, limit_bytes, memberships, throttle};
+use crate::parse::cgroup::{Membership, cpu_max, cpu_quota, io_max, limit_bytes, memberships, throttle};
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
 
@@ -140,7 +140,10 @@ fn upwards(mount: &Mount, path: &str) -> Vec<String> {
 fn version_2_limits(root: &Root, directory: &str) -> Limits {
     let bytes = |name: &str| limit_bytes(&root.line(&format!("{directory}/{name}"))?);
     Limits {
-        cpus: root.line(&format!("{directory}/cpu.max")).and_then(|text| cpu_max(&text)),
+        cpus: root
+            .line(&format!("{directory}/cpu.max"))
+            .and_then(|text| cpu_max(&text))
+            .map(|quota| quota.cpus),
         memory_bytes: smaller(bytes("memory.max"), bytes("memory.high"), u64::min),
     }
 }
@@ -150,7 +153,8 @@ fn version_1_limits(root: &Root, directory: &str) -> Limits {
     Limits {
         cpus: number("cpu.cfs_quota_us")
             .zip(number("cpu.cfs_period_us"))
-            .and_then(|(quota, period)| cpus(quota, period)),
+            .and_then(|(quota_us, period_us)| cpu_quota(quota_us, period_us))
+            .map(|quota| quota.cpus),
         memory_bytes: root
             .line(&format!("{directory}/memory.limit_in_bytes"))
             .and_then(|text| limit_bytes(&text)),

@@ -141,6 +141,7 @@ fn a_machine_with_cgroups_of_version_2() {
     let slice = "sys/fs/cgroup/bench.slice";
     let scope = "sys/fs/cgroup/bench.slice/bench-a.scope";
     machine.add(&format!("{slice}/cpu.stat"), ("", "throttled_usec", 1), 300_000);
+    machine.add(&format!("{slice}/cpu.stat"), ("", "nr_throttled", 1), 4);
     // The scope has no quota of its own.
     machine.add(&format!("{scope}/cpu.stat"), ("", "throttled_usec", 1), 999_000_000);
     machine.add(&format!("{slice}/memory.events.local"), ("", "max", 1), 1);
@@ -174,6 +175,7 @@ fn a_machine_with_cgroups_of_version_2() {
     surroundings.end();
     let found = surroundings.take(4 * SECOND_NS, 4 * SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(300_000_000));
+    assert_eq!(found.quota_used_up_ns, Some(400_000_000));
     assert_eq!(
         found.reclaim,
         Some(Reclaim { direct_scanned_pages: 10, refaulted_pages: 1, cgroup_limit_hits: 3 })

@@ -1,6 +1,6 @@
 //! Watches a machine on which no test runs, while clients measure what it serves.
 
-use model::run::{Frame, ServerDevice, ServerUse};
+use model::run::{Frame, ServerDevice, ServerQuota, ServerUse, SystemUse};
 use model::{Machine, Target};
 use observe::{NfsServer, Root};
 
@@ -38,12 +38,19 @@ impl Watch {
             watched_ns: observed.measured_ns,
             cpus: machine.cpus_online,
             cpu: observed.cpu(),
+            quota: quota(&observed.system, observed.measured_ns),
             devices: observed.sum.as_ref().map(|sum| devices(sum, observed.measured_ns)).unwrap_or_default(),
             network: observed.system.network,
             helpers: observed.system.helpers,
             nfsd,
         }
     }
+}
+
+/// Returns the use of the CPU quota of this process, in which a server that shares its cgroup works.
+fn quota(system: &SystemUse, time_ns: u64) -> Option<ServerQuota> {
+    let used_up_share = (system.quota_used_up_ns? as f64 / time_ns.max(1) as f64).min(1.0);
+    Some(ServerQuota { cpus: system.quota_cpus?, used_up_share })
 }
 
 /// Returns the rates of all devices over this time.

@@ -448,7 +448,7 @@ explained! {
             at least half of their time (with a ring: {ring_blocked}). No machine of theirs used more than {clients_cpus} \
             of its CPUs, and no limit that is known more exactly holds that many of them back. Confirmed only in a sweep over clients, if the rate \
             grew by less than {clients_gave_nothing} of their own growth. With --observe, a part of the server that is full is named \
-            instead: its CPUs, link or device at {server_full}, or NFS threads of which at most {server_woken} of the packets woke one.",
+            instead: its CPUs, CPU quota, link or device at {server_full}, or NFS threads of which at most {server_woken} of the packets woke one.",
         try_next: "Run it with half the clients. If the rate stays, what they share is full; if it halves, each client is \
             its own limit, and more clients bring more. With --observe SERVER:DIR, skye reads the server's counters meanwhile.",
         not_meaning: "Not that the server is full: a slow answer to each client looks the same from here.",

@@ -17,6 +17,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         }
         ClientsHadCpus { .. } => "the clients' machines used at most {busy_share} of their CPUs",
         ServerCpus { .. } => "{server} used {busy_share} of its {cpus} CPUs",
+        ServerQuota { .. } => "{server} may use {cpus} CPUs, and did so for {used_up_share} of the time",
         ServerLink { .. } => {
             "{server} moved {bytes_per_second} by {interface}, {link_share} of what that carries"
         }

@@ -2,7 +2,7 @@
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{BytesPerSecond, Count, Figure, Mean, Share, Threshold};
+use model::figure::{BytesPerSecond, Count, Figure, Mean, Ratio, Share, Threshold};
 use model::observation::Observation;
 use model::run::{ServerUse, Verdict};
 
@@ -54,9 +54,9 @@ pub(super) fn observations(input: &JudgeInput<'_>) -> Vec<Observation> {
 }
 
 /// Returns CPUs, link, busiest device and threads of a server, as far as they were seen. Full CPUs or a full link explain
-/// busy threads, so these follow only where neither is full.
+/// busy threads, so these count only where neither is full.
 fn parts(server: &ServerUse, input: &JudgeInput<'_>) -> Vec<Part> {
-    let first: Vec<_> = cpus(server).into_iter().chain(link(server)).collect();
+    let first: Vec<_> = cpus(server).into_iter().chain(quota(server)).chain(link(server)).collect();
     let explains = |parts: &[Part]| parts.iter().any(|part| part.is_full);
     let is_explained = explains(&first);
     let rest = device(server, input).into_iter().chain(threads(server));
@@ -74,6 +74,20 @@ fn cpus(server: &ServerUse) -> Option<Part> {
             server: server.name.as_str().into(),
             busy_share: Share(share),
             cpus: Count(server.cpus.into()),
+        },
+    })
+}
+
+fn quota(server: &ServerUse) -> Option<Part> {
+    let quota = server.quota.as_ref()?;
+    Some(Part {
+        limiter: Limiter::ServerSaturated,
+        share: quota.used_up_share,
+        is_full: quota.used_up_share >= FULL,
+        observation: Observation::ServerQuota {
+            server: server.name.as_str().into(),
+            cpus: Ratio(quota.cpus),
+            used_up_share: Share(quota.used_up_share),
         },
     })
 }
@@ -143,7 +157,7 @@ fn threads(server: &ServerUse) -> Option<Part> {
 mod tests {
     use super::*;
     use crate::fixtures::{clean, client};
-    use model::run::{Confidence, CpuShares, NetworkUse, NfsdUse, PhaseRecord, ServerDevice};
+    use model::run::{Confidence, CpuShares, NetworkUse, NfsdUse, PhaseRecord, ServerDevice, ServerQuota};
 
     /// Returns a server with room everywhere.
     fn idle() -> ServerUse {
@@ -152,6 +166,7 @@ mod tests {
             watched_ns: 1_000_000_000,
             cpus: 4,
             cpu: Some(CpuShares { user: 0.1, kernel: 0.2, steal: 0.0 }),
+            quota: None,
             devices: vec![ServerDevice {
                 name: "sda".into(),
                 busy_share: 0.4,
@@ -198,6 +213,10 @@ mod tests {
         assert_eq!(of("read:rnd4k:q4", one_by_one), Limiter::DeviceLatency);
         let full_cpus = |server: &mut ServerUse| server.cpu.as_mut().unwrap().kernel = 0.85;
         assert_eq!(of("read:rnd4k:q4", full_cpus), Limiter::ServerSaturated);
+        let full_quota = |server: &mut ServerUse| {
+            server.quota = Some(ServerQuota { cpus: 0.2, used_up_share: 0.97 });
+        };
+        assert_eq!(of("read:rnd4k:q4", full_quota), Limiter::ServerSaturated);
         let full_link = |server: &mut ServerUse| server.network.as_mut().unwrap().sent_bytes = 120_000_000;
         assert_eq!(of("read:seq1m:q4", full_link), Limiter::NetworkBandwidth);
         let shaped = |server: &mut ServerUse| {

@@ -160,6 +160,8 @@ document! {
         pub pressure: Option<Pressures>,
         /// Time in which the cgroup's tasks were held back by its quota of CPU time; null where there is no quota.
         pub quota_throttled_ns: Option<u64>,
+        /// Length of the quota's periods in which it was used up; null where there is no quota.
+        pub quota_used_up_ns: Option<u64>,
         /// CPUs that this quota allows; null where there is none.
         pub quota_cpus: Option<f64>,
         /// Work of the kernel to find free memory; null where it does not show that.

@@ -16,6 +16,8 @@ document! {
         pub cpus: u32,
         /// Use of these CPUs; null where the machine hides it.
         pub cpu: Option<CpuShares>,
+        /// Quota of CPU time of the cgroup that was watched from; null where there is none.
+        pub quota: Option<ServerQuota>,
         /// Devices below the directory that was named, the mounted one first.
         pub devices: Vec<ServerDevice>,
         /// Its busiest network interface; null where nothing crossed one.
@@ -24,6 +26,14 @@ document! {
         pub helpers: Vec<Helper>,
         /// Work of its NFS server; null where the kernel serves none.
         pub nfsd: Option<NfsdUse>,
+    }
+
+    /// Use of a quota of CPU time.
+    pub struct ServerQuota {
+        /// CPUs that it allows.
+        pub cpus: f64,
+        /// Share of the time in whose periods it was used up.
+        pub used_up_share: f64,
     }
 
     /// Work of a device of a server.

@@ -23,15 +23,26 @@ fn membership(line: &str) -> Option<Membership> {
     Some(Membership { controllers, path: fields.next()?.to_owned() })
 }
 
-/// CPUs that a `cpu.max` of version 2 ("200000 100000") allows; absent for "max".
-pub fn cpu_max(text: &str) -> Option<f64> {
-    let mut fields = text.split_whitespace();
-    cpus(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)
+/// Quota of CPU time of a cgroup.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuQuota {
+    /// CPUs that it allows.
+    pub cpus: f64,
+    /// Period in which this time is given out.
+    pub period_ns: u64,
 }
 
-/// CPUs that a quota and its period in microseconds allow; absent without a quota, which reads −1.
-pub fn cpus(quota_us: i64, period_us: i64) -> Option<f64> {
-    (quota_us > 0 && period_us > 0).then(|| quota_us as f64 / period_us as f64)
+/// Quota of a `cpu.max` of version 2 ("200000 100000"); absent for "max".
+pub fn cpu_max(text: &str) -> Option<CpuQuota> {
+    let mut fields = text.split_whitespace();
+    cpu_quota(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)
+}
+
+/// Quota of this time in each period, both in microseconds; absent without a quota, which reads −1.
+pub fn cpu_quota(quota_us: i64, period_us: i64) -> Option<CpuQuota> {
+    let period_ns = period_us.max(0) as u64 * 1000;
+    let cpus = quota_us as f64 / period_us as f64;
+    (quota_us > 0 && period_us > 0).then_some(CpuQuota { cpus, period_ns })
 }
 
 /// Bytes of a limit; absent for "max" and for the huge number that version 1 shows without a limit.
@@ -63,6 +74,11 @@ pub fn throttled_ns(bytes: &[u8]) -> Option<u64> {
     value_of(bytes, b"throttled_time ").or_else(since_version_2)
 }
 
+/// Reads from a `cpu.stat` of either version in how many periods the quota was used up.
+pub fn throttled_periods(bytes: &[u8]) -> Option<u64> {
+    value_of(bytes, b"nr_throttled ")
+}
+
 /// Reads from a `memory.events` of version 2 how often `memory.high` or `memory.max` was reached.
 pub fn limit_hits(bytes: &[u8]) -> Option<u64> {
     Some(value_of(bytes, b"max ")?.saturating_add(value_of(bytes, b"high ").unwrap_or(0)))
@@ -72,7 +88,10 @@ pub fn limit_hits(bytes: &[u8]) -> Option<u64> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{cpu_max, cpus, io_max, limit_bytes, limit_hits, memberships, throttle, throttled_ns};
+    use super::{
+        CpuQuota, cpu_max, cpu_quota, io_max, limit_bytes, limit_hits, memberships, throttle, throttled_ns,
+        throttled_periods,
+    };
 
     #[test]
     fn both_versions() {
@@ -85,9 +104,11 @@ mod tests {
 
     #[test]
     fn limits() {
-        assert_eq!(cpu_max("250000 100000\n"), Some(2.5));
+        let quota = CpuQuota { cpus: 2.5, period_ns: 100_000_000 };
+        assert_eq!(cpu_max("250000 100000\n"), Some(quota));
         assert_eq!(cpu_max("max 100000\n"), None);
-        assert_eq!(cpus(-1, 100_000), None);
+        assert_eq!(cpu_quota(-1, 100_000), None);
+        assert_eq!(throttled_periods(b"nr_periods 20\nnr_throttled 17\n"), Some(17));
         assert_eq!(limit_bytes("4294967296\n"), Some(4 << 30));
         assert_eq!(limit_bytes("max\n"), None);
         assert_eq!(limit_bytes("9223372036854771712\n"), None);

@@ -1,9 +1,9 @@
-//! Time for which a CPU quota held back the tasks of our cgroups.
+//! Use of the CPU quota of our cgroups.
 
 use std::fs::File;
 
 use crate::cgroup::Level;
-use crate::parse::cgroup::{cpu_max, cpus, throttled_ns};
+use crate::parse::cgroup::{CpuQuota, cpu_max, cpu_quota, throttled_ns, throttled_periods};
 use crate::reading::beginning;
 use crate::root::Root;
 
@@ -21,8 +21,26 @@ struct LevelQuota {
     /// File of the period; only version 1 has one.
     period: Option<File>,
     stat: File,
-    before_ns: Option<u64>,
-    sum_ns: Option<u64>,
+    before: Option<Throttled>,
+    sum: Option<Throttled>,
+}
+
+/// Use of the quota of a cgroup.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct QuotaUse {
+    /// CPUs that the quota allows, if there still is one.
+    pub cpus: Option<f64>,
+    /// Time in which tasks were held back; each CPU counts for itself.
+    pub throttled_ns: u64,
+    /// Length of the periods in which the quota was used up.
+    pub used_up_ns: u64,
+}
+
+/// Counters of a cgroup.
+#[derive(Debug, Clone, Copy, Default)]
+struct Throttled {
+    time_ns: u64,
+    periods: u64,
 }
 
 impl Quota {
@@ -34,8 +52,8 @@ impl Quota {
                 limit: open(limit)?,
                 period: if level.version_2 { None } else { open("cpu.cfs_period_us") },
                 stat: open("cpu.stat")?,
-                before_ns: None,
-                sum_ns: None,
+                before: None,
+                sum: None,
             })
         };
         Self { levels: levels.iter().filter_map(open).collect() }
@@ -43,41 +61,52 @@ impl Quota {
 
     pub fn begin(&mut self) {
         for level in &mut self.levels {
-            level.before_ns = level.cpus().and_then(|_| level.throttled_ns());
+            level.before = level.quota().and_then(|_| level.throttled());
         }
     }
 
     pub fn end(&mut self) {
         for level in &mut self.levels {
-            if let Some((before_ns, now_ns)) = level.before_ns.take().zip(level.throttled_ns()) {
-                *level.sum_ns.get_or_insert_default() += now_ns.saturating_sub(before_ns);
+            if let Some((before, now)) = level.before.take().zip(level.throttled()) {
+                let sum = level.sum.get_or_insert_default();
+                sum.time_ns += now.time_ns.saturating_sub(before.time_ns);
+                sum.periods += now.periods.saturating_sub(before.periods);
             }
         }
     }
 
-    /// Returns the throttled time and the CPU quota of the cgroup that was throttled longest. A throttled
-    /// cgroup holds back all cgroups below it as well.
-    pub fn take(&mut self) -> Option<(u64, Option<f64>)> {
-        let held = self.levels.iter_mut().filter_map(|level| Some((level.sum_ns.take()?, level.cpus())));
-        held.max_by_key(|(held_ns, _)| *held_ns)
+    /// Returns the use of the quota of the cgroup that was throttled longest. A throttled cgroup holds back all
+    /// cgroups below it as well.
+    pub fn take(&mut self) -> Option<QuotaUse> {
+        let used = self.levels.iter_mut().filter_map(|level| {
+            let (sum, quota) = (level.sum.take()?, level.quota());
+            let period_ns = quota.map_or(0, |quota| quota.period_ns);
+            Some(QuotaUse {
+                cpus: quota.map(|quota| quota.cpus),
+                throttled_ns: sum.time_ns,
+                used_up_ns: sum.periods.saturating_mul(period_ns),
+            })
+        });
+        used.max_by_key(|used| used.throttled_ns)
     }
 }
 
 impl LevelQuota {
-    /// Returns the CPUs that the quota allows, if there is one.
-    fn cpus(&self) -> Option<f64> {
+    /// Returns the quota, if there is one.
+    fn quota(&self) -> Option<CpuQuota> {
         let mut buffer = [0; BUFFER_BYTES];
         let Some(period) = &self.period else {
             return cpu_max(text(&self.limit, &mut buffer)?);
         };
         let quota_us = text(&self.limit, &mut buffer)?.trim().parse().ok()?;
         let period_us = text(period, &mut buffer)?.trim().parse().ok()?;
-        cpus(quota_us, period_us)
+        cpu_quota(quota_us, period_us)
     }
 
-    fn throttled_ns(&self) -> Option<u64> {
+    fn throttled(&self) -> Option<Throttled> {
         let mut buffer = [0; BUFFER_BYTES];
-        beginning(Some(&self.stat), &mut buffer).and_then(throttled_ns)
+        let text = beginning(Some(&self.stat), &mut buffer)?;
+        Some(Throttled { time_ns: throttled_ns(text)?, periods: throttled_periods(text).unwrap_or(0) })
     }
 }
 

@@ -60,6 +60,7 @@ fn place(phase: &PhaseRecord, limiter: Limiter) -> String {
     }
     let of = |observation: &Observation| match observation {
         Observation::ServerCpus { server, .. }
+        | Observation::ServerQuota { server, .. }
         | Observation::ServerLink { server, .. }
         | Observation::ServerDevice { server, .. }
         | Observation::ServerThreads { server, .. } => Some(format!(" on {}", printable(&server.0))),

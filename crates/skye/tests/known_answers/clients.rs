@@ -30,6 +30,12 @@ pub fn not_named(phase: &Value, limiter: &str) -> Option<String> {
     (!is_alone && verdict["limiter"] != limiter).then(|| format!("{}: {verdict:#}", phase["label"]))
 }
 
+/// Returns how often a fleet is tried, each time with the words of an observer on this machine or with none.
+pub fn watched(directory: &Path) -> Vec<String> {
+    let observer = format!("--observe local:{} ", directory.display());
+    (0..sized(1, 6)).map(|run| if run % 2 == 1 { observer.clone() } else { String::new() }).collect()
+}
+
 #[test]
 fn a_limit_on_a_group_is_that_of_its_clients_together() {
     xtask::require!(root, loop, ext4, blkio);
@@ -79,14 +85,60 @@ fn a_client_on_a_busy_cpu_is_named() {
     // Each client has a CPU of its own. The launcher gets the host and the command.
     let launcher = r#"sh -c 'cpu=${1#cpu}; shift; exec taskset --cpu-list $cpu "$@"' x"#;
     let words = "--hosts cpu0,cpu1 --cache warm --time 3 --test read:rnd4k:buffered --size 16m";
-    let document = by(launcher, rig.path(), words);
-    let phase = &phases(&document)[0];
-    assert!(codes(phase).contains(&"slow_client"), "{phase:#}");
-    let notes = phase["notes"].as_array().unwrap();
-    let slow = notes.iter().find(|note| note["code"] == "slow_client").unwrap();
-    let finding = &slow["finding"];
-    assert_eq!((&finding["client"], &finding["limit"]), (&"cpu1".into(), &"other processes' CPU".into()));
+    for observer in watched(rig.path()) {
+        let document = by(launcher, rig.path(), &format!("{observer}{words}"));
+        let phase = &phases(&document)[0];
+        assert!(codes(phase).contains(&"slow_client"), "{phase:#}");
+        let notes = phase["notes"].as_array().unwrap();
+        let slow = notes.iter().find(|note| note["code"] == "slow_client").unwrap();
+        let finding = &slow["finding"];
+        assert_eq!((&finding["client"], &finding["limit"]), (&"cpu1".into(), &"other processes' CPU".into()));
+    }
     rig.finish().unwrap();
+}
+
+#[test]
+fn clients_that_share_too_few_cpus_say_so() {
+    xtask::require!(tmpfs);
+    let _alone = alone();
+    let memory = super::support::mounts::Tmpfs::new("256m", None);
+    let clients = 2 * std::thread::available_parallelism().unwrap().get();
+    for observer in watched(memory.path()) {
+        let words =
+            format!("{observer}--hosts local*{clients} --cache warm --time 2 --test read:rnd4k:buffered");
+        settled!(holds(|| together(memory.path(), &words), |phase| not_named(phase, "cpu_saturated")));
+    }
+}
+
+/// The server is a process in a container of its own, and so is the observer.
+#[test]
+fn a_server_that_used_up_its_quota_is_named() {
+    xtask::require!(root, fuse, quota);
+    let _alone = alone();
+    let (server, quota) = (start(Spec::fuse()), start(Spec::quota(0.1)));
+    quota.join(server.id()).unwrap();
+    let launcher =
+        format!(r#"sh -c 'echo $$ > {}/cgroup.procs; shift; exec "$@"' x"#, quota.path().display());
+    let words = "--hosts local*4 --time 4 --test read:rnd4k:q4 --size 16m";
+    // From the clients' side alone it cannot be told what a server lacks.
+    for is_observed in sized(&[true][..], &[true, false, true, false, true, false]).iter().copied() {
+        let words = match is_observed {
+            true => format!("{words} --observe nas:{}", server.path().display()),
+            false => words.to_owned(),
+        };
+        let expected = if is_observed { "server_saturated" } else { "below_clients" };
+        settled!(holds(
+            || by(&launcher, server.path(), &words),
+            |phase| {
+                let is_seen =
+                    phase["servers"][0]["quota"]["used_up_share"].as_f64().is_some_and(|share| share > 0.9);
+                not_named(phase, expected)
+                    .or_else(|| (is_observed && !is_seen).then(|| format!("{:#}", phase["servers"])))
+            }
+        ));
+    }
+    quota.finish().unwrap();
+    server.finish().unwrap();
 }
 
 /// A machine with a network of its own: a link to a server, and an sshd.
@@ -145,17 +197,20 @@ fn a_client_behind_a_slow_link_is_named() {
         hosts.iter().map(|(name, host)| format!("{name}:{}", host.path().display())).collect();
     let words =
         format!("--hosts {} --size {} --test read:seq1m:buffered", places.join(","), sized("16m", "64m"));
-    settled!(holds(
-        || by(&launcher, Path::new("/"), &words),
-        |phase| {
-            let slow = phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");
-            let named = slow.map(|slow| [&slow["finding"]["client"], &slow["finding"]["limit"]]);
-            // Clients make no experiments, which would tell bandwidth from latency.
-            let is_named = named.is_some_and(|named| named == ["eve", "network bandwidth or latency"]);
-            let eve = &phase["hosts"][2];
-            let of = |key: &str| eve[key].as_f64().unwrap();
-            let rate = off("bytes per second", of("bytes") * 1e9 / of("elapsed_ns"), 50e6 / 8.0, 0.1);
-            rate.or_else(|| (!is_named).then(|| format!("{named:?}: {phase:#}")))
-        },
-    ));
+    for observer in watched(home.path()) {
+        settled!(holds(
+            || by(&launcher, Path::new("/"), &format!("{observer}{words}")),
+            |phase| {
+                let slow =
+                    phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");
+                let named = slow.map(|slow| [&slow["finding"]["client"], &slow["finding"]["limit"]]);
+                // Clients make no experiments, which would tell bandwidth from latency.
+                let is_named = named.is_some_and(|named| named == ["eve", "network bandwidth or latency"]);
+                let eve = &phase["hosts"][2];
+                let of = |key: &str| eve[key].as_f64().unwrap();
+                let rate = off("bytes per second", of("bytes") * 1e9 / of("elapsed_ns"), 50e6 / 8.0, 0.1);
+                rate.or_else(|| (!is_named).then(|| format!("{named:?}: {phase:#}")))
+            },
+        ));
+    }
 }
