@@ -4,6 +4,7 @@
 //! ten nanoseconds. A second clock read would take about twenty.
 
 mod directories;
+mod flows;
 mod verbs;
 
 use std::ffi::CStr;
@@ -20,6 +21,7 @@ use crate::pattern::Permutation;
 use crate::recorder::{INTERVAL_NS, Recorder};
 
 pub use directories::{Entries, Readdir};
+pub use flows::Flows;
 pub use verbs::{
     Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Rename, Rmdir, Stat, StatContents,
     Symlink, Unlink, UnlinkMissing, UnlinkNamed,
@@ -102,6 +104,16 @@ pub trait FileOps {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError>;
+
+    /// Returns the number of the file at which the operation on this one failed.
+    fn failed_at(&self, file: u64) -> u64 {
+        file
+    }
+
+    /// Makes the files that the operation works on, untimed, if only it knows them. Returns the bytes written, too.
+    fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
+        None
+    }
 }
 
 /// An operation on a name in a directory.
@@ -226,7 +238,7 @@ pub fn round<C: Clock, V: FileOps>(
         let file = visits.at(walk.done);
         if let Err((step, cause)) = verb.operate(place, file, &mut walk.laps) {
             let call = verb.steps().get(step).copied().unwrap_or("call");
-            result = Err(Failure { call, file, offset_bytes: None, cause });
+            result = Err(Failure { call, file: verb.failed_at(file), offset_bytes: None, cause });
             break;
         }
         if !walk.count() {

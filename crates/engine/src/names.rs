@@ -137,8 +137,9 @@ fn are_letters(beside: &[u8]) -> bool {
     beside.len() <= LETTERS_MAX && beside.iter().all(u8::is_ascii_alphanumeric)
 }
 
+/// Writes a number as hexadecimal digits, as many as there is room for.
 #[inline]
-fn write_digits(digits: &mut [u8], file: u64) {
+pub(crate) fn write_digits(digits: &mut [u8], file: u64) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut rest = file as u32;
     for digit in digits.iter_mut().rev() {

@@ -21,8 +21,8 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place, ReadFile,
-    Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
+    self, Create, CreateLinks, Entries, FileOps, Flows, Link, Mkdir, NameOps, Numbered, Open, Place,
+    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
     UnlinkNamed, Visits, round,
 };
 use engine::mapped::MappedEngine;
@@ -43,6 +43,7 @@ use engine::verb::{
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, ZeroWriter, Zones};
 use model::sim::SimDevice;
+use model::workload::MixName;
 use model::workload::{DataVerb, Engine, FileVerb};
 use rustix::fs::MemfdFlags;
 
@@ -355,6 +356,18 @@ impl Files {
         })
     }
 
+    /// Runs flows of a mix over as few files as it needs.
+    fn mixed(&self, name: MixName) -> u64 {
+        let mix = model::mix::Mix::shipped(name);
+        let mut flows = Flows::new(&mix, mix.files_min() + 1, TREE, 5);
+        let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+        assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));
+        self.rounds(flows.steps().len(), |place, recorder, limits| {
+            round(&mut flows, place, Visits::in_sequence(0, 50), &Monotonic, recorder, limits)
+        })
+    }
+
     fn verb(&self, mut verb: impl FileOps) -> u64 {
         let order = Some(Permutation::new(TREE.files, 3));
         let visits = Visits { first: 0, files: TREE.files, order };
@@ -407,6 +420,12 @@ fn lettered(seed: u64) -> Names<LettersFirst> {
 
 fn unlink(kind: Kind) -> Unlink<Plain> {
     Unlink::new(NAMES, kind, kind, false)
+}
+
+fn add_mixes(loops: &mut Loops) {
+    for name in MixName::ALL {
+        loops.push((format!("mix {name}"), Box::new(|| Files::new().mixed(*name))));
+    }
 }
 
 fn add_files(loops: &mut Loops) {
@@ -569,6 +588,7 @@ fn the_measuring_loops_allocate_nothing() {
     add_bytes(&mut loops);
     add_zones(&mut loops);
     add_files(&mut loops);
+    add_mixes(&mut loops);
     let words = DataVerb::ALL.iter().map(|verb| verb.word());
     for word in words.chain(FileVerb::ALL.iter().map(|verb| verb.word())) {
         let is_named = |(name, _): &(String, Loop)| name.split([' ', ',']).any(|part| part == word);

@@ -26,6 +26,7 @@ pub mod limiter;
 pub mod machine;
 pub mod marker;
 pub mod markup;
+pub mod mix;
 pub mod numbers;
 pub mod observation;
 pub mod plan;

@@ -12,7 +12,7 @@ use crate::size;
 use crate::workload::keys::bytes;
 use crate::workload::{
     Access, Arrival, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
-    FileVerb, FilesWork, Key, Order, SyncMode, Work, Workload, Zones,
+    FileVerb, FilesWork, Key, MixName, Order, SyncMode, Work, Workload, Zones,
 };
 
 /// Most threads, and largest depth of each.
@@ -360,11 +360,18 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
 
 fn parse_files<'a>(
     verb: FileVerb,
-    words: impl Iterator<Item = &'a str>,
+    mut words: impl Iterator<Item = &'a str>,
     defaults: &Defaults,
 ) -> Result<Workload, String> {
     let mut concurrency = Concurrency::default();
     let mut files = FilesWork::new(verb, defaults.files);
+    if verb == FileVerb::Mix {
+        files.files = 0;
+        let Some(name) = words.next() else {
+            return Err(format!("mixes have names: write mix:NAME, of {}", MixName::FORM.replace('|', " ")));
+        };
+        set_key(&mut files, FILE_KEYS, &format!("mix={name}"), verb.word())?;
+    }
     for word in words {
         if !set_key(&mut files, FILE_KEYS, word, verb.word())? && !concurrency.parse(word, defaults.cpus)? {
             return Err(unknown(word, verb.word(), FILE_KEYS));
@@ -378,6 +385,17 @@ fn parse_files<'a>(
             "file operations have no depth; write t{} for as many at once",
             u64::from(concurrency.iodepth) * u64::from(concurrency.threads)
         ));
+    }
+    if let Some(mix) = files.mix() {
+        let threads = u64::from(concurrency.threads);
+        (files.dirs, files.levels) = (mix.population.dirs, mix.population.levels);
+        if files.files == 0 {
+            files.files = mix.population.files * threads;
+        }
+        let least = mix.files_min() * threads;
+        if files.files < least {
+            return Err(format!("mix:{} needs {least} files or more for {threads} threads", files.mix));
+        }
     }
     if files.files > FILES_MAX {
         return Err(format!("{} files are more than {}", size::exact(files.files), size::exact(FILES_MAX)));
@@ -571,6 +589,9 @@ fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
 /// there is one, and other words only where they differ from these defaults.
 pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
+    if let Some(files) = workload.files().filter(|files| files.verb == FileVerb::Mix) {
+        words.push(files.mix.word().to_owned());
+    }
     if let Some(data) = workload.data().filter(|data| !data.verb.is_bytes()) {
         words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
     }

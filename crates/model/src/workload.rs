@@ -171,6 +171,26 @@ spec_words! {
         Mkdir = "mkdir",
         /// `unlinkat` of an empty directory.
         Rmdir = "rmdir",
+        /// One flow of a mix: several calls on several files, as a program makes them.
+        Mix = "mix",
+    }
+}
+
+spec_words! {
+    /// A shipped mix of operations.
+    MixName {
+        /// A mail server that keeps each message in a file.
+        Mail = "mail",
+        /// A web server of static files, with a log.
+        Web = "web",
+        /// Home directories on a file server.
+        Home = "home",
+        /// A compile.
+        Build = "build",
+        /// Pages at random, and a log that is synced.
+        Database = "database",
+        /// A collection of photos.
+        Photos = "photos",
     }
 }
 
@@ -394,7 +414,7 @@ impl FileVerb {
 
     /// Returns true if each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
-        matches!(self, Self::Create | Self::Mkdir | Self::Symlink)
+        matches!(self, Self::Create | Self::Mkdir | Self::Symlink | Self::Mix)
     }
 
     /// Returns true if it changes files or directories.
@@ -426,6 +446,11 @@ impl Workload {
             Work::Data(data) => data.verb.word(),
             Work::Files(files) => files.verb.word(),
         }
+    }
+
+    /// Returns true if the test is one measured part. Other tests on files have rounds, with gaps between them.
+    pub fn is_continuous(&self) -> bool {
+        self.files().is_none_or(|files| files.verb == FileVerb::Mix)
     }
 
     /// Returns the data part of a test on data.
@@ -479,6 +504,7 @@ impl Workload {
                     .flatten()
                     .collect()
             }
+            Work::Files(files) if files.verb == FileVerb::Mix => vec![files.mix.to_string(), threads],
             Work::Data(_) | Work::Files(_) => vec![threads],
         };
         match &self.work {

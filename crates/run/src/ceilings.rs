@@ -287,7 +287,8 @@ fn twin_rate(
 ) -> Option<f64> {
     let block_bytes = workload.data().map_or(1, |data| data.block_bytes);
     let unit = u64::from(workload.in_flight()) * block_bytes.next_multiple_of(4096);
-    let size_bytes = TWIN_BYTES.next_multiple_of(unit);
+    let of_mix = workload.files().map_or(0, |files| files.set_bytes_max());
+    let size_bytes = TWIN_BYTES.max(of_mix).next_multiple_of(unit);
     if size_bytes > TWIN_BYTES_MAX.min(target.space.free_bytes / 4) {
         return None;
     }

@@ -27,6 +27,7 @@ use model::Trouble;
 use model::marker::{LETTERS_MAX, Letters, NameRule};
 use model::plan::{Clients, Plan, PlannedPhase};
 use model::run::{INTERVALS_MAX, RoundRecord};
+use model::spec::FILES_MAX;
 use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -40,7 +41,7 @@ use crate::removal::DIRECTORY_FLAGS;
 use crate::steady_state;
 use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
-use verbs::{Change, MeasuredRound, WithVerb, change, with_verb};
+use verbs::{Change, MeasuredRound, Numbers, WithVerb, change, with_verb};
 
 pub use verbs::steps;
 
@@ -57,7 +58,12 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let all = || plan.phases.iter().filter_map(|phase| phase.workload.files());
     // In directories of all clients, each has files of its own.
     let clients = plan.clients.map_or(1, |clients| u64::from(clients.count));
-    let files = |work: &FilesWork| if work.shared { work.files.saturating_mul(clients) } else { work.files };
+    let files = |work: &FilesWork| match work.verb {
+        // Each file that a mix creates has a new number.
+        FileVerb::Mix => FILES_MAX,
+        _ if work.shared => work.files.saturating_mul(clients),
+        _ => work.files,
+    };
     let Some(files) = all().map(files).max() else { return vec![] };
     // Experiments have directories for more threads than their test.
     let of_experiment = |phase: &PlannedPhase| {
@@ -243,7 +249,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         naming: work.naming,
         kind: work.kind,
     };
-    if set.shape != Some(shape) || set.is_unknown {
+    if set.shape != Some(shape) || set.is_unknown || change(work.verb) == Change::Mixed {
         if set.shape.is_some() {
             task.directory.empty_of("t")?;
         }
@@ -298,7 +304,8 @@ fn drive_rounds(
 ) {
     let mut rounds = Rounds { task, work, set, drive, outcome };
     let result = rounds.run(&mut pool);
-    rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped();
+    let is_mixed = change(work.verb) == Change::Mixed;
+    rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped() || is_mixed;
     let dismissed = pool.dismiss(drive.meter.movement());
     outcome.failure = result.and(dismissed).err();
 }
@@ -338,7 +345,8 @@ impl Rounds<'_, '_> {
         let next_bytes = written_bytes.saturating_add(self.work.set_bytes_max());
         let stop = task.asked.phase.stop;
         // A round that would be cut short before its half tells little more than the earlier ones.
-        left_ns <= outcome.last_round_ns / 2
+        self.drive.is_enough
+            || left_ns <= outcome.last_round_ns / 2
             || task
                 .asked
                 .until
@@ -395,6 +403,10 @@ impl Rounds<'_, '_> {
     /// Measures a round; false if it was not to begin.
     fn measure(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, Trouble> {
         let visited = visited(self.work, self.set);
+        if self.drive.is_continuous {
+            // The files were made before the phase.
+            self.drive.start_ns = Monotonic.now_ns();
+        }
         let Beginning { at_ns, is_off } = self.drive.begin();
         if is_off {
             self.drive.end();
@@ -520,8 +532,9 @@ impl Member {
 
     fn work_with(self, spelling: impl Spelling, mailbox: &Mailbox<Command, Report>, recorder: Recorder) {
         let names = Names { tree: self.tree, spelling };
-        let (work, first, content) = (self.work.clone(), self.first, self.content());
-        with_verb(&work, names, first, content, Serve { member: self, names, mailbox, recorder });
+        let (work, content) = (self.work.clone(), self.content());
+        let numbers = Numbers { original: self.first, files: self.files, seed: self.order_seed };
+        with_verb(&work, names, numbers, content, Serve { member: self, names, mailbox, recorder });
     }
 
     fn content(&self) -> Option<Content> {
@@ -552,7 +565,13 @@ impl Member {
             let place = Place { directory: directory.as_fd(), leaves, tree: self.tree };
             let (round, is_whole) = match command {
                 Command::Enter => (nothing(), true),
-                Command::Prepare { deadline_ns } => self.prepare(names, &place, deadline_ns),
+                Command::Prepare { deadline_ns } => {
+                    let limits = RoundLimits { deadline_ns, stop: &self.stop };
+                    match measured.populate(&place, limits) {
+                        Some((round, written_bytes)) => self.populated(round, written_bytes),
+                        None => self.prepare(names, &place, deadline_ns),
+                    }
+                }
                 Command::Measure { time_ns, deadline_ns } => {
                     let deadline_ns = start_ns.saturating_add(time_ns).min(deadline_ns);
                     let round = self.measure(&place, deadline_ns, &mut recorder, &mut measured);
@@ -611,11 +630,21 @@ impl Member {
     fn visits(&self) -> Visits {
         let files = match change(self.work.verb) {
             _ if self.work.missing => self.files,
+            // Flows go on until their time is over.
+            Change::Mixed => u64::MAX,
             Change::Removed(Kind::Directory) => self.dirs_made,
             _ if self.work.verb.visits_files() => self.made,
             _ => self.files,
         };
         Visits { first: self.first, files, order: self.order(files) }
+    }
+
+    /// Takes over the files that a mix has made; true if it has them all.
+    fn populated(&mut self, round: Round, written_bytes: u64) -> (Round, bool) {
+        self.made += round.done;
+        self.untimed_bytes += written_bytes;
+        let is_whole = self.made == self.files;
+        (round, is_whole)
     }
 
     /// Makes everything that a round needs; true if all of it exists.
@@ -707,7 +736,7 @@ impl Member {
         let rmdir = || Rmdir::new(names, Kind::Directory, Kind::Directory, false);
         match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
-            Change::Nothing => (nothing(), true),
+            Change::Nothing | Change::Mixed => (nothing(), true),
             Change::Made(Kind::File) if done == self.files || self.work.order == Order::Sequential => {
                 self.made = done;
                 (nothing(), true)

@@ -128,7 +128,7 @@ pub fn record(
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
     // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
-    let has_one_rate = data.is_some_and(|data| data.zones.is_none());
+    let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
     let all = || SteadyState::of(collected.intervals(), measured.times.first_done_ns);
     let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
     let course = match by_rounds {

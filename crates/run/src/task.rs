@@ -111,7 +111,7 @@ pub fn driven(
         start_ns: Monotonic.now_ns(),
         until: asked.until,
         enough: asked.enough.clone(),
-        is_continuous: asked.phase.workload.data().is_some(),
+        is_continuous: asked.phase.workload.is_continuous(),
         is_enough: false,
         known: None,
         looked_ns: 0,

@@ -12,9 +12,9 @@ use crate::data::{self, Pool, Stamp};
 use crate::failure::Cause;
 use crate::names::{Kind, Name, Names, Spelling};
 
-const CREATE_FLAGS: OFlags =
+pub(super) const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const CREATE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+pub(super) const CREATE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Same as [`READ_FLAGS`], but follows symbolic links.
 const FOLLOWING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
@@ -162,7 +162,7 @@ impl StatContents {
 
 /// Reads all of a file in chunks, and returns its bytes. Without a size, it ends where a read returns less than it asked
 /// for.
-fn read_whole(file: &OwnedFd, chunk: &mut [u8], size_bytes: Option<u64>) -> Result<u64, Cause> {
+pub(super) fn read_whole(file: &OwnedFd, chunk: &mut [u8], size_bytes: Option<u64>) -> Result<u64, Cause> {
     let mut all_bytes = 0;
     while size_bytes != Some(all_bytes) {
         let left_bytes = size_bytes.map_or(u64::MAX, |size_bytes| size_bytes - all_bytes);

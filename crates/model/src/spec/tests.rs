@@ -1,7 +1,7 @@
 //! Tests of how specs are understood, and of why they are refused.
 
 use super::*;
-use crate::workload::{Arrival, Naming, OpenRate};
+use crate::workload::{Arrival, MixName, Naming, OpenRate};
 use proptest::prelude::*;
 
 fn ok(spec: &str) -> Workload {
@@ -218,6 +218,27 @@ fn files_are_read_where_they_hold_something() {
     assert_eq!(print(&ok("read-file:size=3901:shared")), "read-file:size=3901:shared");
     assert_eq!(problem("read-file"), "read-file reads what files hold; write for example read-file:size=4k");
     assert!(problem("read-file:size=4k:missing").starts_with("`missing` has no meaning for read-file"));
+}
+
+#[test]
+fn mixes_have_names_and_files_of_their_own() {
+    let mail = ok("mix:mail:t16");
+    let files = mail.files().unwrap();
+    assert_eq!((files.mix, files.files, mail.label().as_str()), (MixName::Mail, 16_000, "mail t16"));
+    assert_eq!(print(&mail), "mix:mail:t16:files=16000");
+    assert_eq!(
+        (ok("mix:home").files().unwrap().dirs, ok("mix:web:files=60").files().unwrap().files),
+        (250, 60)
+    );
+    let names = "mail web home build database photos";
+    assert_eq!(problem("mix"), format!("mixes have names: write mix:NAME, of {names}"));
+    assert_eq!(problem("mix:male"), format!("`mix:male`: mixes are {names}"));
+    assert_eq!(problem("mix:mail:t4:files=8"), "mix:mail needs 12 files or more for 4 threads");
+    assert_eq!(
+        problem("mix:mail:size=4k"),
+        "`size=4k` has no meaning for mix, which has files and calls of its own"
+    );
+    assert!(problem("stat:mix=mail").starts_with("`mix=mail` has no meaning for stat"));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Tests on files as such, and their keys.
 
 use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Words, any_verb, keys};
-use super::{FileKind, FileVerb, Naming, Order, SyncMode};
+use super::{FileKind, FileVerb, MixName, Naming, Order, SyncMode};
+use crate::mix::Mix;
 use crate::size;
 use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
 
@@ -13,6 +14,11 @@ keys! {
     FilesWork, FILE_KEYS,
     new(verb: FileVerb, files: u64) usual(|work: &FilesWork| FilesWork::new(work.verb, Defaults::default().files))
 
+    /// The mix, for `mix`.
+    field mix: MixName = MixName::Mail;
+    key "mix" (MixName::FORM) [set_mix, no_value] for |work| work.verb == FileVerb::Mix, "";
+        label Label::Nothing; "the mix: its name stands behind `mix`, as in `mix:mail`";
+
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
     key "files" "N" [files: Count(1, FILES_MAX)] for any_verb, "";
@@ -22,29 +28,29 @@ keys! {
     field size_min_bytes: u64 = 0;
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     field size_max_bytes: u64 = 0;
-    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for any_verb, "";
+    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for not_a_mix, OF_MIX;
         label Label::Own(label_of_size); "bytes of each file, evenly spread between both; 0 if absent";
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;
-    key "dirs" "N" [dirs: Count(1, DIRS_MAX)] for any_verb, "";
+    key "dirs" "N" [dirs: Count(1, DIRS_MAX)] for not_a_mix, OF_MIX;
         label Label::Nothing; "directories of each thread; 1 if absent";
 
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
-    key "levels" "N" [levels: Count(1, LEVELS_MAX as u64)] for any_verb, "";
+    key "levels" "N" [levels: Count(1, LEVELS_MAX as u64)] for not_a_mix, OF_MIX;
         label Label::Nothing; "depth of these directories; 1 if absent";
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
     key "order" "seq|rnd|dir" [order: Words] for |work| work.verb.can_follow_directory(), "";
         label Label::Value; "order of the visits: by number, at random, or as the directory lists the files; `seq` if absent";
-    key "order" "seq|rnd" [order: Words] for |work| !work.verb.can_follow_directory(), "";
+    key "order" "seq|rnd" [order: Words] for |work| not_a_mix(work) && !work.verb.can_follow_directory(), OF_MIX;
         label Label::Value; "order of the visits: by number, or at random; `seq` if absent";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;
-    key "names" (Naming::FORM) [naming: Words] for any_verb, "";
+    key "names" (Naming::FORM) [naming: Words] for not_a_mix, OF_MIX;
         label Label::Value; "names are a number, or have up to 12 random letters after or before it; `plain` if absent";
 
     /// Kind of the entries in the set.
@@ -55,12 +61,12 @@ keys! {
 
     /// True if all threads work in the same directories instead of their own.
     field shared: bool = false;
-    key "shared" "" [shared: Flag] for any_verb, "";
+    key "shared" "" [shared: Flag] for not_a_mix, OF_MIX;
         label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;
-    key "cold" "" [cold: Flag] for any_verb, "";
+    key "cold" "" [cold: Flag] for not_a_mix, OF_MIX;
         label Label::Key; "skye drops cached names before each round; as root, with `--cache drop-all`";
 
     /// True if the names do not exist, to measure failing look-ups.
@@ -75,18 +81,36 @@ keys! {
 
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = CHUNK_BYTES_MAX;
-    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for any_verb, "";
+    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for not_a_mix, OF_MIX;
         label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`); 1 MiB if absent";
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;
-    key "sync" "none|end|each" [sync: Words] for any_verb, "";
+    key "sync" "none|end|each" [sync: Words] for not_a_mix, OF_MIX;
         label Label::Key; "makes directories and data in files durable never (if absent), at the end of each round within the measured time, or with each operation";
 
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
-    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for any_verb, "";
+    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for not_a_mix, OF_MIX;
         label Label::Nothing; "ends after N visits of every file";
+}
+
+/// Remedy for keys of what a mix defines itself.
+const OF_MIX: &str = ", which has files and calls of its own";
+
+fn not_a_mix(work: &FilesWork) -> bool {
+    work.verb != FileVerb::Mix
+}
+
+fn set_mix(work: &mut FilesWork, value: &str) -> Result<(), String> {
+    work.mix =
+        value.parse().map_err(|_| format!("`mix:{value}`: mixes are {}", MixName::FORM.replace('|', " ")))?;
+    Ok(())
+}
+
+/// Returns nothing: a SPEC has the name of the mix behind the verb.
+fn no_value(_: &FilesWork) -> Option<String> {
+    None
 }
 
 fn set_size(work: &mut FilesWork, value: &str) -> Result<(), String> {
@@ -139,8 +163,17 @@ impl FilesWork {
         }
     }
 
+    /// Returns the mix, if it is one.
+    pub fn mix(&self) -> Option<Mix> {
+        (self.verb == FileVerb::Mix).then(|| Mix::shipped(self.mix))
+    }
+
     /// Returns the most bytes written into the files of one full set.
     pub fn set_bytes_max(&self) -> u64 {
-        self.files.saturating_mul(self.size_max_bytes)
+        match self.mix() {
+            // Its files grow by appends, until they are deleted.
+            Some(mix) => self.files.saturating_mul(2 * mix.population.sizes.mean_bytes()),
+            None => self.files.saturating_mul(self.size_max_bytes),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use anstyle::Style as Ansi;
 use model::plan::Plan;
-use model::run::{Mark, PhaseRecord, Status, Trust};
+use model::run::{Mark, PhaseRecord, Status, Step, Trust};
 use model::{FileVerb, Limiter, Run};
 
 use super::columns::{
@@ -12,7 +12,7 @@ use super::columns::{
 use super::limiter;
 use super::notes::{is_knee, mark};
 use super::style::{BOLD, DIM, Style, YELLOW};
-use crate::numbers::{MISSING, amount, latency};
+use crate::numbers::{MISSING, amount, latency, percent};
 use crate::printable;
 
 /// Marks the row at which a sweep has its knee, unless it has another mark. The knee's sentence begins with it, too.
@@ -202,6 +202,37 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(shown.finish()))
 }
 
+/// Renders the operations of a mix as lines beneath their row, the one that takes most of the time first.
+pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
+    if phase.name != FileVerb::Mix.word() {
+        return Vec::new();
+    }
+    let columns = widths.columns(Kind::Files, style);
+    let steps = &phase.figures.steps;
+    let seconds = phase.counts.elapsed_ns as f64 / 1e9;
+    let all_ns: u64 = steps.iter().filter_map(|step| step.elapsed_ns).sum();
+    let mut steps: Vec<_> = steps.iter().filter_map(|step| Some((step, step.elapsed_ns?))).collect();
+    steps.sort_by_key(|(_, elapsed_ns)| std::cmp::Reverse(*elapsed_ns));
+    let line = |(step, elapsed_ns): &(&Step, u64)| {
+        let mut line = Line::default();
+        line.left(INDENT + 2, printable(&step.name).as_ref(), DIM);
+        let rate = amount(step.ops as f64 / seconds).unwrap_or_else(|| MISSING.into());
+        line.decimal(columns.ops_end, &rate, DIM);
+        let percentiles = step.latency_ns.as_ref().map_or([None; 2], |latency| [latency.p50, latency.p99]);
+        for (end, value) in columns.latency_ends.into_iter().zip(percentiles) {
+            if let Some(end) = end {
+                line.right(end, &value.map_or_else(|| MISSING.into(), latency), DIM);
+            }
+        }
+        if widths.has_limiters {
+            let share = *elapsed_ns as f64 / all_ns.max(1) as f64;
+            line.left(columns.limiter_start, &format!("{} of the time", percent(share)), DIM);
+        }
+        style.finish(line.finish())
+    };
+    steps.iter().map(line).collect()
+}
+
 /// Returns true if an empty line separates the rows of two phases, because a sweep begins or ends between them.
 pub fn apart(previous: &PhaseRecord, next: &PhaseRecord) -> bool {
     let is_swept = previous.group.is_some() || next.group.is_some();
@@ -369,6 +400,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
                 }
                 lines.push(row_of(phase, &Known::All { is_knee: is_knee(phases, index) }, widths, style));
                 lines.extend(clients(phase, style));
+                lines.extend(operations(phase, widths, style));
                 last = Some(phase);
             }
             lines.join("\n")
@@ -430,6 +462,28 @@ mod tests {
         let line = sample::plain(shown.lines().last().unwrap());
         assert!(line.starts_with("    clients: ada 500 to eve"), "{line}");
         assert!(line.ends_with(" 12,345, median 1,000") && !line.contains('\u{1b}'), "{line}");
+    }
+
+    #[test]
+    fn operations_of_a_mix_stand_beneath_it_by_their_time() {
+        let mut phase = sample::phase("mix:mail");
+        let step = |name: &str, ops, elapsed_ns| Step {
+            name: name.into(),
+            ops,
+            elapsed_ns: Some(elapsed_ns),
+            waiting_ns: None,
+            latency_ns: None,
+            histogram: None,
+        };
+        phase.counts.elapsed_ns = 2_000_000_000;
+        phase.figures.steps = vec![step("read", 3000, 1_000), step("create", 2000, 3_000)];
+        phase.judged.verdict = Some(model::run::Verdict::new(Limiter::KernelCpu, 0.9, Vec::new()));
+        let shown = of(std::slice::from_ref(&phase));
+        let lines: Vec<_> = shown.lines().rev().take(2).map(sample::plain).collect();
+        assert!(lines[1].starts_with("    create") && lines[1].contains(" 1,000 "), "{shown}");
+        assert!(lines[0].starts_with("    read") && lines[0].ends_with("25 % of the time"), "{shown}");
+        phase.name = "create".into();
+        assert!(!of(std::slice::from_ref(&phase)).contains("of the time"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use engine::clock::Clock;
 use engine::files::{
-    self, Content, Create, CreateLinks, Entries, FileOps, Link, Mkdir, NameOps, Numbered, Open, Place,
+    self, Content, Create, CreateLinks, Entries, FileOps, Flows, Link, Mkdir, NameOps, Numbered, Open, Place,
     ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
     UnlinkNamed, Visits,
 };
@@ -23,6 +23,11 @@ pub(super) trait MeasuredRound {
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round;
+
+    /// Makes the files that a round works on, if that is a matter of its own. Returns the bytes written with it, too.
+    fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
+        None
+    }
 }
 
 /// A round over the numbers of files.
@@ -42,6 +47,10 @@ impl<V: FileOps> MeasuredRound for ByNumber<V> {
         limits: RoundLimits<'_>,
     ) -> Round {
         files::round(&mut self.0, place, visits, clock, recorder, limits)
+    }
+
+    fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
+        self.0.populate(place, limits)
     }
 }
 
@@ -98,7 +107,7 @@ impl WithVerb for StepsOf {
 pub fn steps(work: &FilesWork) -> Vec<&'static str> {
     let names = Tree { files: 1, dirs: 1, levels: 1 }.plain();
     let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 1, 0, 0));
-    let steps = with_verb(work, names, 0, content, StepsOf);
+    let steps = with_verb(work, names, Numbers::default(), content, StepsOf);
     if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
 }
 
@@ -113,12 +122,15 @@ pub(super) enum Change {
     Renamed,
     /// No more names of a kind.
     Removed(Kind),
+    /// Names that only the mix knows.
+    Mixed,
 }
 
 /// Returns the change that a round of a verb leaves.
 pub(super) fn change(verb: FileVerb) -> Change {
     match verb {
         FileVerb::Stat | FileVerb::Open | FileVerb::ReadFile | FileVerb::Readdir => Change::Nothing,
+        FileVerb::Mix => Change::Mixed,
         FileVerb::Create => Change::Made(Kind::File),
         FileVerb::Link => Change::Made(Kind::Link),
         FileVerb::Symlink => Change::Made(Kind::Symlink),
@@ -129,15 +141,26 @@ pub(super) fn change(verb: FileVerb) -> Change {
     }
 }
 
-/// Chooses the type of a verb; no code behind it looks at options. Links lead to the file with the number
-/// `original`.
+/// Numbers that tell a thread's files from those of others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Numbers {
+    /// The file that links lead to.
+    pub original: u64,
+    /// Number of the thread's files.
+    pub files: u64,
+    /// Seed of the draws of a mix.
+    pub seed: u64,
+}
+
+/// Chooses the type of a verb; no code behind it looks at options.
 pub(super) fn with_verb<S: Spelling, W: WithVerb>(
     work: &FilesWork,
     names: Names<S>,
-    original: u64,
+    numbers: Numbers,
     content: Option<Content>,
     with: W,
 ) -> W::Answer {
+    let original = numbers.original;
     let durable = work.sync == SyncMode::Each;
     // For a symbolic link, the test asks about its target, as programs do.
     let follows = work.kind == FileKind::Symlink;
@@ -173,6 +196,10 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
         }
         (FileVerb::Mkdir, _) => {
             with.call(ByNumber(Mkdir::new(names, Kind::Directory, Kind::Directory, durable)))
+        }
+        (FileVerb::Mix, _) => {
+            let mix = model::mix::Mix::shipped(work.mix);
+            with.call(ByNumber(Flows::new(&mix, numbers.files, names.tree, numbers.seed)))
         }
         (FileVerb::Rmdir, _) => {
             with.call(ByNumber(Rmdir::new(names, Kind::Directory, Kind::Directory, durable)))

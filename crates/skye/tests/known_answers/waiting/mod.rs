@@ -3,6 +3,7 @@
 
 mod clients;
 mod limiters;
+mod mixes;
 mod pinned;
 
 use std::fs::File;

@@ -1,0 +1,436 @@
+//! Mixes: flows of operations over a population of files, as a program makes them.
+//!
+//! A flow is a sequence of operations. Its weight is its share of all flows. Each flow begins with a file drawn evenly
+//! from the population, and `create` and `pick` change to another. Creations and deletions balance: a file is deleted
+//! in the order of creation, so the population stays as large as it was.
+
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::size::Size;
+use crate::workload::MixName;
+
+/// Most flows that weights may sum up to: those that are shuffled together.
+const WEIGHTS_MAX: u64 = 1000;
+/// Most operations of one flow.
+const OPERATIONS_MAX: usize = 64;
+/// Largest file of a mix, and largest part of one that an operation reads or writes.
+pub const BYTES_MAX: u64 = 1 << 30;
+/// Quantile of the standard normal distribution at 90 %.
+const NORMAL_P90: f64 = 1.281_551_6;
+
+/// The shipped mixes and their texts.
+const SHIPPED: [(MixName, &str); 6] = [
+    (MixName::Mail, include_str!("../../../mixes/mail.toml")),
+    (MixName::Web, include_str!("../../../mixes/web.toml")),
+    (MixName::Home, include_str!("../../../mixes/home.toml")),
+    (MixName::Build, include_str!("../../../mixes/build.toml")),
+    (MixName::Database, include_str!("../../../mixes/database.toml")),
+    (MixName::Photos, include_str!("../../../mixes/photos.toml")),
+];
+
+/// A mix of operations.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mix {
+    /// Version of the mix: flows per second compare only within one.
+    pub version: u32,
+    /// The work that it is like, in one sentence.
+    pub about: String,
+    /// Sources of its figures.
+    pub sources: Vec<String>,
+    /// Properties of the real work that it lacks.
+    pub leaves_out: String,
+    /// The files of each thread.
+    pub population: Population,
+    /// The flows.
+    #[serde(rename = "flow")]
+    pub flows: Vec<Flow>,
+}
+
+/// Files that a thread works on.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// Number of files.
+    pub files: u64,
+    /// Number of directories over which they are spread.
+    #[serde(default = "one")]
+    pub dirs: u64,
+    /// Levels of directories.
+    #[serde(default = "one_level")]
+    pub levels: u32,
+    /// Sizes of the files.
+    pub sizes: Sizes,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_level() -> u32 {
+    1
+}
+
+/// Distribution of sizes: log-normal, cut at a maximum.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// Half of the files are no larger.
+    pub median: Bytes,
+    /// Nine in ten files are no larger; the same as the median if all have one size.
+    pub p90: Bytes,
+    /// No file is larger.
+    pub max: Bytes,
+}
+
+/// A number of bytes, written as in a SPEC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Bytes(pub u64);
+
+impl TryFrom<String> for Bytes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.parse::<Size>() {
+            Ok(Size::Bytes(bytes)) if (1..=BYTES_MAX).contains(&bytes) => Ok(Self(bytes)),
+            _ => Err(format!("`{text}` is no size of 1 byte to 1 GiB, such as 16k")),
+        }
+    }
+}
+
+impl Sizes {
+    /// Returns the size below which a share of the files lies; `share` is between 0 and 1.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let Self { median: Bytes(median), p90: Bytes(p90), max: Bytes(max) } = *self;
+        let sigma = (p90 as f64 / median as f64).ln() / NORMAL_P90;
+        let size = median as f64 * (sigma * normal_quantile(share)).exp();
+        (size.round() as u64).clamp(1, max)
+    }
+
+    /// Returns the mean size.
+    pub fn mean_bytes(&self) -> u64 {
+        const POINTS: u32 = 256;
+        let at = |point: u32| self.quantile((f64::from(point) + 0.5) / f64::from(POINTS));
+        (0..POINTS).map(at).sum::<u64>() / u64::from(POINTS)
+    }
+}
+
+/// Returns the quantile of the standard normal distribution (Abramowitz and Stegun, "Handbook of Mathematical
+/// Functions", 26.2.23; error below 0.00045).
+fn normal_quantile(share: f64) -> f64 {
+    let (tail, sign) = if share < 0.5 { (share, -1.0) } else { (1.0 - share, 1.0) };
+    let t = (-2.0 * tail.max(1e-9).ln()).sqrt();
+    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
+    let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
+    sign * (t - above / below)
+}
+
+/// A sequence of operations.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// Its number among the sum of all weights.
+    pub weight: u64,
+    /// Its operations, in order.
+    #[serde(rename = "do")]
+    pub operations: Vec<Operation>,
+}
+
+/// How a new file gets its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is created with it.
+    Named,
+    /// It is written under another name, and renamed.
+    Renamed,
+    /// It is written under another name, linked to its own, and the other name is removed.
+    Linked,
+}
+
+/// One operation on files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Operation {
+    /// Takes another file of the population.
+    Pick,
+    /// Makes a file, writes all of it, and closes it.
+    Create {
+        /// How it gets its name.
+        arrival: Arrival,
+        /// True if it is synced before it gets its name.
+        synced: bool,
+    },
+    /// Opens the file, reads all of it, and closes it.
+    Read,
+    /// Opens the file, reads that many bytes at a random place, and closes it.
+    ReadPart(u64),
+    /// Opens the file, writes that many bytes at its end, and closes it.
+    Append {
+        /// Number of bytes.
+        bytes: u64,
+        /// True if it is synced.
+        synced: bool,
+    },
+    /// Opens the file, writes that many bytes at a random place, and closes it.
+    Overwrite {
+        /// Number of bytes.
+        bytes: u64,
+        /// True if it is synced.
+        synced: bool,
+    },
+    /// Opens the file, cuts it to nothing, writes all of it anew, and closes it.
+    Rewrite {
+        /// True if it is synced.
+        synced: bool,
+    },
+    /// Writes that many bytes at the end of a log that stays open.
+    Log {
+        /// Number of bytes.
+        bytes: u64,
+        /// True if it is synced.
+        synced: bool,
+    },
+    /// Asks for the attributes of the file.
+    Stat,
+    /// Asks for the attributes of a name that does not exist.
+    StatMissing,
+    /// Opens the directory of the file, reads all its names, and closes it.
+    List,
+    /// Gives the file another name in its directory.
+    Rename,
+    /// Deletes the oldest file.
+    Delete,
+}
+
+impl Operation {
+    /// Number of kinds that are counted.
+    pub const KINDS: usize = Self::STEPS.len();
+
+    /// Names of the kinds of operations that are counted and timed.
+    pub const STEPS: &[&str] = &[
+        "create",
+        "read",
+        "read-part",
+        "append",
+        "overwrite",
+        "rewrite",
+        "log",
+        "stat",
+        "stat-missing",
+        "list",
+        "rename",
+        "delete",
+    ];
+
+    /// Returns the position of its kind among [`Operation::STEPS`].
+    pub const fn step(self) -> usize {
+        match self {
+            Self::Create { .. } | Self::Pick => 0,
+            Self::Read => 1,
+            Self::ReadPart(_) => 2,
+            Self::Append { .. } => 3,
+            Self::Overwrite { .. } => 4,
+            Self::Rewrite { .. } => 5,
+            Self::Log { .. } => 6,
+            Self::Stat => 7,
+            Self::StatMissing => 8,
+            Self::List => 9,
+            Self::Rename => 10,
+            Self::Delete => 11,
+        }
+    }
+
+    /// Returns the most bytes that one call of it moves, if they do not depend on the file.
+    pub fn part_bytes(self) -> u64 {
+        match self {
+            Self::ReadPart(bytes)
+            | Self::Append { bytes, .. }
+            | Self::Overwrite { bytes, .. }
+            | Self::Log { bytes, .. } => bytes,
+            _ => 0,
+        }
+    }
+}
+
+impl TryFrom<String> for Operation {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Operation {
+    type Err = String;
+
+    /// Parses for example `create rename fsync` or `append=16k`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let (name, value) = first.split_once('=').map_or((first, None), |(name, value)| (name, Some(value)));
+        let bytes = || {
+            let value = value.ok_or_else(|| format!("`{text}`: write {name}=SIZE, such as {name}=8k"))?;
+            Ok::<_, String>(Bytes::try_from(value.to_owned())?.0)
+        };
+        let (mut synced, mut arrival) = (false, Arrival::Named);
+        for word in words {
+            match word {
+                "fsync" => synced = true,
+                "rename" => arrival = Arrival::Renamed,
+                "link" => arrival = Arrival::Linked,
+                _ => return Err(format!("`{text}`: `{word}` is none of fsync, rename, link")),
+            }
+        }
+        let operation = match name {
+            "pick" => Self::Pick,
+            "create" => Self::Create { arrival, synced },
+            "read" => Self::Read,
+            "read-part" => Self::ReadPart(bytes()?),
+            "append" => Self::Append { bytes: bytes()?, synced },
+            "overwrite" => Self::Overwrite { bytes: bytes()?, synced },
+            "rewrite" => Self::Rewrite { synced },
+            "log" => Self::Log { bytes: bytes()?, synced },
+            "stat" => Self::Stat,
+            "stat-missing" => Self::StatMissing,
+            "list" => Self::List,
+            "rename" => Self::Rename,
+            "delete" => Self::Delete,
+            _ => return Err(format!("`{text}`: operations are pick {}", Self::STEPS.join(" "))),
+        };
+        let takes_sync =
+            matches!(operation, Self::Create { .. } | Self::Append { .. } | Self::Overwrite { .. })
+                || matches!(operation, Self::Rewrite { .. } | Self::Log { .. });
+        if synced && !takes_sync {
+            return Err(format!("`{text}`: {name} writes nothing that could be synced; leave fsync away"));
+        }
+        if arrival != Arrival::Named && !matches!(operation, Self::Create { .. }) {
+            return Err(format!("`{text}`: only a file that is created arrives by rename or link"));
+        }
+        if value.is_some() && operation.part_bytes() == 0 {
+            return Err(format!("`{text}`: {name} takes no size"));
+        }
+        Ok(operation)
+    }
+}
+
+impl Mix {
+    /// Returns a shipped mix.
+    pub fn shipped(name: MixName) -> Self {
+        let text = SHIPPED.iter().find(|(shipped, _)| *shipped == name).map_or("", |(_, text)| text);
+        // A test parses each of them.
+        Self::parse(text).unwrap_or_else(|problem| unreachable!("mixes/{name}.toml: {problem}"))
+    }
+
+    /// Parses the text of a mix.
+    ///
+    /// # Errors
+    /// The problem with it: what it lacks, or why the population would not stay as large as it is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mix: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        mix.check()?;
+        Ok(mix)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Population { files, dirs, levels, sizes } = &self.population;
+        if !(1..=crate::spec::DIRS_MAX).contains(dirs) || !(1..=crate::spec::LEVELS_MAX).contains(levels) {
+            return Err("population: dirs are 1 to 65536, on 1 to 16 levels".into());
+        }
+        if sizes.median > sizes.p90 || sizes.p90 > sizes.max {
+            return Err("population.sizes: median, p90 and max stand in this order".into());
+        }
+        let weights: u64 = self.flows.iter().map(|flow| flow.weight).sum();
+        if !(1..=WEIGHTS_MAX).contains(&weights) || self.flows.iter().any(|flow| flow.weight == 0) {
+            return Err(format!("the weights of all flows are 1 or more, and at most {WEIGHTS_MAX} in all"));
+        }
+        if let Some(flow) =
+            self.flows.iter().find(|flow| !(1..=OPERATIONS_MAX).contains(&flow.operations.len()))
+        {
+            return Err(format!("flow {}: 1 to {OPERATIONS_MAX} operations can be asked for", flow.name));
+        }
+        let created = self.count(|one| matches!(one, Operation::Create { .. }));
+        let deleted = self.count(|one| matches!(one, Operation::Delete));
+        if created != deleted {
+            return Err(format!(
+                "the population would not stay as large as it is: {weights} flows create {created} files and delete \
+                 {deleted}"
+            ));
+        }
+        if deleted == 0 && self.count(|one| matches!(one, Operation::Append { .. })) > 0 {
+            return Err("files that are never deleted would grow without end; write log for append".into());
+        }
+        if *files < self.files_min() {
+            return Err(format!("population.files: {} or more are needed for these flows", self.files_min()));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of such operations for the flows of all weights.
+    fn count(&self, wanted: fn(&Operation) -> bool) -> u64 {
+        let each =
+            |flow: &Flow| flow.weight * flow.operations.iter().filter(|one| wanted(one)).count() as u64;
+        self.flows.iter().map(each).sum()
+    }
+
+    /// Returns the fewest files of a thread: some flows may delete before others create.
+    pub fn files_min(&self) -> u64 {
+        self.count(|one| matches!(one, Operation::Delete)) + 2
+    }
+
+    /// Returns the most bytes that one call on a part of a file moves.
+    pub fn part_bytes_max(&self) -> u64 {
+        let all = self.flows.iter().flat_map(|flow| &flow.operations);
+        all.map(|one| one.part_bytes()).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_mixes_say_where_their_figures_come_from() {
+        for name in MixName::ALL {
+            let mix = Mix::shipped(*name);
+            assert!(!mix.sources.is_empty() && mix.sources.iter().all(|source| source.len() > 10), "{name}");
+            assert!(mix.about.len() > 10 && mix.leaves_out.len() > 10 && mix.version >= 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_the_quantiles_that_were_asked_for() {
+        let sizes = Sizes { median: Bytes(2_000), p90: Bytes(23_000), max: Bytes(1 << 20) };
+        let near = |share: f64, bytes: f64| (sizes.quantile(share) as f64 / bytes - 1.0).abs() < 0.01;
+        assert!(near(0.5, 2_000.0) && near(0.9, 23_000.0) && near(0.1, 2_000.0 * 2_000.0 / 23_000.0));
+        assert_eq!((sizes.quantile(0.999_999), sizes.quantile(0.0) > 0), (1 << 20, true));
+        let same = Sizes { median: Bytes(4096), p90: Bytes(4096), max: Bytes(4096) };
+        assert_eq!((same.quantile(0.01), same.quantile(0.99), same.mean_bytes()), (4096, 4096, 4096));
+    }
+
+    #[test]
+    fn what_a_mix_cannot_be_is_refused_with_the_reason() {
+        let text = |operations: &str| {
+            format!(
+                "version = 1\nabout = 'a'\nsources = ['s']\nleaves_out = 'l'\n[population]\nfiles = 10\n\
+                 sizes = {{ median = '4k', p90 = '8k', max = '1m' }}\n[[flow]]\nname = 'f'\nweight = 2\ndo = [{operations}]\n"
+            )
+        };
+        let problem = |operations: &str| Mix::parse(&text(operations)).unwrap_err();
+        assert!(
+            Mix::parse(&text("'create link fsync', 'delete', 'append=4k fsync', 'stat-missing'")).is_ok()
+        );
+        assert!(problem("'create'").contains("2 flows create 2 files and delete 0"));
+        assert!(problem("'append=4k'").contains("grow without end"));
+        assert!(problem("'append'").contains("write append=SIZE"));
+        assert!(problem("'stat fsync'").contains("leave fsync away"));
+        assert!(problem("'read link'").contains("only a file that is created"));
+        assert!(problem("'read=4k'").contains("takes no size"));
+        assert!(problem("'reed'").contains("operations are pick create read"));
+        assert!(problem("'delete', 'delete', 'delete', 'delete', 'delete', 'create', 'create', 'create', 'create', 'create'").contains("12 or more"));
+    }
+}

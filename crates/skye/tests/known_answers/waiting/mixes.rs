@@ -1,0 +1,75 @@
+//! Mixes on a server with known times for names and for data.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use rig::{Rig, Served, Spec};
+use serde_json::Value;
+
+use crate::quiet::{answer, disturbance, settle, settled};
+use crate::support::program::parse_document;
+use crate::{phases, run_in, start};
+
+const NAME_SECONDS: f64 = 0.02;
+const DATA_SECONDS: f64 = 0.004;
+/// Calls of which the mean time is taken.
+const CALLS: u64 = 50;
+
+/// Returns the seconds of one call on a name, and of one on data: those of the server, and the way there and back.
+fn of_calls(rig: &Rig) -> (f64, f64) {
+    let mean = |call: &dyn Fn(u64)| {
+        let _ = rig.take_served().unwrap();
+        let begun = Instant::now();
+        (0..CALLS).for_each(call);
+        let seconds = begun.elapsed().as_secs_f64();
+        let served = rig.served().unwrap();
+        seconds / (served.names + served.writes) as f64
+    };
+    let name = mean(&|call| assert!(fs::metadata(rig.path().join(format!("none-{call}"))).is_err()));
+    let path = rig.path().join("calls");
+    let file = fs::File::create(&path).unwrap();
+    let data = mean(&|call| file.write_all_at(&[1; 4096], call * 4096).unwrap());
+    drop(file);
+    fs::remove_file(path).unwrap();
+    (name, data)
+}
+
+/// Returns the measured seconds of a run, and the answers of the server to all of it.
+fn measured(rig: &Rig, mix: &str, seconds: u32) -> (f64, Served, Value) {
+    let _ = rig.take_served().unwrap();
+    let words = format!("--no-probe --seed 7 --time {seconds} --test mix:{mix}:files=12");
+    let ran = run_in(rig.path(), &words).run().did_not_panic().exits(0);
+    let document = parse_document(&ran.stdout);
+    let elapsed_ns = phases(&document)[0]["elapsed_ns"].as_f64().unwrap();
+    (elapsed_ns / 1e9, rig.served().unwrap(), document)
+}
+
+#[test]
+fn a_mix_takes_the_time_of_its_calls() {
+    xtask::require!(root, fuse);
+    let data_us = (DATA_SECONDS * 1e6) as u64;
+    // One request is answered at a time, as a large read is several.
+    let rig = start(
+        Spec::fuse().slots(1).names_us((NAME_SECONDS * 1e6) as u64).service_us(data_us).sync_us(data_us),
+    );
+    for mix in xtask::sized(&["mail"][..], &["mail", "web", "home", "build"]) {
+        settled!(settle(|| {
+            let (name, data) = of_calls(&rig);
+            // Both runs make and remove the same files: what is more in the longer one was measured.
+            let (short, of_short, _) = measured(&rig, mix, 1);
+            let (long, of_long, document) = measured(&rig, mix, 6);
+            let more = |of: fn(&Served) -> u64| of(&of_long) as f64 - of(&of_short) as f64;
+            let names = more(|served| served.names);
+            let calls = more(|served| served.reads + served.writes + served.syncs);
+            let (took, served) = (long - short, names * NAME_SECONDS + calls * DATA_SECONDS);
+            // A request that the kernel sends without waiting, as it closes a file, hides the next one's way.
+            let is_right = took >= 0.99 * served && took <= 1.01 * (names * name + calls * data);
+            let complaint = (!is_right).then(|| {
+                format!("{mix} took {took:.3} s for {names} calls of {name:.4} s and {calls} of {data:.4} s")
+            });
+            (answer((), complaint.as_slice()), disturbance(&document))
+        }));
+    }
+    rig.finish().unwrap();
+}
