@@ -158,6 +158,7 @@ impl Limits {
         let Self { all, kind, .. } = self;
         match count {
             _ if count == *all && count == 1 => format!("the one {kind} test"),
+            2 if *all == 2 => format!("both {kind} tests"),
             count if count == *all => format!("all {all} {kind} tests"),
             0 => format!("none of {all} {kind} tests"),
             count => format!("{count} of {all} {kind} tests"),
