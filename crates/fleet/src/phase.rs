@@ -97,7 +97,7 @@ impl Fleet {
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
             until: plan.until_of(phase),
-            is_data: phase.workload.data().is_some(),
+            is_continuous: phase.workload.is_continuous(),
             started: None,
             known: None,
             ops: Vec::new(),
@@ -284,7 +284,7 @@ impl Fleet {
             zones: None,
             clients: Some(clients),
         }));
-        if running.is_data && !running.is_enough && running.has_enough() {
+        if running.is_continuous && !running.is_enough && running.has_enough() {
             running.is_enough = true;
             self.order(&ToAgent::Enough {});
         }
@@ -310,7 +310,7 @@ impl Runner {
 struct Running {
     runners: Vec<Runner>,
     until: Option<Until>,
-    is_data: bool,
+    is_continuous: bool,
     /// Instant of the first measured part.
     started: Option<u64>,
     /// Precision of the sum, once it is steady.

@@ -17,6 +17,8 @@ const WEIGHTS_MAX: u64 = 1000;
 const OPERATIONS_MAX: usize = 64;
 /// Largest file of a mix, and largest part of one that an operation reads or writes.
 pub const BYTES_MAX: u64 = 1 << 30;
+/// Length of a log, which is written again and again.
+pub const LOG_BYTES: u64 = 16 << 20;
 /// Quantile of the standard normal distribution at 90 %.
 const NORMAL_P90: f64 = 1.281_551_6;
 
@@ -208,9 +210,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Number of kinds that are counted.
-    pub const KINDS: usize = Self::STEPS.len();
-
     /// Names of the kinds of operations that are counted and timed.
     pub const STEPS: &[&str] = &[
         "create",
@@ -364,6 +363,9 @@ impl Mix {
         if deleted == 0 && self.count(|one| matches!(one, Operation::Append { .. })) > 0 {
             return Err("files that are never deleted would grow without end; write log for append".into());
         }
+        if self.count(|one| matches!(one, Operation::Log { bytes, .. } if *bytes > LOG_BYTES)) > 0 {
+            return Err("a log has 16 MiB: write less at a time".into());
+        }
         if *files < self.files_min() {
             return Err(format!("population.files: {} or more are needed for these flows", self.files_min()));
         }
@@ -380,6 +382,30 @@ impl Mix {
     /// Returns the fewest files of a thread: some flows may delete before others create.
     pub fn files_min(&self) -> u64 {
         self.count(|one| matches!(one, Operation::Delete)) + 2
+    }
+
+    /// Returns true if an operation of it is synced.
+    pub fn syncs(&self) -> bool {
+        use Operation::{Append, Create, Log, Overwrite, Rewrite};
+        let is_synced = |one: &Operation| match *one {
+            Create { synced, .. } | Append { synced, .. } | Overwrite { synced, .. } => synced,
+            Rewrite { synced } | Log { synced, .. } => synced,
+            _ => false,
+        };
+        self.count(is_synced) > 0
+    }
+
+    /// Returns true if an operation writes to the log.
+    pub fn has_log(&self) -> bool {
+        self.count(|one| matches!(one, Operation::Log { .. })) > 0
+    }
+
+    /// Returns about the most bytes that so many files of so many threads take, with their logs.
+    pub fn bytes_max(&self, files: u64, threads: u32) -> u64 {
+        // Files grow by appends until they are deleted.
+        let grow = if self.count(|one| matches!(one, Operation::Append { .. })) > 0 { 2 } else { 1 };
+        let logs = if self.has_log() { u64::from(threads) * LOG_BYTES } else { 0 };
+        files.saturating_mul(grow * self.population.sizes.mean_bytes()).saturating_add(logs)
     }
 
     /// Returns the most bytes that one call on a part of a file moves.

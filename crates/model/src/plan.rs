@@ -480,7 +480,7 @@ impl Plan {
             Work::Data(data) if data.verb == DataVerb::Discard => return false,
             Work::Data(data) => data.writes(),
             // For other threads, files that hold data are written anew, and no limit counts those bytes.
-            Work::Files(files) if files.size_max_bytes > 0 => return false,
+            Work::Files(files) if files.writes_data() => return false,
             Work::Files(files) => files.verb.changes(),
         };
         let is_allowed = match self.probe {

@@ -370,7 +370,8 @@ fn parse_files<'a>(
         let Some(name) = words.next() else {
             return Err(format!("mixes have names: write mix:NAME, of {}", MixName::FORM.replace('|', " ")));
         };
-        set_key(&mut files, FILE_KEYS, &format!("mix={name}"), verb.word())?;
+        let known = || format!("`mix:{name}`: mixes are {}", MixName::FORM.replace('|', " "));
+        files.mix = name.parse().map_err(|_| known())?;
     }
     for word in words {
         if !set_key(&mut files, FILE_KEYS, word, verb.word())? && !concurrency.parse(word, defaults.cpus)? {
@@ -603,7 +604,11 @@ pub fn print(workload: &Workload) -> String {
             words.extend(DATA_KEYS.iter().filter_map(|key| key.word(&data)));
         }
         Work::Data(data) => words.extend(DATA_KEYS.iter().filter_map(|key| key.word(data))),
-        Work::Files(files) => words.extend(FILE_KEYS.iter().filter_map(|key| key.word(files))),
+        Work::Files(files) => match files.mix() {
+            None => words.extend(FILE_KEYS.iter().filter_map(|key| key.word(files))),
+            Some(mix) if files.files == mix.population.files * u64::from(workload.threads) => {}
+            Some(_) => words.push(format!("files={}", size::exact(files.files))),
+        },
     }
     words.join(":")
 }

@@ -108,10 +108,9 @@ impl Sweep {
                 iodepth: iodepth as u32,
                 ..workload.clone()
             }),
-            Self::Threads(low, high) => over(low.into(), high.into(), |threads| Workload {
-                threads: threads as u32,
-                ..workload.clone()
-            }),
+            Self::Threads(low, high) => {
+                over(low.into(), high.into(), |threads| workload.with_threads(threads as u32))
+            }
             Self::Clients(low, high) => over(low.into(), high.into(), |_| workload.clone()),
             Self::Block(low, high) => over(low, high, |block_bytes| {
                 let mut point = workload.clone();

@@ -448,6 +448,19 @@ impl Workload {
         }
     }
 
+    /// Returns the same test with another number of threads. A mix keeps its own number of files for each thread.
+    #[must_use]
+    pub fn with_threads(&self, threads: u32) -> Self {
+        let mut other = Self { threads, ..self.clone() };
+        if let Work::Files(files) = &mut other.work
+            && let Some(mix) = files.mix()
+            && files.files == mix.population.files * u64::from(self.threads)
+        {
+            files.files = mix.population.files * u64::from(threads);
+        }
+        other
+    }
+
     /// Returns true if the test is one measured part. Other tests on files have rounds, with gaps between them.
     pub fn is_continuous(&self) -> bool {
         self.files().is_none_or(|files| files.verb == FileVerb::Mix)

@@ -220,6 +220,7 @@ fn copy_bytes_per_second(time: Duration) -> f64 {
 /// Returns a test with the same calls, but without its end and its arrival times.
 fn twin(workload: &Workload) -> Workload {
     let mut twin = workload.clone();
+    let is_mix = workload.files().is_some() && workload.is_continuous();
     match &mut twin.work {
         Work::Data(data) => {
             let DataWork { arrival, passes, ops, bytes, .. } = data;
@@ -228,7 +229,10 @@ fn twin(workload: &Workload) -> Workload {
             data.iopoll = false;
         }
         Work::Files(files) => {
-            files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
+            // With fewer files, a mix would list shorter directories.
+            if !is_mix {
+                files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
+            }
             files.size_max_bytes = files.size_max_bytes.min(TWIN_BYTES / files.files.max(1));
             files.size_min_bytes = files.size_min_bytes.min(files.size_max_bytes);
             files.cold = false;
@@ -287,7 +291,7 @@ fn twin_rate(
 ) -> Option<f64> {
     let block_bytes = workload.data().map_or(1, |data| data.block_bytes);
     let unit = u64::from(workload.in_flight()) * block_bytes.next_multiple_of(4096);
-    let of_mix = workload.files().map_or(0, |files| files.set_bytes_max());
+    let of_mix = workload.files().map_or(0, |files| files.set_bytes_max(workload.threads));
     let size_bytes = TWIN_BYTES.max(of_mix).next_multiple_of(unit);
     if size_bytes > TWIN_BYTES_MAX.min(target.space.free_bytes / 4) {
         return None;

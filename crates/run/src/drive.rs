@@ -118,6 +118,8 @@ pub struct Drive<'a> {
     /// True if the phase is one measured part. Rounds have gaps between them, and end the phase by
     /// themselves.
     pub is_continuous: bool,
+    /// Bytes that end a phase whose workers do not count them.
+    pub bytes_max: Option<u64>,
     /// True if the workers have done enough, and were told to stop for that.
     pub is_enough: bool,
     /// Precision of the rate, once it is steady.
@@ -294,7 +296,8 @@ impl Drive<'_> {
     /// Returns true if the rate is known as well as was asked for, and from then on.
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
-        self.is_enough |= self.collected.is_steady(elapsed_ns);
+        self.is_enough |= self.collected.is_steady(elapsed_ns)
+            || self.bytes_max.is_some_and(|bytes| self.collected.written_bytes >= bytes);
         if let Some(enough) = self.enough.as_ref().filter(|_| self.is_continuous) {
             self.is_enough |= enough.load(Ordering::Relaxed);
             return self.is_enough;

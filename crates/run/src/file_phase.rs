@@ -342,7 +342,8 @@ impl Rounds<'_, '_> {
         let now_ns = Monotonic.now_ns();
         let lasted_ns = now_ns - self.drive.start_ns;
         let written_bytes = self.drive.collected.written_bytes + outcome.untimed_bytes;
-        let next_bytes = written_bytes.saturating_add(self.work.set_bytes_max());
+        let set_bytes = self.work.set_bytes_max(self.set.made.len() as u32);
+        let next_bytes = written_bytes.saturating_add(set_bytes);
         let stop = task.asked.phase.stop;
         // A round that would be cut short before its half tells little more than the earlier ones.
         self.drive.is_enough
@@ -379,6 +380,9 @@ impl Rounds<'_, '_> {
             }
             let wanted = self.work.files;
             self.outcome.cut_short = Some(format!("only {made} of {wanted} files could be made in time"));
+            if self.drive.is_continuous {
+                return Ok(false);
+            }
         }
         if self.work.cold && self.task.asked.cache == CacheMode::DropAll {
             drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;

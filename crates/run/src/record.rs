@@ -183,7 +183,7 @@ pub fn record(
             .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         steady: course.map(|course| course.steady),
-        rounds: std::mem::take(&mut measured.rounds),
+        rounds: if workload.is_continuous() { Vec::new() } else { std::mem::take(&mut measured.rounds) },
         zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
         until_steady: collected.rounds.take().map(Rounds::into_record),
         intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
@@ -439,7 +439,10 @@ fn paths(phase: &PlannedPhase, cache: CacheMode, target: &Target) -> Vec<String>
         Work::Data(data) if data.direct => vec!["o_direct".into()],
         Work::Data(data) if data.reads() => vec!["page_cache".into(), format!("cache={cache}")],
         Work::Data(_) => vec!["page_cache".into()],
-        Work::Files(_) => vec!["directory_descriptors".into()],
+        Work::Files(files) => {
+            let version = files.mix().map(|mix| format!("mix_version={}", mix.version));
+            std::iter::once("directory_descriptors".into()).chain(version).collect()
+        }
     }
 }
 

@@ -163,9 +163,10 @@ impl Gathered {
         let mut counts = counts(parts);
         counts.start_ns = self.origin_ns.saturating_sub(begun_ns);
         let collected = std::mem::take(&mut self.collected);
-        let figures = match phase.workload.data() {
-            Some(data) => self.of_data(collected, &mut counts, data.block_bytes, plan),
-            None => self.of_files(collected, &mut counts),
+        let block_bytes = phase.workload.data().map(|data| data.block_bytes);
+        let figures = match phase.workload.is_continuous() {
+            true => self.of_one_part(collected, &mut counts, block_bytes, plan),
+            false => self.of_files(collected, &mut counts),
         };
         let steps = std::mem::take(&mut self.steps).into_iter().map(whole_step).collect();
         let figures = Figures { together: Some(self.together(&figures, planned)), steps, ..figures };
@@ -385,11 +386,12 @@ impl Gathered {
         self.parts.iter().map(of_part).sum()
     }
 
-    fn of_data(
+    /// Returns the figures of a test that is one measured part.
+    fn of_one_part(
         &self,
         mut collected: Collected,
         counts: &mut Counts,
-        block_bytes: u64,
+        block_bytes: Option<u64>,
         plan: &Plan,
     ) -> Figures {
         collected.ops = counts.ops;
@@ -409,12 +411,13 @@ impl Gathered {
             last_done_ns,
         };
         let course = SteadyState::of(collected.intervals(), times.first_done_ns);
-        let mut rate = record::rate(&collected, &times, Some(block_bytes), course.as_ref(), &[]);
+        let mut rate = record::rate(&collected, &times, block_bytes, course.as_ref(), &[]);
         let has_slope = course.as_ref().is_some_and(|course| course.steady.found || course.is_level);
         if !has_slope && !is_durable && !cached_writes {
             let ops = self.window_rate(window);
             rate.ops_per_second = ops.or(rate.ops_per_second);
-            rate.bytes_per_second = rate.ops_per_second.map(|ops| ops * block_bytes as f64);
+            rate.bytes_per_second =
+                rate.ops_per_second.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64);
         }
         let latency = self.latency(&collected, course.as_ref(), plan);
         Figures {

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use model::mix::{Arrival, Operation};
+use model::mix::{Arrival, LOG_BYTES, Operation};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
@@ -24,8 +24,8 @@ use crate::recorder::Recorder;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Sizes that files are drawn from.
 const SIZES: usize = 256;
-/// Length at which a log begins anew.
-const LOG_BYTES: u64 = 64 << 20;
+/// Number of the log in its stamps.
+const LOG_FILE: u64 = u32::MAX as u64;
 /// Buffer of a listing, as the C library has it.
 const LISTING_BYTES: usize = 32 << 10;
 /// Mark of a file that has its other name.
@@ -102,7 +102,16 @@ pub struct Flows {
     files: u64,
     paths: Paths,
     other_paths: Paths,
-    pool: Pool,
+    /// Blocks of whole files, and of parts: slices of their own size, so that neighbours differ.
+    pools: [Pool; 2],
+    /// Length of the slices of parts.
+    part_bytes: u64,
+    /// Number of writes so far: no place gets the same bytes again.
+    writes: u32,
+    /// Number of names asked for that do not exist.
+    missing: u64,
+    /// File of the running operation.
+    at: u64,
     seed: u64,
     buffer: Box<[u8]>,
     listing: Box<[MaybeUninit<u8>]>,
@@ -130,6 +139,7 @@ impl Flows {
         };
         let largest = sizes.iter().copied().max().unwrap_or(1).max(of.part_bytes_max());
         let chunk_bytes = largest.clamp(1, CHUNK_BYTES) as usize;
+        let part_bytes = of.part_bytes_max().min(CHUNK_BYTES);
         let operations = || of.flows.iter().flat_map(|flow| &flow.operations);
         Self {
             flows: of.flows.iter().map(|flow| flow.operations.clone().into()).collect(),
@@ -145,13 +155,17 @@ impl Flows {
             files,
             paths: Paths::new(tree),
             other_paths: Paths::new(tree),
-            pool: Pool::new(like, chunk_bytes, 1),
+            pools: [chunk_bytes, part_bytes.max(1) as usize].map(|bytes| Pool::new(like, bytes, 1)),
+            part_bytes,
+            writes: 0,
+            missing: 0,
+            at: 0,
             seed,
-            buffer: vec![0; chunk_bytes].into(),
+            buffer: vec![0; chunk_bytes.max(of.part_bytes_max() as usize)].into(),
             listing: Box::new_uninit_slice(LISTING_BYTES),
             log: None,
             log_end_bytes: 0,
-            has_log: operations().any(|one| matches!(one, Operation::Log { .. })),
+            has_log: of.has_log(),
         }
     }
 
@@ -160,18 +174,26 @@ impl Flows {
         self.newest - self.oldest
     }
 
-    fn open_log(&mut self, place: &Place<'_>) -> Result<(), Failure> {
-        if self.has_log && self.log.is_none() {
-            let path = [Kind::Symlink as u8, b'0', b'0', b'0', b'0', b'0', b'0', b'0', b'0', 0];
-            let name = CStr::from_bytes_until_nul(&path).unwrap_or_default();
-            let made = rustix::fs::openat(place.directory, name, CREATE_FLAGS, CREATE_MODE);
-            self.log = Some(made.map_err(|errno| self.failure(0, errno.into()))?);
+    /// Makes the log, if there is to be one and is none yet. Returns its length.
+    fn open_log(&mut self, place: &Place<'_>) -> Result<u64, Failure> {
+        if !self.has_log || self.log.is_some() {
+            return Ok(0);
         }
-        Ok(())
+        let path = [Kind::Symlink as u8, b'0', b'0', b'0', b'0', b'0', b'0', b'0', b'0', 0];
+        let name = CStr::from_bytes_until_nul(&path).unwrap_or_default();
+        let made = rustix::fs::openat(place.directory, name, CREATE_FLAGS, CREATE_MODE);
+        let made = made.map_err(|errno| self.failure(0, errno.into()))?;
+        // From the beginning, the log is one that is used again.
+        for chunk in 0..LOG_BYTES / CHUNK_BYTES {
+            let written = self.write(&made, LOG_FILE, chunk * CHUNK_BYTES, CHUNK_BYTES);
+            written.map_err(|cause| self.failure(0, cause))?;
+        }
+        self.log = Some(made);
+        Ok(LOG_BYTES)
     }
 
     fn failure(&self, step: usize, cause: Cause) -> Failure {
-        Failure { call: Operation::STEPS[step], file: self.newest, offset_bytes: None, cause }
+        Failure { call: Operation::STEPS[step], file: self.at, offset_bytes: None, cause }
     }
 
     /// Returns a random number below a bound (Lemire, "Fast random integer generation in an interval", 2019, without
@@ -232,10 +254,12 @@ impl Flows {
     ) -> Result<(), Cause> {
         let directory = place.directory;
         let (size_bytes, kind) = self.seen(*file);
+        self.at = *file;
         match operation {
             Operation::Pick => *file = self.pick(),
             Operation::Create { arrival, synced } => {
                 *file = self.newest;
+                self.at = *file;
                 recorder.written(self.create(place, arrival, synced)?);
             }
             Operation::Read => {
@@ -248,7 +272,7 @@ impl Flows {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
                 let opened =
                     rustix::fs::openat(directory, self.paths.of(kind, *file), READ_FLAGS, Mode::empty())?;
-                let wanted_bytes = (bytes as usize).min(self.buffer.len());
+                let wanted_bytes = bytes as usize;
                 let got_bytes = rustix::io::pread(&opened, &mut self.buffer[..wanted_bytes], at_bytes)?;
                 if got_bytes < wanted_bytes {
                     return Err(Cause::Short { got_bytes, wanted_bytes });
@@ -279,7 +303,9 @@ impl Flows {
                 rustix::fs::statat(directory, self.paths.of(kind, *file), AtFlags::SYMLINK_NOFOLLOW)?;
             }
             Operation::StatMissing => {
-                match rustix::fs::statat(directory, self.paths.of(Kind::Missing, *file), AtFlags::empty()) {
+                self.missing += 1;
+                let path = self.paths.of(Kind::Missing, self.missing);
+                match rustix::fs::statat(directory, path, AtFlags::empty()) {
                     Err(Errno::NOENT) => {}
                     Err(errno) => return Err(errno.into()),
                     Ok(_) => return Err(Errno::EXIST.into()),
@@ -295,6 +321,7 @@ impl Flows {
             }
             Operation::Delete => {
                 let (_, kind) = self.seen(self.oldest);
+                self.at = self.oldest;
                 rustix::fs::unlinkat(directory, self.paths.of(kind, self.oldest), AtFlags::empty())?;
                 self.oldest += 1;
                 if *file < self.oldest {
@@ -361,22 +388,26 @@ impl Flows {
 
     fn append_to_log(&mut self, bytes: u64, synced: bool) -> Result<(), Cause> {
         let Some(log) = self.log.take() else { return Err(Errno::BADF.into()) };
-        let written = self.write(&log, u64::from(u32::MAX), self.log_end_bytes, bytes);
+        if self.log_end_bytes + bytes > LOG_BYTES {
+            self.log_end_bytes = 0;
+        }
+        let written = self.write(&log, LOG_FILE, self.log_end_bytes, bytes);
         let synced = written.and_then(|()| if synced { Ok(rustix::fs::fdatasync(&log)?) } else { Ok(()) });
         self.log = Some(log);
-        // A log that reached its length is used again, as databases do.
-        self.log_end_bytes = if self.log_end_bytes < LOG_BYTES { self.log_end_bytes + bytes } else { 0 };
+        self.log_end_bytes += bytes;
         synced
     }
 
     fn write(&mut self, opened: &OwnedFd, file: u64, at_bytes: u64, bytes: u64) -> Result<(), Cause> {
         let (mut offset_bytes, end_bytes) = (at_bytes, at_bytes + bytes);
+        self.writes = self.writes.wrapping_add(1);
+        let (seed, file, generation) = (self.seed, file as u32, self.writes);
+        let pool = usize::from(bytes <= self.part_bytes);
         while offset_bytes < end_bytes {
-            let draft = self.pool.draft(0);
+            let draft = self.pools[pool].draft(0);
             let len = (end_bytes - offset_bytes).min(draft.bytes.len() as u64) as usize;
             let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
-            let stamp =
-                Stamp { seed: self.seed, file: file as u32, generation: 0, offset_bytes, phase_bytes };
+            let stamp = Stamp { seed, file, generation, offset_bytes, phase_bytes };
             data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
             offset_bytes += rustix::io::pwrite(opened, block, offset_bytes)? as u64;
         }
@@ -422,13 +453,14 @@ impl FileOps for Flows {
     }
 
     fn failed_at(&self, _: u64) -> u64 {
-        self.newest
+        self.at
     }
 
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
         let start_ns = Monotonic.now_ns();
-        let (mut done, mut written_bytes) = (0, 0);
-        let mut result = self.open_log(place);
+        let opened = self.open_log(place);
+        let (mut done, mut written_bytes) = (0, *opened.as_ref().unwrap_or(&0));
+        let mut result = opened.map(|_| ());
         while result.is_ok() && self.living() < self.files && Monotonic.now_ns() < limits.deadline_ns {
             if limits.stop.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
@@ -438,6 +470,11 @@ impl FileOps for Flows {
                 Err(cause) => result = Err(self.failure(0, cause)),
             }
             done += 1;
+        }
+        // What waits in memory would be written while something is measured.
+        if written_bytes > 0 && result.is_ok() {
+            let synced = rustix::fs::syncfs(place.directory);
+            result = synced.map_err(|errno| self.failure(0, errno.into()));
         }
         Some((Round { done, start_ns, end_ns: Monotonic.now_ns(), result }, written_bytes))
     }

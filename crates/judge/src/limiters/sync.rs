@@ -5,7 +5,7 @@ use model::advice::Advice;
 use model::figure::{Figure, LatencyNs, Mean, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
-use model::workload::{SyncMode, Work};
+use model::workload::Work;
 
 use super::{BLOCKED, seen};
 use crate::reading::Reading;
@@ -29,7 +29,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let syncs = match &input.phase.workload.work {
         Work::Data(data) => data.syncs_each(),
-        Work::Files(files) => files.sync != SyncMode::None && files.verb.changes(),
+        Work::Files(files) => files.syncs() && files.verb.changes(),
     };
     if !syncs || reading.budget.blocked < BLOCKED || reading.is_remote {
         return None;

@@ -42,7 +42,7 @@ fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let syncs = match (input.data_in_files(), input.files()) {
         (Some(data), _) => data.verb == DataVerb::Fsync || (data.writes() && data.sync.is_durable()),
-        (None, Some(files)) => files.sync != SyncMode::None,
+        (None, Some(files)) => files.syncs(),
         (None, None) => false,
     };
     let option = Target::NO_FLUSH.iter().find(|option| syncs && input.has_mount_option(option))?;

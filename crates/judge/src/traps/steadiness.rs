@@ -71,15 +71,15 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         ));
     }
     let operations = Count(record.counts.ops);
-    let finding = match input.files() {
-        Some(_) => Finding::FewRounds { rounds: Count(record.figures.rounds.len() as u64), operations },
-        None => Finding::Short { elapsed_seconds: elapsed(input), operations },
+    let finding = match input.phase.workload.is_continuous() {
+        false => Finding::FewRounds { rounds: Count(record.figures.rounds.len() as u64), operations },
+        true => Finding::Short { elapsed_seconds: elapsed(input), operations },
     };
-    let remedy = match (input.files(), input.phase.stop.passes) {
-        (None, _) => longer(input),
-        (Some(_), _) if is_of_preset(input) => None,
-        (Some(_), Some(_)) => Some(Advice::MoreFiles {}),
-        (Some(_), None) => Some(Advice::FewerFilesOrLongerTime {}),
+    let remedy = match input.phase.stop.passes {
+        _ if input.phase.workload.is_continuous() => longer(input),
+        _ if is_of_preset(input) => None,
+        Some(_) => Some(Advice::MoreFiles {}),
+        None => Some(Advice::FewerFilesOrLongerTime {}),
     };
     Some(TrapFinding::new(finding, remedy))
 }

@@ -44,10 +44,15 @@ pub(super) fn stop_of(
             data.verb == DataVerb::Discard || buffered && (rereads || absorbs) && !data.is_skewed()
         }
         // A second round would find the inodes that were removed to make room for it, and search past them.
-        Work::Files(files) => files.takes_inodes() && target.holds_back_inodes(),
+        Work::Files(files) => !workload.is_continuous() && files.takes_inodes() && target.holds_back_inodes(),
     };
     let passes = passes.or((once && !counted).then_some(1));
     Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }
+}
+
+/// Returns the most bytes written into the set of a test on files.
+fn set_bytes_max(workload: &Workload) -> u64 {
+    workload.files().map_or(0, |files| files.set_bytes_max(workload.threads))
 }
 
 /// Returns the weight of a phase when the write limit is shared out.
@@ -61,7 +66,7 @@ fn write_weight(phase: &PlannedPhase) -> u64 {
             (_, Access::Random) => 3,
             (_, Access::Sequential) => 6,
         },
-        Work::Files(files) => u64::from(files.size_max_bytes > 0),
+        Work::Files(files) => u64::from(files.writes_data()),
     }
 }
 
@@ -78,8 +83,7 @@ pub(super) fn share_write_limit(
     besides_bytes: u64,
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
-    let sets: u64 =
-        phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.set_bytes_max()).sum();
+    let sets: u64 = phases.iter().map(|phase| set_bytes_max(&phase.workload)).sum();
     let layout =
         dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(besides_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
@@ -153,7 +157,7 @@ fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
     let stop = phase.stop;
     let by_passes = |passes: u64| match &phase.workload.work {
         Work::Data(_) => dataset.map(|set| passes.saturating_mul(set.size_bytes_max)),
-        Work::Files(files) => Some(passes.saturating_mul(files.set_bytes_max())),
+        Work::Files(_) => Some(passes.saturating_mul(set_bytes_max(&phase.workload))),
     };
     let by_ops = stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes));
     // Whichever limit comes first ends the phase.
@@ -165,7 +169,7 @@ fn write_least(phase: &PlannedPhase) -> u64 {
     let workload = &phase.workload;
     match &workload.work {
         Work::Data(data) => data.block_bytes * u64::from(workload.in_flight()),
-        Work::Files(files) => files.set_bytes_max(),
+        Work::Files(_) => set_bytes_max(workload),
     }
     .min(
         phase

@@ -225,7 +225,10 @@ fn mixes_have_names_and_files_of_their_own() {
     let mail = ok("mix:mail:t16");
     let files = mail.files().unwrap();
     assert_eq!((files.mix, files.files, mail.label().as_str()), (MixName::Mail, 16_000, "mail t16"));
-    assert_eq!(print(&mail), "mix:mail:t16:files=16000");
+    assert_eq!(print(&mail), "mix:mail:t16");
+    assert_eq!(print(&mail.with_threads(2)), "mix:mail:t2");
+    assert_eq!(print(&ok("mix:mail:files=64k")), "mix:mail:files=64k");
+    assert_eq!(print(&ok("mix:web:t4:files=100").with_threads(8)), "mix:web:t8:files=100");
     assert_eq!(
         (ok("mix:home").files().unwrap().dirs, ok("mix:web:files=60").files().unwrap().files),
         (250, 60)
@@ -238,7 +241,7 @@ fn mixes_have_names_and_files_of_their_own() {
         problem("mix:mail:size=4k"),
         "`size=4k` has no meaning for mix, which has files and calls of its own"
     );
-    assert!(problem("stat:mix=mail").starts_with("`mix=mail` has no meaning for stat"));
+    assert!(problem("mix:mail:mix=web").starts_with("unknown word `mix=web`"));
 }
 
 #[test]

@@ -14,15 +14,12 @@ keys! {
     FilesWork, FILE_KEYS,
     new(verb: FileVerb, files: u64) usual(|work: &FilesWork| FilesWork::new(work.verb, Defaults::default().files))
 
-    /// The mix, for `mix`.
+    /// The mix, for `mix`; a SPEC has its name behind the verb.
     field mix: MixName = MixName::Mail;
-    key "mix" (MixName::FORM) [set_mix, no_value] for |work| work.verb == FileVerb::Mix, "";
-        label Label::Nothing; "the mix: its name stands behind `mix`, as in `mix:mail`";
-
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
     key "files" "N" [files: Count(1, FILES_MAX)] for any_verb, "";
-        label Label::Nothing; "files over all threads; 64k if absent";
+        label Label::Nothing; "files over all threads; 64k if absent, and for `mix` its own number for each thread";
 
     /// Smallest size of a file in bytes.
     field size_min_bytes: u64 = 0;
@@ -102,17 +99,6 @@ fn not_a_mix(work: &FilesWork) -> bool {
     work.verb != FileVerb::Mix
 }
 
-fn set_mix(work: &mut FilesWork, value: &str) -> Result<(), String> {
-    work.mix =
-        value.parse().map_err(|_| format!("`mix:{value}`: mixes are {}", MixName::FORM.replace('|', " ")))?;
-    Ok(())
-}
-
-/// Returns nothing: a SPEC has the name of the mix behind the verb.
-fn no_value(_: &FilesWork) -> Option<String> {
-    None
-}
-
 fn set_size(work: &mut FilesWork, value: &str) -> Result<(), String> {
     let (low, high) = value.split_once("..").unwrap_or((value, value));
     let (low, high) = (keys::bytes("size", low)?, keys::bytes("size", high)?);
@@ -168,11 +154,20 @@ impl FilesWork {
         (self.verb == FileVerb::Mix).then(|| Mix::shipped(self.mix))
     }
 
-    /// Returns the most bytes written into the files of one full set.
-    pub fn set_bytes_max(&self) -> u64 {
+    /// Returns true if it writes data into files.
+    pub fn writes_data(&self) -> bool {
+        self.size_max_bytes > 0 || self.verb == FileVerb::Mix
+    }
+
+    /// Returns true if it makes something durable.
+    pub fn syncs(&self) -> bool {
+        self.sync != SyncMode::None || self.mix().is_some_and(|mix| mix.syncs())
+    }
+
+    /// Returns the most bytes written into the files of one full set of so many threads.
+    pub fn set_bytes_max(&self, threads: u32) -> u64 {
         match self.mix() {
-            // Its files grow by appends, until they are deleted.
-            Some(mix) => self.files.saturating_mul(2 * mix.population.sizes.mean_bytes()),
+            Some(mix) => mix.bytes_max(self.files, threads),
             None => self.files.saturating_mul(self.size_max_bytes),
         }
     }

@@ -7,7 +7,6 @@ use super::unit::Unit;
 use super::{Figure, Markup, near};
 use crate::numbers::{amount, latency};
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
-use crate::text::Kind;
 
 /// Most columns with tooltips that show their values.
 const COLUMNS_MAX: usize = 40;
@@ -229,7 +228,7 @@ fn told(part: &[Interval], unit: Unit, from: f64, to: f64) -> String {
 fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
     let [low, high] =
         [f64::min, f64::max].map(|pick| rates.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or(0.0));
-    if Kind::of(phase) == Kind::Files {
+    if !phase.figures.rounds.is_empty() {
         return rounds(phase, unit);
     }
     let Some(steady) = &phase.figures.steady else {

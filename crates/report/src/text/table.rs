@@ -209,14 +209,15 @@ pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<St
     }
     let columns = widths.columns(Kind::Files, style);
     let steps = &phase.figures.steps;
-    let seconds = phase.counts.elapsed_ns as f64 / 1e9;
+    // In proportion to the headline, which may be that of the steady part.
+    let per_flow = phase.figures.rate.ops_per_second.unwrap_or(f64::NAN) / phase.counts.ops as f64;
     let all_ns: u64 = steps.iter().filter_map(|step| step.elapsed_ns).sum();
     let mut steps: Vec<_> = steps.iter().filter_map(|step| Some((step, step.elapsed_ns?))).collect();
     steps.sort_by_key(|(_, elapsed_ns)| std::cmp::Reverse(*elapsed_ns));
     let line = |(step, elapsed_ns): &(&Step, u64)| {
         let mut line = Line::default();
         line.left(INDENT + 2, printable(&step.name).as_ref(), DIM);
-        let rate = amount(step.ops as f64 / seconds).unwrap_or_else(|| MISSING.into());
+        let rate = amount(step.ops as f64 * per_flow).unwrap_or_else(|| MISSING.into());
         line.decimal(columns.ops_end, &rate, DIM);
         let percentiles = step.latency_ns.as_ref().map_or([None; 2], |latency| [latency.p50, latency.p99]);
         for (end, value) in columns.latency_ends.into_iter().zip(percentiles) {
@@ -475,7 +476,7 @@ mod tests {
             latency_ns: None,
             histogram: None,
         };
-        phase.counts.elapsed_ns = 2_000_000_000;
+        (phase.counts.ops, phase.figures.rate.ops_per_second) = (4000, Some(2000.0));
         phase.figures.steps = vec![step("read", 3000, 1_000), step("create", 2000, 3_000)];
         phase.judged.verdict = Some(model::run::Verdict::new(Limiter::KernelCpu, 0.9, Vec::new()));
         let shown = of(std::slice::from_ref(&phase));

@@ -9,7 +9,6 @@ use crate::html::unit::Unit;
 use crate::html::{Figure, Markup};
 use crate::numbers::latency;
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
-use crate::text::Kind;
 
 /// Most sides that are drawn: more lines cannot be told apart.
 const SIDES_MAX: usize = 5;
@@ -80,7 +79,7 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
         .map(|pick| points.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or_default());
     let range = format!("between {} and {}", unit.shown(low), unit.shown(high));
     match &phase.figures.steady {
-        _ if Kind::of(phase) == Kind::Files => {
+        _ if !phase.figures.rounds.is_empty() => {
             format!(
                 "{name}: {} rounds of new files, {range} while files were worked on",
                 phase.figures.rounds.len()
