@@ -632,6 +632,8 @@ examples! {
     three_kinds: several_modes REMARK, "stat",
         |w| w.latency().modes = [1, 2, 3].map(|at_ns| Mode { at_ns, share: 0.33 }).to_vec();
     one_kind: several_modes QUIET, "read:rnd4k", |_| {};
+    kinds_of_flows: several_modes QUIET, "mix:mail",
+        |w| w.latency().modes = [1, 2, 3].map(|at_ns| Mode { at_ns, share: 0.33 }).to_vec();
 
     a_neighbour: foreign_io SUSPECT, "read:rnd4k",
         |w| w.device().foreign_share = Some(0.3);

@@ -396,7 +396,9 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 /// Several kinds of operations, for which a mean says nothing.
 fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.figures.latency_ns.as_ref()?.modes;
-    if modes.len() < 2 {
+    // Flows of a mix differ by their nature, and each operation has latencies of its own.
+    let is_mix = input.files().is_some() && input.phase.workload.is_continuous();
+    if modes.len() < 2 || is_mix {
         return None;
     }
     Some(Finding::SeveralModes { modes: Modes(modes.clone()) }.into())

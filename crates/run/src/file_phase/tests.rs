@@ -107,3 +107,27 @@ fn sets_are_made_anew_for_other_names_and_kinds() {
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn mixes_leave_the_next_test_files_of_its_own() {
+    let temp = in_memory();
+    let tests = [
+        ("create:files=50", ONE_ROUND),
+        ("mix:mail:t2:files=40", ONE_ROUND),
+        ("mix:database:files=3", ONE_ROUND),
+        ("stat:files=50", ONE_ROUND),
+        ("mix:build:files=30", ONE_ROUND),
+    ];
+    let (records, left) = run(temp.path(), &tests, |_, _| {});
+    for (record, (spec, _)) in records.iter().zip(tests) {
+        assert_eq!(record.status, Status::Done, "{spec}: {:?}", record.reason);
+        let is_mix = spec.starts_with("mix");
+        // A mix is one measured part, as long as it was told.
+        assert_eq!(record.figures.rounds.is_empty(), is_mix, "{spec}");
+        assert!(!is_mix || record.counts.elapsed_ns.abs_diff(ONE_ROUND) < ONE_ROUND, "{spec}");
+        let operations: u64 = record.figures.steps.iter().map(|step| step.ops).sum();
+        assert!(!is_mix || operations >= record.counts.ops && record.counts.ops > 0, "{spec}");
+    }
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}

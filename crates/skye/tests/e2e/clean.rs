@@ -106,6 +106,26 @@ fn kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
 }
 
 #[test]
+fn what_a_killed_mix_leaves_is_found() {
+    for mix in ["mail", "build", "web"] {
+        let home = scratch(256 << 20);
+        let words = format!("--time 30 --allow low-space,busy --no-save --test mix:{mix}:t2");
+        let mut running = skye().arg("run").arg(home.path()).words(&words).spawn();
+        // Files beyond the population are those of a mix that runs.
+        let is_running = || {
+            let files = leftovers(home.path()).iter().flat_map(|work| files_in(work)).collect::<Vec<_>>();
+            let number = |path: &PathBuf| u64::from_str_radix(path.file_name()?.to_str()?.get(1..)?, 16).ok();
+            mix == "web" && files.len() > 2000 || files.iter().filter_map(number).any(|number| number > 2000)
+        };
+        assert!(running.wait_until(is_running), "{mix} makes no files");
+        running.signal(Signal::KILL);
+        drop(running.wait());
+        clean(home.path());
+        assert_eq!(leftovers(home.path()), Vec::<PathBuf>::new(), "{mix}");
+    }
+}
+
+#[test]
 fn names_with_letters_are_found_and_others_are_not() {
     let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path());
