@@ -359,7 +359,7 @@ impl Files {
     /// Runs flows of a mix over as few files as it needs.
     fn mixed(&self, name: MixName) -> u64 {
         let mix = model::mix::Mix::shipped(name);
-        let mut flows = Flows::new(&mix, mix.files_min() + 1, TREE, 5);
+        let mut flows = Flows::new(mix, mix.files_min() + 1, TREE, 5);
         let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
         assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));

@@ -5,6 +5,7 @@
 //! in the order of creation, so the population stays as large as it was.
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 
@@ -22,8 +23,8 @@ pub const LOG_BYTES: u64 = 16 << 20;
 /// Quantile of the standard normal distribution at 90 %.
 const NORMAL_P90: f64 = 1.281_551_6;
 
-/// The shipped mixes and their texts.
-const SHIPPED: [(MixName, &str); 6] = [
+/// The texts of the shipped mixes.
+const TEXTS: [(MixName, &str); 6] = [
     (MixName::Mail, include_str!("../../../mixes/mail.toml")),
     (MixName::Web, include_str!("../../../mixes/web.toml")),
     (MixName::Home, include_str!("../../../mixes/home.toml")),
@@ -31,6 +32,14 @@ const SHIPPED: [(MixName, &str); 6] = [
     (MixName::Database, include_str!("../../../mixes/database.toml")),
     (MixName::Photos, include_str!("../../../mixes/photos.toml")),
 ];
+
+/// The shipped mixes, in the order of their texts.
+static SHIPPED: LazyLock<[Mix; TEXTS.len()]> = LazyLock::new(|| {
+    // A test parses each of them.
+    TEXTS.map(|(name, text)| {
+        Mix::parse(text).unwrap_or_else(|problem| unreachable!("mixes/{name}.toml: {problem}"))
+    })
+});
 
 /// A mix of operations.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -61,18 +70,14 @@ pub struct Population {
     #[serde(default = "one")]
     pub dirs: u64,
     /// Levels of directories.
-    #[serde(default = "one_level")]
+    #[serde(default = "one")]
     pub levels: u32,
     /// Sizes of the files.
     pub sizes: Sizes,
 }
 
-fn one() -> u64 {
-    1
-}
-
-fn one_level() -> u32 {
-    1
+fn one<N: From<u8>>() -> N {
+    N::from(1)
 }
 
 /// Distribution of sizes: log-normal, cut at a maximum.
@@ -319,10 +324,9 @@ impl FromStr for Operation {
 
 impl Mix {
     /// Returns a shipped mix.
-    pub fn shipped(name: MixName) -> Self {
-        let text = SHIPPED.iter().find(|(shipped, _)| *shipped == name).map_or("", |(_, text)| text);
-        // A test parses each of them.
-        Self::parse(text).unwrap_or_else(|problem| unreachable!("mixes/{name}.toml: {problem}"))
+    pub fn shipped(name: MixName) -> &'static Self {
+        let at = TEXTS.iter().position(|(shipped, _)| *shipped == name);
+        &SHIPPED[at.unwrap_or_else(|| unreachable!("a test finds mixes/{name}.toml"))]
     }
 
     /// Parses the text of a mix.

@@ -220,7 +220,6 @@ fn copy_bytes_per_second(time: Duration) -> f64 {
 /// Returns a test with the same calls, but without its end and its arrival times.
 fn twin(workload: &Workload) -> Workload {
     let mut twin = workload.clone();
-    let is_mix = workload.files().is_some() && workload.is_continuous();
     match &mut twin.work {
         Work::Data(data) => {
             let DataWork { arrival, passes, ops, bytes, .. } = data;
@@ -230,7 +229,7 @@ fn twin(workload: &Workload) -> Workload {
         }
         Work::Files(files) => {
             // With fewer files, a mix would list shorter directories.
-            if !is_mix {
+            if files.mix().is_none() {
                 files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
             }
             files.size_max_bytes = files.size_max_bytes.min(TWIN_BYTES / files.files.max(1));

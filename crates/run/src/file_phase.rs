@@ -444,7 +444,7 @@ impl Rounds<'_, '_> {
         let is_readdir = self.work.verb == FileVerb::Readdir;
         outcome.rounds += if is_readdir { 1.0 } else { done as f64 / visited.max(1) as f64 };
         outcome.files = visited;
-        if outcome.each.len() < INTERVALS_MAX {
+        if !self.drive.is_continuous && outcome.each.len() < INTERVALS_MAX {
             outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns });
         }
         self.take(reports, trouble).map(|_| true)

@@ -183,7 +183,7 @@ pub fn record(
             .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
         steady: course.map(|course| course.steady),
-        rounds: if workload.is_continuous() { Vec::new() } else { std::mem::take(&mut measured.rounds) },
+        rounds: std::mem::take(&mut measured.rounds),
         zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
         until_steady: collected.rounds.take().map(Rounds::into_record),
         intervals: collect::coarse(collected.into_intervals(measured.end_ns)),

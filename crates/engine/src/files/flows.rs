@@ -506,7 +506,7 @@ mod tests {
     #[test]
     fn populations_stay_as_large_as_they_were_and_sizes_are_known() {
         for name in MixName::ALL {
-            let mut of = model::mix::Mix::shipped(*name);
+            let mut of = model::mix::Mix::shipped(*name).clone();
             of.population.files = of.population.files.min(400);
             let population = &of.population;
             let temp = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -541,7 +541,7 @@ mod tests {
     #[test]
     fn flows_come_as_often_as_they_weigh() {
         let of = model::mix::Mix::shipped(MixName::Home);
-        let mut flows = Flows::new(&of, 10, Tree { files: 10, dirs: 1, levels: 1 }, 1);
+        let mut flows = Flows::new(of, 10, Tree { files: 10, dirs: 1, levels: 1 }, 1);
         let weights: usize = of.flows.iter().map(|flow| flow.weight as usize).sum();
         let mut orders = std::collections::HashSet::new();
         for _ in 0..10 {

@@ -397,7 +397,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.figures.latency_ns.as_ref()?.modes;
     // Flows of a mix differ by their nature, and each operation has latencies of its own.
-    let is_mix = input.files().is_some() && input.phase.workload.is_continuous();
+    let is_mix = input.files().is_some_and(|files| files.mix().is_some());
     if modes.len() < 2 || is_mix {
         return None;
     }

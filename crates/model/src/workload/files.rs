@@ -150,7 +150,7 @@ impl FilesWork {
     }
 
     /// Returns the mix, if it is one.
-    pub fn mix(&self) -> Option<Mix> {
+    pub fn mix(&self) -> Option<&'static Mix> {
         (self.verb == FileVerb::Mix).then(|| Mix::shipped(self.mix))
     }
 

@@ -199,7 +199,7 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
         }
         (FileVerb::Mix, _) => {
             let mix = model::mix::Mix::shipped(work.mix);
-            with.call(ByNumber(Flows::new(&mix, numbers.files, names.tree, numbers.seed)))
+            with.call(ByNumber(Flows::new(mix, numbers.files, names.tree, numbers.seed)))
         }
         (FileVerb::Rmdir, _) => {
             with.call(ByNumber(Rmdir::new(names, Kind::Directory, Kind::Directory, durable)))
