@@ -24,6 +24,7 @@ mod given;
 mod instructions;
 mod looped;
 mod memory;
+mod mixes;
 mod null;
 mod observing;
 mod openloop;
@@ -69,6 +70,7 @@ pub const BENCHES: &[Bench] = &[
     memory::BENCH,
     null::BENCH,
     files::BENCH,
+    mixes::BENCH,
     zram::BENCH,
     ring::BENCH,
     disk::DISK,

@@ -4,7 +4,7 @@
 //! ten nanoseconds. A second clock read would take about twenty.
 
 mod directories;
-mod flows;
+pub mod flows;
 mod verbs;
 
 use std::ffi::CStr;
@@ -17,11 +17,12 @@ use rustix::io::Errno;
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Tree};
+use crate::pacing::{Pacing, Start};
 use crate::pattern::Permutation;
 use crate::recorder::{INTERVAL_NS, Recorder};
 
 pub use directories::{Entries, Readdir};
-pub use flows::Flows;
+pub use flows::{Flows, Share, SharedFiles};
 pub use verbs::{
     Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Rename, Rmdir, Stat, StatContents,
     Symlink, Unlink, UnlinkMissing, UnlinkNamed,
@@ -91,6 +92,9 @@ pub fn close(file: OwnedFd) -> Result<(), Errno> {
 
 /// An operation on the file with a given number in a set.
 pub trait FileOps {
+    /// True if there may be pauses between operations.
+    const PAUSES: bool = false;
+
     /// Names of the operation's calls.
     fn steps(&self) -> &'static [&'static str];
 
@@ -108,6 +112,11 @@ pub trait FileOps {
     /// Returns the number of the file at which the operation on this one failed.
     fn failed_at(&self, file: u64) -> u64 {
         file
+    }
+
+    /// Returns the pause after the last operation, which no latency has in it.
+    fn pause_ns(&self) -> u64 {
+        0
     }
 
     /// Makes the files that the operation works on, untimed, if only it knows them. Returns the bytes written, too.
@@ -211,9 +220,41 @@ impl<'a, C: Clock> Walk<'a, C> {
         if now_ns < self.next_tick_ns {
             return true;
         }
+        self.tick(now_ns);
+        !self.limits.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a time that belongs to no operation. Returns false if the round is over.
+    #[inline]
+    fn pause(&mut self, pause_ns: u64) -> bool {
+        pause_ns == 0 || self.wait_until(self.ended_ns + pause_ns)
+    }
+
+    /// Waits until an instant that belongs to no operation. Returns false if the round is over.
+    #[cold]
+    fn wait_until(&mut self, at_ns: u64) -> bool {
+        loop {
+            let until_ns = at_ns.min(self.next_tick_ns).min(self.limits.deadline_ns);
+            self.laps.clock.wait_until(until_ns);
+            self.laps.skip();
+            let now_ns = self.laps.last_ns;
+            self.ended_ns = now_ns;
+            if now_ns >= self.limits.deadline_ns || self.limits.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            if now_ns >= self.next_tick_ns {
+                self.tick(now_ns);
+            }
+            if now_ns >= at_ns {
+                return true;
+            }
+        }
+    }
+
+    #[cold]
+    fn tick(&mut self, now_ns: u64) {
         self.laps.recorder.hand_over(now_ns);
         self.next_tick_ns = now_ns + INTERVAL_NS - (now_ns - self.next_tick_ns) % INTERVAL_NS;
-        !self.limits.stop.load(Ordering::Relaxed)
     }
 
     /// Ends the round and returns it.
@@ -241,12 +282,49 @@ pub fn round<C: Clock, V: FileOps>(
             result = Err(Failure { call, file: verb.failed_at(file), offset_bytes: None, cause });
             break;
         }
-        if !walk.count() {
+        if !walk.count() || (V::PAUSES && !walk.pause(verb.pause_ns())) {
             break;
         }
     }
     let end_ns = walk.ended_ns;
     walk.finish(end_ns, result)
+}
+
+/// Performs operations that start when they are due, until the deadline. Returns the number of those that were due and
+/// never started, too.
+pub fn due<C: Clock, V: FileOps, P: Pacing>(
+    verb: &mut V,
+    place: &Place<'_>,
+    pacing: &mut P,
+    clock: &C,
+    recorder: &mut Recorder,
+    limits: RoundLimits<'_>,
+) -> (Round, u64) {
+    let mut walk = Walk::start(clock, recorder, limits);
+    pacing.begin(walk.start_ns);
+    let mut result = Ok(());
+    loop {
+        let intended_ns = match pacing.next(walk.laps.last_ns) {
+            Start::Now { intended_ns } => intended_ns,
+            Start::Later { at_ns } if walk.wait_until(at_ns) => continue,
+            Start::Later { .. } => break,
+        };
+        walk.laps.recorder.queueing(walk.laps.last_ns - intended_ns);
+        // Its latency counts from then on.
+        walk.ended_ns = intended_ns;
+        if let Err((step, cause)) = verb.operate(place, walk.done, &mut walk.laps) {
+            let call = verb.steps().get(step).copied().unwrap_or("call");
+            let file = verb.failed_at(walk.done);
+            result = Err(Failure { call, file, offset_bytes: None, cause });
+            break;
+        }
+        if !walk.count() || walk.ended_ns >= limits.deadline_ns {
+            break;
+        }
+    }
+    let end_ns = walk.laps.last_ns;
+    let missed = pacing.missed(end_ns.min(limits.deadline_ns));
+    (walk.finish(end_ns, result), missed)
 }
 
 #[cfg(test)]

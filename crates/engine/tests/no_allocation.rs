@@ -22,8 +22,8 @@ use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
 use engine::files::{
     self, Create, CreateLinks, Entries, FileOps, Flows, Link, Mkdir, NameOps, Numbered, Open, Place,
-    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
-    UnlinkNamed, Visits, round,
+    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Share, SharedFiles, Stat, StatContents, Symlink,
+    Unlink, UnlinkMissing, UnlinkNamed, Visits, due, round,
 };
 use engine::mapped::MappedEngine;
 use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
@@ -368,6 +368,22 @@ impl Files {
         })
     }
 
+    /// Runs flows over files that threads share, each flow at its time.
+    fn mixed_at_a_rate(&self) -> u64 {
+        let mix = model::mix::Mix::shipped(MixName::Mail);
+        let all = Arc::new(SharedFiles::new(2, mix.files_min(), mix.created()));
+        let mut flows = Flows::sharing(Share::new(Arc::clone(&all), 1), mix, mix.files_min(), TREE, 5);
+        let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+        assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));
+        let mut pacing = OpenLoop::new(10_000.0, true, 0, 1, 3);
+        self.rounds(flows.steps().len(), |place, recorder, limits| {
+            let deadline_ns = Monotonic.now_ns() + 5_000_000;
+            let limits = RoundLimits { deadline_ns, ..limits };
+            due(&mut flows, place, &mut pacing, &Monotonic, recorder, limits).0
+        })
+    }
+
     fn verb(&self, mut verb: impl FileOps) -> u64 {
         let order = Some(Permutation::new(TREE.files, 3));
         let visits = Visits { first: 0, files: TREE.files, order };
@@ -426,6 +442,7 @@ fn add_mixes(loops: &mut Loops) {
     for name in MixName::ALL {
         loops.push((format!("mix {name}"), Box::new(|| Files::new().mixed(*name))));
     }
+    loops.push(("mix, shared, at a rate".into(), Box::new(|| Files::new().mixed_at_a_rate())));
 }
 
 fn add_files(loops: &mut Loops) {

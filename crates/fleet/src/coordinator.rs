@@ -819,13 +819,12 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
         return differs(format!("it would run {} tests instead of {}", own.phases.len(), plan.phases.len()));
     }
     for (wanted, own) in plan.phases.iter().zip(&own.phases) {
-        if (&wanted.workload, wanted.engine) != (&own.workload, own.engine) {
+        let (spec, own_spec) = (model::spec::print(&wanted.workload), model::spec::print(&own.workload));
+        if (&spec, wanted.engine) != (&own_spec, own.engine) {
             return differs(format!(
-                "{} would be `{}` by {} there, and `{}` by {} on the first",
+                "{} would be `{own_spec}` by {} there, and `{spec}` by {} on the first",
                 wanted.id,
-                model::spec::print(&own.workload),
                 own.engine.word(),
-                model::spec::print(&wanted.workload),
                 wanted.engine.word()
             ));
         }

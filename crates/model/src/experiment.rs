@@ -37,11 +37,7 @@ const THREADS_MAX: u32 = 256;
 
 /// Returns the test as a closed loop: each operation starts when one ends, as fast as they go.
 pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
-    let mut closed = phase.clone();
-    if let Work::Data(data) = &mut closed.workload.work {
-        data.arrival = Arrival::Closed;
-    }
-    closed
+    PlannedPhase { workload: phase.workload.arriving(Arrival::Closed), ..phase.clone() }
 }
 
 /// Returns true if a test reads sequentially through the page cache and ends by a count.

@@ -4,11 +4,15 @@
 //! from the population, and `create` and `pick` change to another. Creations and deletions balance: a file is deleted
 //! in the order of creation, so the population stays as large as it was.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
+use crate::request::explain;
 use crate::size::Size;
 use crate::workload::MixName;
 
@@ -18,8 +22,12 @@ const WEIGHTS_MAX: u64 = 1000;
 const OPERATIONS_MAX: usize = 64;
 /// Largest file of a mix, and largest part of one that an operation reads or writes.
 pub const BYTES_MAX: u64 = 1 << 30;
+/// Largest chunk that one call reads or writes, and the default.
+pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// Length of a log, which is written again and again.
 pub const LOG_BYTES: u64 = 16 << 20;
+/// Longest pause after a flow.
+const THINK_MS_MAX: u64 = 60_000;
 /// Quantile of the standard normal distribution at 90 %.
 const NORMAL_P90: f64 = 1.281_551_6;
 
@@ -41,27 +49,122 @@ static SHIPPED: LazyLock<[Mix; TEXTS.len()]> = LazyLock::new(|| {
     })
 });
 
+/// Ending of the names of files that have a mix.
+const ENDING: &str = ".toml";
+
+/// The mixes of files, by the names that tests have for them.
+pub type Mixes = BTreeMap<String, Arc<Mix>>;
+
+/// A mix as a test names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedMix {
+    /// A shipped one.
+    Shipped(MixName),
+    /// One from a file.
+    File {
+        /// The path, as the user wrote it.
+        path: String,
+        /// The mix; `None` where only the name is known, as in a document.
+        mix: Option<Arc<Mix>>,
+    },
+}
+
+impl NamedMix {
+    /// Finds a mix by its name in a SPEC. Files are those of `mixes`.
+    ///
+    /// # Errors
+    /// The names that would be understood.
+    pub fn find(name: &str, mixes: &Mixes) -> Result<Self, String> {
+        if is_file(name) {
+            return Ok(Self::File { path: name.to_owned(), mix: mixes.get(name).cloned() });
+        }
+        let known = MixName::FORM.replace('|', " ");
+        let unknown = |_| format!("`mix:{name}`: mixes are {known}, or a file such as mix:mine.toml");
+        name.parse().map(Self::Shipped).map_err(unknown)
+    }
+
+    /// Returns the mix; `None` where only its name is known.
+    pub fn get(&self) -> Option<&Mix> {
+        match self {
+            Self::Shipped(name) => Some(Mix::shipped(*name)),
+            Self::File { mix, .. } => mix.as_deref(),
+        }
+    }
+
+    /// Returns its name without directory and ending.
+    pub fn short(&self) -> &str {
+        match self {
+            Self::Shipped(name) => name.word(),
+            Self::File { path, .. } => {
+                Path::new(path).file_stem().and_then(|name| name.to_str()).unwrap_or(path)
+            }
+        }
+    }
+}
+
+impl fmt::Display for NamedMix {
+    /// Writes the name that a SPEC has for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shipped(name) => f.write_str(name.word()),
+            Self::File { path, .. } => f.write_str(path),
+        }
+    }
+}
+
+fn is_file(name: &str) -> bool {
+    name.ends_with(ENDING)
+}
+
+/// Returns the path of the file that has the mix of a test, if one has it.
+pub fn file_of(spec: &str) -> Option<&str> {
+    let mut words = spec.split(':').map(str::trim);
+    (words.next() == Some("mix")).then(|| words.next())?.filter(|name| is_file(name))
+}
+
+/// Parses the texts of mixes, by their names.
+///
+/// # Errors
+/// The name of the first that is none, and its problem.
+pub fn parse_all(texts: &BTreeMap<String, String>) -> Result<Mixes, String> {
+    let parsed = texts.iter().map(|(name, text)| match Mix::parse(text) {
+        Ok(mix) => Ok((name.clone(), Arc::new(mix))),
+        Err(problem) => Err(format!("{name}: {problem}")),
+    });
+    parsed.collect()
+}
+
 /// A mix of operations.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
     /// Version of the mix: flows per second compare only within one.
+    #[serde(default = "one")]
     pub version: u32,
     /// The work that it is like, in one sentence.
+    #[serde(default)]
     pub about: String,
     /// Sources of its figures.
+    #[serde(default)]
     pub sources: Vec<String>,
     /// Properties of the real work that it lacks.
+    #[serde(default)]
     pub leaves_out: String,
+    /// Most bytes that one call reads or writes.
+    #[serde(default = "chunk_max")]
+    pub chunk: Bytes,
     /// The files of each thread.
     pub population: Population,
     /// The flows.
     #[serde(rename = "flow")]
     pub flows: Vec<Flow>,
+    /// Hash of its text, to tell mixes of one name apart.
+    #[serde(skip)]
+    pub digest: u64,
 }
 
 /// Files that a thread works on.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
     /// Number of files.
@@ -80,8 +183,12 @@ fn one<N: From<u8>>() -> N {
     N::from(1)
 }
 
+fn chunk_max() -> Bytes {
+    Bytes(CHUNK_BYTES_MAX)
+}
+
 /// Distribution of sizes: log-normal, cut at a maximum.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
     /// Half of the files are no larger.
@@ -125,6 +232,12 @@ impl Sizes {
     }
 }
 
+/// Returns a hash of a text (Fowler, Noll and Vo, FNV-1a, 64 bits).
+fn fnv_1a(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Returns the quantile of the standard normal distribution (Abramowitz and Stegun, "Handbook of Mathematical
 /// Functions", 26.2.23; error below 0.00045).
 fn normal_quantile(share: f64) -> f64 {
@@ -136,13 +249,16 @@ fn normal_quantile(share: f64) -> f64 {
 }
 
 /// A sequence of operations.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     /// Its name.
     pub name: String,
     /// Its number among the sum of all weights.
     pub weight: u64,
+    /// Pause after it, in milliseconds. An open loop makes none.
+    #[serde(default)]
+    pub think_ms: u64,
     /// Its operations, in order.
     #[serde(rename = "do")]
     pub operations: Vec<Operation>,
@@ -202,6 +318,8 @@ pub enum Operation {
         /// True if it is synced.
         synced: bool,
     },
+    /// Opens the file, cuts it to half of its size, and closes it.
+    Truncate,
     /// Asks for the attributes of the file.
     Stat,
     /// Asks for the attributes of a name that does not exist.
@@ -210,7 +328,9 @@ pub enum Operation {
     List,
     /// Gives the file another name in its directory.
     Rename,
-    /// Deletes the oldest file.
+    /// Gives the file a second name in its directory; removes that name if there is one.
+    Link,
+    /// Deletes the oldest file, with all its names. Of files that threads share, it deletes any.
     Delete,
 }
 
@@ -224,10 +344,12 @@ impl Operation {
         "overwrite",
         "rewrite",
         "log",
+        "truncate",
         "stat",
         "stat-missing",
         "list",
         "rename",
+        "link",
         "delete",
     ];
 
@@ -241,11 +363,13 @@ impl Operation {
             Self::Overwrite { .. } => 4,
             Self::Rewrite { .. } => 5,
             Self::Log { .. } => 6,
-            Self::Stat => 7,
-            Self::StatMissing => 8,
-            Self::List => 9,
-            Self::Rename => 10,
-            Self::Delete => 11,
+            Self::Truncate => 7,
+            Self::Stat => 8,
+            Self::StatMissing => 9,
+            Self::List => 10,
+            Self::Rename => 11,
+            Self::Link => 12,
+            Self::Delete => 13,
         }
     }
 
@@ -299,10 +423,12 @@ impl FromStr for Operation {
             "overwrite" => Self::Overwrite { bytes: bytes()?, synced },
             "rewrite" => Self::Rewrite { synced },
             "log" => Self::Log { bytes: bytes()?, synced },
+            "truncate" => Self::Truncate,
             "stat" => Self::Stat,
             "stat-missing" => Self::StatMissing,
             "list" => Self::List,
             "rename" => Self::Rename,
+            "link" => Self::Link,
             "delete" => Self::Delete,
             _ => return Err(format!("`{text}`: operations are pick {}", Self::STEPS.join(" "))),
         };
@@ -323,6 +449,11 @@ impl FromStr for Operation {
 }
 
 impl Mix {
+    /// Returns the text of a shipped mix.
+    pub fn text(name: MixName) -> &'static str {
+        TEXTS.iter().find(|(shipped, _)| *shipped == name).map_or("", |(_, text)| text)
+    }
+
     /// Returns a shipped mix.
     pub fn shipped(name: MixName) -> &'static Self {
         let at = TEXTS.iter().position(|(shipped, _)| *shipped == name);
@@ -334,9 +465,9 @@ impl Mix {
     /// # Errors
     /// The problem with it: what it lacks, or why the population would not stay as large as it is.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mix: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        let mix: Self = toml::from_str(text).map_err(|error| explain(text, &error))?;
         mix.check()?;
-        Ok(mix)
+        Ok(Self { digest: fnv_1a(text), ..mix })
     }
 
     fn check(&self) -> Result<(), String> {
@@ -356,7 +487,7 @@ impl Mix {
         {
             return Err(format!("flow {}: 1 to {OPERATIONS_MAX} operations can be asked for", flow.name));
         }
-        let created = self.count(|one| matches!(one, Operation::Create { .. }));
+        let created = self.created();
         let deleted = self.count(|one| matches!(one, Operation::Delete));
         if created != deleted {
             return Err(format!(
@@ -366,6 +497,15 @@ impl Mix {
         }
         if deleted == 0 && self.count(|one| matches!(one, Operation::Append { .. })) > 0 {
             return Err("files that are never deleted would grow without end; write log for append".into());
+        }
+        if deleted == 0 && self.count(|one| matches!(one, Operation::Truncate)) > 0 {
+            return Err("files that are never deleted would shrink to nothing; add delete and create".into());
+        }
+        if let Some(flow) = self.flows.iter().find(|flow| flow.think_ms > THINK_MS_MAX) {
+            return Err(format!("flow {}: think_ms is at most {THINK_MS_MAX}", flow.name));
+        }
+        if self.chunk.0 > CHUNK_BYTES_MAX {
+            return Err("chunk: one call reads or writes at most 1m".into());
         }
         if self.count(|one| matches!(one, Operation::Log { bytes, .. } if *bytes > LOG_BYTES)) > 0 {
             return Err("a log has 16 MiB: write less at a time".into());
@@ -383,9 +523,14 @@ impl Mix {
         self.flows.iter().map(each).sum()
     }
 
+    /// Returns the number of files that the flows of all weights create, and delete.
+    pub fn created(&self) -> u64 {
+        self.count(|one| matches!(one, Operation::Create { .. }))
+    }
+
     /// Returns the fewest files of a thread: some flows may delete before others create.
     pub fn files_min(&self) -> u64 {
-        self.count(|one| matches!(one, Operation::Delete)) + 2
+        self.created() + 2
     }
 
     /// Returns true if an operation of it is synced.
@@ -456,6 +601,11 @@ mod tests {
         );
         assert!(problem("'create'").contains("2 flows create 2 files and delete 0"));
         assert!(problem("'append=4k'").contains("grow without end"));
+        assert!(problem("'truncate'").contains("shrink to nothing"));
+        assert!(Mix::parse(&format!("chunk = '4k'\n{}", text("'link', 'stat'"))).is_ok());
+        assert!(Mix::parse(&format!("chunk = '4m'\n{}", text("'stat'"))).unwrap_err().contains("at most 1m"));
+        let pause = |think_ms: u32| text("'stat'") + &format!("think_ms = {think_ms}\n");
+        assert!(Mix::parse(&pause(60_000)).is_ok() && Mix::parse(&pause(60_001)).is_err());
         assert!(problem("'append'").contains("write append=SIZE"));
         assert!(problem("'stat fsync'").contains("leave fsync away"));
         assert!(problem("'read link'").contains("only a file that is created"));

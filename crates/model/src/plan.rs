@@ -16,13 +16,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::experiment::{self, Experiment};
 use crate::machine::Machine;
-use crate::request::{Allow, Percent, Request, SECONDS_MAX, Seconds};
+use crate::request::{Allow, MixTexts, Percent, Request, SECONDS_MAX, Seconds};
 use crate::size::{self, Size};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, Probing, Work, Workload};
+use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Probing, Work, Workload};
 pub use asked::for_given;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
@@ -111,6 +111,9 @@ pub struct Plan {
     /// Tests that were to follow if the device can do them, as specs.
     #[serde(default)]
     pub tests_where_possible: Vec<String>,
+    /// Texts of the mixes that come from files, by the names in the specs; absent where there are none.
+    #[serde(default, skip_serializing_if = "MixTexts::is_empty")]
+    pub mixes: MixTexts,
     /// Range over which each test is repeated: "q1..q64"; null where nothing is swept.
     pub sweep: Option<String>,
     /// Work before the tests, and the rounds of each; absent where none was asked for.
@@ -187,7 +190,8 @@ impl Plan {
     pub fn is_of_all_clients(&self, phase: &PlannedPhase) -> bool {
         let is_shared = match &phase.workload.work {
             Work::Data(data) => data.shared && phase.engine.needs_files(),
-            Work::Files(files) => files.shared,
+            // No two threads of a mix work on one file at the same time, which they agree on in memory.
+            Work::Files(files) => files.shared && files.verb != FileVerb::Mix,
         };
         let is_given = self.dataset.as_ref().is_some_and(|dataset| dataset.is_given);
         self.clients.is_some() && is_shared && !is_given
@@ -399,6 +403,7 @@ pub fn plan_for(
         probe,
         tests: asked_for,
         tests_where_possible: asked_where_possible,
+        mixes: request.mixes.clone(),
         sweep: sweep.map(|sweep| sweep.to_string()),
         precondition,
         dataset,
@@ -440,10 +445,9 @@ impl Plan {
     /// into the page cache is known only after the sync. Simulated time costs nothing.
     pub fn until_of(&self, phase: &PlannedPhase) -> Option<Until> {
         let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_end();
-        let is_told = |data: &DataWork| {
-            data.arrival == Arrival::Closed && !(is_cached(data) && phase.engine.needs_files())
-        };
-        let tells = phase.workload.data().is_none_or(is_told);
+        let is_told = |data: &DataWork| !(is_cached(data) && phase.engine.needs_files());
+        let is_closed = phase.workload.arrival() == Arrival::Closed;
+        let tells = is_closed && phase.workload.data().is_none_or(is_told);
         let is_timed = phase.stop.time_ns.is_some() && self.rounds_of(phase).is_none();
         self.until.filter(|_| is_timed && tells && phase.engine != Engine::Sim)
     }
@@ -518,6 +522,7 @@ impl Plan {
             preset: Some(self.preset.clone()),
             tests: self.tests.clone(),
             tests_where_possible: self.tests_where_possible.clone(),
+            mixes: self.mixes.clone(),
             size: fixed.map(|dataset| Size::Bytes(dataset.size_bytes_max)),
             time: Some(Seconds(self.phase_time_ns as f64 / 1e9)),
             // Shares come from percentages with few digits, which the division must not lose.

@@ -4,6 +4,7 @@
 
 mod options;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,6 +45,9 @@ options! {
         "test" Text("SPEC");
     /// Tests that follow these where the device can do them: those with `iopoll`, which needs queues to poll.
     tests_where_possible: Vec<String> [];
+    /// Texts of mixes, by the names that tests have for them: of `mix:mine.toml`, the name is `mine.toml`. A mix without a
+    /// text here is read from the file of its name.
+    mixes: MixTexts [];
     /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, at most 10 % of the free space].
     size: Option<Size> [run ab] "size" Text("SIZE");
         like "--size 1g", "--size 10%", "--size 0.25xRAM", "--size 3000m", "--size 7g";
@@ -110,6 +114,27 @@ options! {
     /// Allow what is normally refused or warned about.
     allow: Vec<Allow> [run ab] "allow" Word("WHAT", Allow::WORDS);
         like "--allow low-space", "--allow low-space,busy", "--allow busy,low-space";
+}
+
+/// Texts of mixes, by the names that tests have for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct MixTexts(pub BTreeMap<String, String>);
+
+impl Settable for MixTexts {
+    const IS_LIST: bool = false;
+
+    fn set(&mut self, _: &str) -> Result<(), String> {
+        Err("a mix is a text with a name".into())
+    }
+}
+
+impl MixTexts {
+    /// Returns true if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 spec_words! {

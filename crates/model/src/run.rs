@@ -848,7 +848,7 @@ impl WorkloadRecord {
     pub fn new(workload: &Workload, size_bytes: u64, files: u64, cache: CacheMode) -> Self {
         let verb = workload.name().to_owned();
         let (iodepth, threads) = (workload.iodepth, workload.threads);
-        let (arrival, rate) = match workload.data().map_or(Arrival::Closed, |data| data.arrival) {
+        let (arrival, rate) = match workload.arrival() {
             Arrival::Closed => ("closed_loop", None),
             Arrival::Open { rate, poisson: false } => ("open_loop_fixed", Some(rate)),
             Arrival::Open { rate, poisson: true } => ("open_loop_poisson", Some(rate)),

@@ -7,6 +7,7 @@ mod foreign;
 
 pub use foreign::translated;
 
+use crate::mix::{Mix, Mixes, NamedMix};
 use crate::nearest;
 use crate::size;
 use crate::workload::keys::bytes;
@@ -35,7 +36,7 @@ pub const LEVELS_MAX: u32 = 16;
 
 /// Values for what a spec leaves out; flags such as `--files` and `--engine` change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Defaults {
+pub struct Defaults<'a> {
     /// Files of a file test.
     pub files: u64,
     /// True if data tests bypass the page cache; `None` leaves it to the verb.
@@ -46,11 +47,15 @@ pub struct Defaults {
     pub shift: Option<u32>,
     /// Number of threads that `tN` means: the CPUs that may be used.
     pub cpus: u32,
+    /// Mixes of files. Of others, a test has only the name.
+    pub mixes: &'a Mixes,
 }
 
-impl Default for Defaults {
+static NO_MIXES: Mixes = Mixes::new();
+
+impl Default for Defaults<'_> {
     fn default() -> Self {
-        Self { files: 64 << 10, direct: None, engine: None, shift: None, cpus: 1 }
+        Self { files: 64 << 10, direct: None, engine: None, shift: None, cpus: 1, mixes: &NO_MIXES }
     }
 }
 
@@ -68,7 +73,7 @@ pub struct SpecError {
 ///
 /// # Errors
 /// A [`SpecError`] that names the word and what would have been understood.
-pub fn parse(spec: &str, defaults: &Defaults) -> Result<Workload, SpecError> {
+pub fn parse(spec: &str, defaults: &Defaults<'_>) -> Result<Workload, SpecError> {
     let fail = |problem: String| SpecError { spec: spec.to_owned(), problem };
     let mut words = spec.split(':').map(str::trim);
     let verb = words.next().unwrap_or_default();
@@ -94,7 +99,7 @@ fn verbs() -> impl Iterator<Item = &'static str> {
 fn parse_data<'a>(
     verb: DataVerb,
     words: impl Iterator<Item = &'a str>,
-    defaults: &Defaults,
+    defaults: &Defaults<'_>,
 ) -> Result<Workload, String> {
     let mut concurrency = Concurrency::default();
     let in_blocks = !verb.is_bytes();
@@ -361,7 +366,7 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
 fn parse_files<'a>(
     verb: FileVerb,
     mut words: impl Iterator<Item = &'a str>,
-    defaults: &Defaults,
+    defaults: &Defaults<'_>,
 ) -> Result<Workload, String> {
     let mut concurrency = Concurrency::default();
     let mut files = FilesWork::new(verb, defaults.files);
@@ -370,8 +375,7 @@ fn parse_files<'a>(
         let Some(name) = words.next() else {
             return Err(format!("mixes have names: write mix:NAME, of {}", MixName::FORM.replace('|', " ")));
         };
-        let known = || format!("`mix:{name}`: mixes are {}", MixName::FORM.replace('|', " "));
-        files.mix = name.parse().map_err(|_| known())?;
+        files.mix = NamedMix::find(name, defaults.mixes)?;
     }
     for word in words {
         if !set_key(&mut files, FILE_KEYS, word, verb.word())? && !concurrency.parse(word, defaults.cpus)? {
@@ -387,16 +391,8 @@ fn parse_files<'a>(
             u64::from(concurrency.iodepth) * u64::from(concurrency.threads)
         ));
     }
-    if let Some(mix) = files.mix() {
-        let threads = u64::from(concurrency.threads);
-        (files.dirs, files.levels) = (mix.population.dirs, mix.population.levels);
-        if files.files == 0 {
-            files.files = mix.population.files * threads;
-        }
-        let least = mix.files_min() * threads;
-        if files.files < least {
-            return Err(format!("mix:{} needs {least} files or more for {threads} threads", files.mix));
-        }
+    if verb == FileVerb::Mix {
+        settle_mix(&mut files, u64::from(concurrency.threads))?;
     }
     if files.files > FILES_MAX {
         return Err(format!("{} files are more than {}", size::exact(files.files), size::exact(FILES_MAX)));
@@ -411,6 +407,26 @@ fn parse_files<'a>(
     check_kind(&files)?;
     check_chunk(&files)?;
     Ok(concurrency.with(Work::Files(files)))
+}
+
+/// Takes what a mix says of its files. Of a mix that is only a name, a thread has at least one file.
+fn settle_mix(files: &mut FilesWork, threads: u64) -> Result<(), String> {
+    let name = files.mix.clone();
+    let (own, least) = match name.get() {
+        Some(mix) => {
+            (files.dirs, files.levels) = (mix.population.dirs, mix.population.levels);
+            (mix.population.files, mix.files_min())
+        }
+        None => (1, 1),
+    };
+    if files.files == 0 {
+        files.files = own * threads;
+    }
+    if files.files < least * threads {
+        let least = least * threads;
+        return Err(format!("mix:{name} needs {least} files or more for {threads} threads"));
+    }
+    Ok(())
 }
 
 /// Refuses visits in the order of a directory where there is none to follow.
@@ -591,7 +607,7 @@ fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
 pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
     if let Some(files) = workload.files().filter(|files| files.verb == FileVerb::Mix) {
-        words.push(files.mix.word().to_owned());
+        words.push(files.mix.to_string());
     }
     if let Some(data) = workload.data().filter(|data| !data.verb.is_bytes()) {
         words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));
@@ -604,13 +620,23 @@ pub fn print(workload: &Workload) -> String {
             words.extend(DATA_KEYS.iter().filter_map(|key| key.word(&data)));
         }
         Work::Data(data) => words.extend(DATA_KEYS.iter().filter_map(|key| key.word(data))),
-        Work::Files(files) => match files.mix() {
-            None => words.extend(FILE_KEYS.iter().filter_map(|key| key.word(files))),
-            Some(mix) if files.files == mix.population.files * u64::from(workload.threads) => {}
-            Some(_) => words.push(format!("files={}", size::exact(files.files))),
-        },
+        Work::Files(files) => {
+            let is_mix = files.verb == FileVerb::Mix;
+            let own = own_files(files).map(|own| own * u64::from(workload.threads));
+            if is_mix && own != Some(files.files) {
+                words.push(format!("files={}", size::exact(files.files)));
+            }
+            let keys = FILE_KEYS.iter().filter(|key| !is_mix || key.name != "files");
+            words.extend(keys.filter_map(|key| key.word(files)));
+        }
     }
     words.join(":")
+}
+
+/// Returns the files that each thread has if nobody says otherwise: those of a shipped mix. The file of a mix may change.
+fn own_files(files: &FilesWork) -> Option<u64> {
+    let NamedMix::Shipped(name) = files.mix else { return None };
+    (files.verb == FileVerb::Mix).then(|| Mix::shipped(name).population.files)
 }
 
 fn push_concurrency(words: &mut Vec<String>, workload: &Workload) {

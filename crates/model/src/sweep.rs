@@ -1,11 +1,13 @@
 //! Sweeps: one test repeated over a range of depths, threads, block sizes, rates or clients.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::mix::{Mixes, NamedMix};
 use crate::size::{self, Size};
 use crate::spec::{self, BLOCK_BYTES_MAX, CONCURRENCY_MAX, Defaults};
 use crate::workload::keys::RATE_MAX;
-use crate::workload::{Arrival, OpenRate, Work, Workload};
+use crate::workload::{Arrival, FileVerb, FilesWork, OpenRate, Work, Workload};
 
 /// The open loops of a `rate` sweep, in percent of the rate that the closed loop before them reached.
 pub const RATE_PERCENTS: [u8; 5] = [10, 25, 50, 75, 90];
@@ -95,7 +97,10 @@ impl Sweep {
     pub fn expand(&self, workload: &Workload) -> Result<Vec<Workload>, String> {
         let name = workload.name();
         let in_blocks = workload.data().is_some_and(|data| !data.verb.is_bytes());
-        if !in_blocks && !matches!(self, Self::Threads(..) | Self::Clients(..)) {
+        let is_mix = workload.files().is_some_and(|files| files.verb == FileVerb::Mix);
+        let is_of_rate = matches!(self, Self::Rate(..) | Self::RateShares);
+        let is_of_any = matches!(self, Self::Threads(..) | Self::Clients(..));
+        if !in_blocks && !is_of_any && !(is_mix && is_of_rate) {
             let without = match self {
                 Self::Depth(..) => "depth",
                 Self::Block(..) => "block size",
@@ -120,16 +125,21 @@ impl Sweep {
                 point
             }),
             Self::Rate(low, high) => {
-                over(low, high, |rate| arriving(workload, poisson(OpenRate::PerSecond(rate))))
+                over(low, high, |rate| workload.arriving(poisson(OpenRate::PerSecond(rate))))
             }
             Self::RateShares => {
                 let shares = RATE_PERCENTS.map(|percent| poisson(OpenRate::Percent(percent)));
                 let arrivals = [Arrival::Closed].into_iter().chain(shares);
-                arrivals.map(|arrival| arriving(workload, arrival)).collect()
+                arrivals.map(|arrival| workload.arriving(arrival)).collect()
             }
         };
         // Every point must be a test that could have been asked for by itself; parsing its spec gives that test.
-        let asked = points.iter().map(|point| spec::parse(&spec::print(point), &Defaults::default()));
+        let mut mixes = Mixes::new();
+        if let Some(FilesWork { mix: NamedMix::File { path, mix: Some(mix) }, .. }) = workload.files() {
+            mixes.insert(path.clone(), Arc::clone(mix));
+        }
+        let defaults = Defaults { mixes: &mixes, ..Defaults::default() };
+        let asked = points.iter().map(|point| spec::parse(&spec::print(point), &defaults));
         asked.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 }
@@ -150,14 +160,6 @@ impl fmt::Display for Sweep {
 
 fn poisson(rate: OpenRate) -> Arrival {
     Arrival::Open { rate, poisson: true }
-}
-
-fn arriving(workload: &Workload, arrival: Arrival) -> Workload {
-    let mut point = workload.clone();
-    if let Work::Data(data) = &mut point.work {
-        data.arrival = arrival;
-    }
-    point
 }
 
 /// Returns `low`, its doublings below `high`, and `high`.

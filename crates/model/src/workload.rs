@@ -394,6 +394,18 @@ pub enum OpenRate {
     Percent(u8),
 }
 
+impl Arrival {
+    /// Returns the part of a test's label: none for a closed loop, else `@500/s` or `@50% poisson`.
+    pub(crate) fn label(self) -> Option<String> {
+        let Self::Open { rate, poisson } = self else { return None };
+        let rate = match rate {
+            OpenRate::PerSecond(rate) => format!("@{rate}/s"),
+            OpenRate::Percent(percent) => format!("@{percent}%"),
+        };
+        Some(if poisson { format!("{rate} poisson") } else { rate })
+    }
+}
+
 impl fmt::Display for Arrival {
     /// Writes the value of `rate`: none for a closed loop, else `500` or `50%,poisson`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -461,6 +473,25 @@ impl Workload {
         other
     }
 
+    /// Returns the rule for when its operations start.
+    pub fn arrival(&self) -> Arrival {
+        match &self.work {
+            Work::Data(data) => data.arrival,
+            Work::Files(files) => files.arrival,
+        }
+    }
+
+    /// Returns the same test with another rule for when its operations start.
+    #[must_use]
+    pub fn arriving(&self, arrival: Arrival) -> Self {
+        let mut other = self.clone();
+        match &mut other.work {
+            Work::Data(data) => data.arrival = arrival,
+            Work::Files(files) => files.arrival = arrival,
+        }
+        other
+    }
+
     /// Returns true if the test is one measured part. Other tests on files have rounds, with gaps between them.
     pub fn is_continuous(&self) -> bool {
         self.files().is_none_or(|files| files.verb == FileVerb::Mix)
@@ -517,7 +548,7 @@ impl Workload {
                     .flatten()
                     .collect()
             }
-            Work::Files(files) if files.verb == FileVerb::Mix => vec![files.mix.to_string(), threads],
+            Work::Files(files) if files.verb == FileVerb::Mix => vec![files.mix.short().to_owned(), threads],
             Work::Data(_) | Work::Files(_) => vec![threads],
         };
         match &self.work {

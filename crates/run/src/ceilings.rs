@@ -21,7 +21,7 @@ use model::request::{Allow, Count, Request, Seconds};
 use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
 use model::size::Size;
 use model::target::Backing;
-use model::workload::{Arrival, CacheMode, DataWork, Engine, Work};
+use model::workload::{Arrival, CacheMode, DataWork, Engine, FileVerb, Work};
 use model::{Machine, Workload, spec};
 use observe::Root;
 use rustix::time::{ClockId, clock_gettime};
@@ -219,17 +219,17 @@ fn copy_bytes_per_second(time: Duration) -> f64 {
 
 /// Returns a test with the same calls, but without its end and its arrival times.
 fn twin(workload: &Workload) -> Workload {
-    let mut twin = workload.clone();
+    let mut twin = workload.arriving(Arrival::Closed);
     match &mut twin.work {
         Work::Data(data) => {
-            let DataWork { arrival, passes, ops, bytes, .. } = data;
-            (*arrival, *passes, *ops, *bytes) = (Arrival::Closed, None, None, None);
+            let DataWork { passes, ops, bytes, .. } = data;
+            (*passes, *ops, *bytes) = (None, None, None);
             (data.range, data.zones, data.every) = (None, None, 1);
             data.iopoll = false;
         }
         Work::Files(files) => {
             // With fewer files, a mix would list shorter directories.
-            if files.mix().is_none() {
+            if files.verb != FileVerb::Mix {
                 files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
             }
             files.size_max_bytes = files.size_max_bytes.min(TWIN_BYTES / files.files.max(1));

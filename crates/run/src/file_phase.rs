@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
-    self, Content, Create, CreateLinks, FileOps, Mkdir, Place, Rename, Rmdir, Round, RoundLimits, Unlink,
-    Visits,
+    self, Content, Create, CreateLinks, FileOps, Mkdir, Place, Rename, Rmdir, Round, RoundLimits,
+    SharedFiles, Unlink, Visits,
 };
 use engine::names::{
     DIRECTORY_DIGITS, FILE_DIGITS, Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree,
 };
+use engine::pacing::OpenLoop;
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
@@ -28,7 +29,7 @@ use model::marker::{LETTERS_MAX, Letters, NameRule};
 use model::plan::{Clients, Plan, PlannedPhase};
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::spec::FILES_MAX;
-use model::workload::{CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
+use model::workload::{Arrival, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
@@ -155,6 +156,8 @@ pub struct FileOutcome {
     pub each: Vec<RoundRecord>,
     /// Files that a round visited.
     pub files: u64,
+    /// Operations of an open loop that were due and never started.
+    pub missed: u64,
     /// Bytes written into files untimed.
     pub untimed_bytes: u64,
     /// Reason for an early end without a failure.
@@ -192,7 +195,8 @@ impl Task for FilePhase<'_> {
         task::driven(&asked, meter, on_moment, |drive| {
             let deadline_ns = drive.start_ns.saturating_add(asked.budget_ns);
             let outcome = run(&FileTask { asked: &asked, directory, clients, deadline_ns }, set, drive)?;
-            Ok(PhaseTotals::of_files(outcome, drive))
+            let totals = PhaseTotals::of_files(outcome, drive);
+            Ok(PhaseTotals { rate_ops_per_second: asked.rate_ops_per_second, ..totals })
         })
     }
 }
@@ -216,6 +220,8 @@ struct Report {
     done: u64,
     /// Files of this member that exist now.
     made: u64,
+    /// Operations that were due and never started.
+    missed: u64,
     /// Bytes that it has written untimed since the last report.
     untimed_bytes: u64,
     /// True if all of the work was done.
@@ -233,8 +239,12 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         return Err(Trouble::new("run a test on files", "it is one on data"));
     };
     let threads = u64::from(workload.threads);
+    // The threads of a mix agree in memory on who works on which file.
+    let mix = (work.verb == FileVerb::Mix).then(|| work.mix().ok_or_else(unread)).transpose()?;
     let (number, clients) = match task.clients {
-        Some(Clients { count, number: Some(number) }) if work.shared => (u64::from(number), u64::from(count)),
+        Some(Clients { count, number: Some(number) }) if work.shared && mix.is_none() => {
+            (u64::from(number), u64::from(count))
+        }
         _ => (0, 1),
     };
     let per_thread =
@@ -259,6 +269,9 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     set.generation += 1;
 
     let timer = task.asked.timer.anchored();
+    let shared = mix
+        .filter(|_| work.shared)
+        .map(|mix| Arc::new(SharedFiles::new(threads, work.files.div_ceil(threads), mix.created())));
     let mut works = Vec::new();
     for thread in 0..threads {
         let share = work.files / threads + u64::from(thread < work.files % threads);
@@ -278,6 +291,12 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
+            share: shared.clone().map(|all| (thread, all)),
+            pacing: task.asked.rate_ops_per_second.map(|rate| {
+                let poisson = matches!(work.arrival, Arrival::Open { poisson: true, .. });
+                OpenLoop::new(rate, poisson, thread as u32, threads as u32, task.asked.offset_seed)
+            }),
+            missed: 0,
             timer,
             near: task.asked.near.clone(),
             stop: Arc::clone(&drive.stop),
@@ -292,6 +311,10 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     let mut outcome = FileOutcome { files: work.files, ..FileOutcome::default() };
     drive_rounds(task, work, pool, set, drive, &mut outcome);
     Ok(outcome)
+}
+
+fn unread() -> Trouble {
+    Trouble::new("run a mix", "only its name is known, not its flows")
 }
 
 fn drive_rounds(
@@ -475,6 +498,7 @@ impl Rounds<'_, '_> {
             let Some(report) = report else { continue };
             self.set.made[thread] = report.made;
             self.outcome.untimed_bytes += report.untimed_bytes;
+            self.outcome.missed += report.missed;
             is_whole &= report.is_whole;
             if let (Err(failure), None) = (report.result, &failed) {
                 let owner = if self.work.shared { 0 } else { thread };
@@ -514,6 +538,11 @@ struct Member {
     /// Number of directories that `rmdir` will find.
     dirs_made: u64,
     untimed_bytes: u64,
+    /// Its number, and the files that all threads of a mix share.
+    share: Option<(u64, Arc<SharedFiles>)>,
+    /// Start times of an open loop.
+    pacing: Option<OpenLoop>,
+    missed: u64,
     timer: Timer,
     near: Option<Arc<[u32]>>,
     stop: Arc<AtomicBool>,
@@ -521,7 +550,8 @@ struct Member {
 
 impl Member {
     fn start(self) -> (Work<Command, Report>, DeltaReader) {
-        let (recorder, reader) = Recorder::new(recorder::Shape::closed(steps(&self.work).len()));
+        let shape = recorder::Shape::closed(steps(&self.work).len());
+        let (recorder, reader) = Recorder::new(recorder::Shape { is_open: self.pacing.is_some(), ..shape });
         let body = move |mailbox: &Mailbox<Command, Report>| {
             place_near(self.near.as_deref());
             let seed = self.seed;
@@ -537,7 +567,8 @@ impl Member {
     fn work_with(self, spelling: impl Spelling, mailbox: &Mailbox<Command, Report>, recorder: Recorder) {
         let names = Names { tree: self.tree, spelling };
         let (work, content) = (self.work.clone(), self.content());
-        let numbers = Numbers { original: self.first, files: self.files, seed: self.order_seed };
+        let share = self.share.clone();
+        let numbers = Numbers { original: self.first, files: self.files, seed: self.order_seed, share };
         with_verb(&work, names, numbers, content, Serve { member: self, names, mailbox, recorder });
     }
 
@@ -591,7 +622,8 @@ impl Member {
     fn report(&mut self, round: Round, is_whole: bool) -> Report {
         let Round { done, start_ns, end_ns, result } = round;
         let untimed_bytes = std::mem::take(&mut self.untimed_bytes);
-        Report { start_ns, end_ns, done, made: self.made, untimed_bytes, is_whole, result }
+        let missed = std::mem::take(&mut self.missed);
+        Report { start_ns, end_ns, done, made: self.made, missed, untimed_bytes, is_whole, result }
     }
 
     /// Opens the directories of this member, and makes those that do not exist yet.
@@ -715,7 +747,14 @@ impl Member {
     ) -> Round {
         let limits = RoundLimits { deadline_ns, stop: &self.stop };
         let visits = self.visits();
-        let mut round = measured.round(place, visits, &self.timer, recorder, limits);
+        let mut round = match &mut self.pacing {
+            None => measured.round(place, visits, &self.timer, recorder, limits),
+            Some(pacing) => {
+                let (round, missed) = measured.due(place, visits, pacing, &self.timer, recorder, limits);
+                self.missed += missed;
+                round
+            }
+        };
         if self.work.sync == SyncMode::End && round.result.is_ok() {
             let has_content = self.work.verb == FileVerb::Create && self.work.size_max_bytes > 0;
             round.result = sync::directories(place, has_content);

@@ -9,6 +9,7 @@
 //! all rounds, and its interval comes from the rounds.
 
 use engine::bytes::CHUNK_CALLS;
+use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
     Counts, EngineRecord, Extents, Figures, Judged, Latency, PhaseRecord, Rate, Residency, RoundRecord, Seen,
@@ -349,6 +350,7 @@ impl PhaseTotals {
             },
             untimed_bytes: outcome.untimed_bytes,
             rounds: outcome.each,
+            missed: outcome.missed,
             cut_short: outcome.cut_short,
             failure: outcome.failure,
             ..Self::default()
@@ -441,7 +443,9 @@ fn paths(phase: &PlannedPhase, cache: CacheMode, target: &Target) -> Vec<String>
         Work::Data(_) => vec!["page_cache".into()],
         Work::Files(files) => {
             let version = files.mix().map(|mix| format!("mix_version={}", mix.version));
-            std::iter::once("directory_descriptors".into()).chain(version).collect()
+            let of_file = files.mix().filter(|_| matches!(files.mix, NamedMix::File { .. }));
+            let digest = of_file.map(|mix| format!("mix_digest={:016x}", mix.digest));
+            std::iter::once("directory_descriptors".into()).chain(version).chain(digest).collect()
         }
     }
 }

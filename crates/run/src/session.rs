@@ -17,7 +17,7 @@ use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate, Work};
+use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate};
 use model::{SimDevice, Trouble, spec};
 use observe::Root;
 
@@ -560,16 +560,11 @@ impl Session {
 
     /// Returns the rate at which operations of an open loop are due.
     fn rate_of(&self, phase: &PlannedPhase) -> Result<Option<f64>, Trouble> {
-        let Some(data) = phase.workload.data() else { return Ok(None) };
-        match data.arrival {
+        match phase.workload.arrival() {
             Arrival::Closed => Ok(None),
             Arrival::Open { rate: OpenRate::PerSecond(rate), .. } => Ok(Some(rate as f64)),
             Arrival::Open { rate: OpenRate::Percent(percent), .. } => {
-                let mut closed = phase.asked().clone();
-                if let Work::Data(data) = &mut closed.work {
-                    data.arrival = Arrival::Closed;
-                }
-                let closed = spec::print(&closed);
+                let closed = spec::print(&phase.asked().arriving(Arrival::Closed));
                 let reached = self.reached.get(&closed).ok_or_else(|| {
                     Trouble::new(
                         format!("start operations at {percent} % of what `{closed}` reaches"),

@@ -12,6 +12,7 @@ use clap::{
 };
 use model::request::{Allow, Flag, FlagValue, Percent, Request, RequestOption, Seconds};
 use model::size::Size;
+use model::workload::MixName;
 use model::{DataVerb, FileVerb, spec};
 use report::compare::Limit;
 
@@ -587,6 +588,12 @@ pub fn is_alone(words: &[OsString]) -> bool {
 /// Returns true for `skye help spec`.
 pub fn asks_for_spec(words: &[OsString]) -> bool {
     matches!(words, [_, help, spec] if help == "help" && spec == "spec")
+}
+
+/// Returns the mix of `skye help mix:NAME`.
+pub fn asks_for_mix(words: &[OsString]) -> Option<MixName> {
+    let [_, help, spec] = words else { return None };
+    spec.to_str()?.strip_prefix("mix:")?.parse().ok().filter(|_| help == "help")
 }
 
 /// The command that is meant by a first word which is neither a command nor anything in the file system, with that word.

@@ -1,8 +1,10 @@
 //! First steps: the screens for users who do not know yet what to ask for.
 
 use clap::CommandFactory;
+use model::mix::Mix;
 use model::numbers::about;
 use model::size;
+use model::workload::MixName;
 
 use crate::Done;
 use crate::cli::{Cli, FamilyCommand};
@@ -68,6 +70,15 @@ fn line(name: &str, request: &model::request::Request) -> String {
 /// `skye help spec`
 pub fn spec() -> Done {
     terminal::print_line(SPEC.trim_end())?;
+    Ok(exit::DONE)
+}
+
+/// Prints a shipped mix.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn mix(name: MixName) -> Done {
+    terminal::print_line(Mix::text(name).trim_end())?;
     Ok(exit::DONE)
 }
 

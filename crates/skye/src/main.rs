@@ -99,6 +99,9 @@ fn main() -> ExitCode {
     if cli::asks_for_spec(&words) {
         return ended(first_steps::spec);
     }
+    if let Some(name) = cli::asks_for_mix(&words) {
+        return ended(|| first_steps::mix(name));
+    }
     let command = first_steps::command();
     if let Some((word, near)) = cli::mistyped(&words, &command) {
         let problem = format!(

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use model::request::{PRESETS, Request};
 use model::spec::{self, Defaults};
-use model::{Target, nearest, plan};
+use model::workload::MixName;
+use model::{Target, mix, nearest, plan};
 
 use crate::exit::Failure;
 use crate::inputs;
@@ -25,11 +26,30 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
 /// As [`load`].
 pub fn under(mut flags: Request, default: &str) -> Result<Request, Failure> {
     // The preset's own name counts: it may come from a file.
-    Ok(match (flags.preset.take(), flags.tests.is_empty()) {
+    let mut request = match (flags.preset.take(), flags.tests.is_empty()) {
         (Some(name), _) => flags.over(load(&name)?),
         (None, true) => flags.over(load(default)?),
         (None, false) => flags,
-    })
+    };
+    read_mixes(&mut request)?;
+    Ok(request)
+}
+
+/// Reads the mixes that tests take from files, where the request does not have their texts.
+fn read_mixes(request: &mut Request) -> Result<(), Failure> {
+    for spec in request.tests.iter().chain(&request.tests_where_possible) {
+        let Some(path) = mix::file_of(spec).filter(|path| !request.mixes.0.contains_key(*path)) else {
+            continue;
+        };
+        let text = inputs::read_text(Path::new(path), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
+            let mixes = MixName::FORM.replace('|', ", ");
+            Failure::Refused(format!(
+                "cannot read the mix of test `{spec}`: {path}: {error}; name a TOML file, or one of {mixes}"
+            ))
+        })?;
+        request.mixes.0.insert(path.to_owned(), text);
+    }
+    Ok(())
 }
 
 /// Lays the flags over their preset, as [`under`] does. Of a preset, a device or a file has the tests that can be made

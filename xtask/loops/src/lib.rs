@@ -17,16 +17,20 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::DataEngine;
 use engine::clock::{Clock, Monotonic, Tsc};
+use engine::files::{FileOps, Flows, Place, RoundLimits, Visits, round};
 use engine::mapped::MappedEngine;
+use engine::names::Tree;
 use engine::null::NullEngine;
 use engine::pacing::ClosedLoop;
-use engine::recorder::{DeltaReader, Recorder};
+use engine::recorder::{DeltaReader, Recorder, Shape};
 use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::sync::SyncEngine;
 use engine::uring::{Options, UringEngine};
 use engine::verb::{Read, Verb, Write};
 use engine::worker::{Limits, Worker};
+use model::mix::Mix;
 use model::sim::SimDevice;
+use model::workload::MixName;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 pub use bytes::{BYTE_LOOPS, ByteLoop};
@@ -71,6 +75,8 @@ pub const LOOPS: &[Loop] = &[
     Loop::new("sync-read", "reads by pread", sync_read),
     Loop::new("sync-write", "stamped writes by pwrite", |ops, _| sync_write(ops)),
     Loop::new("mapped-read", "reads through a mapping", |ops, _| mapped_read(ops)),
+    Loop::new("mix-home", "operations of a mix that make no calls", |ops, _| mix(MixName::Home, ops)),
+    Loop::new("mix-build", "operations of a mix that writes more", |ops, _| mix(MixName::Build, ops)),
 ];
 
 /// Size of the file, if a loop has one and none is given.
@@ -136,6 +142,34 @@ fn mapped_read(ops: u64) -> Result<()> {
     let (files, size_bytes) = file(None)?;
     let engine = MappedEngine::new(files, 4096, None, true).context("map a file in memory")?;
     finish(engine, Read, Work::random_4k(size_bytes, ops))
+}
+
+/// Makes about so many operations of a mix, in whole flows.
+fn mix(name: MixName, ops: u64) -> Result<()> {
+    match Tsc::calibrate() {
+        Some(tsc) => flows(name, &tsc.anchored(), ops),
+        None => flows(name, &Monotonic, ops),
+    }
+}
+
+fn flows(name: MixName, clock: &impl Clock, ops: u64) -> Result<()> {
+    let mix = Mix::shipped(name);
+    let population = &mix.population;
+    let tree = Tree { files: population.files, dirs: population.dirs, levels: population.levels };
+    let mut flows = Flows::of_nothing(mix, population.files, tree, SEED);
+    let stop = AtomicBool::new(false);
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    // No call reaches it.
+    let place = Place { directory: rustix::fs::CWD, leaves: &[], tree };
+    flows.populate(&place, limits);
+    let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
+    let weights: u64 = mix.flows.iter().map(|flow| flow.weight).sum();
+    let operations: u64 = mix.flows.iter().map(|flow| flow.weight * flow.operations.len() as u64).sum();
+    let visits = Visits::in_sequence(0, ops * weights / operations);
+    let round = round(&mut flows, &place, visits, clock, &mut recorder, limits);
+    round.result.map_err(|failure| anyhow!("{failure:?}"))?;
+    ensure!(round.done == visits.files, "{} flows made of {}", round.done, visits.files);
+    Ok(())
 }
 
 /// Opens the given file for direct reads, or makes one in memory; also returns its size.

@@ -1,37 +1,33 @@
-//! The measuring loop on a mix: flows of operations over files that this thread alone creates and deletes.
+//! The measuring loop on a mix: flows of operations over files that only these flows create and delete.
 //!
-//! Files have numbers, and the living ones lie between the oldest and the newest. A creation takes the next number, and
-//! a deletion the oldest, so no name comes twice. Flows are dealt from a deck that has each as often as its weight. It is
-//! shuffled anew when it is used up: creations and deletions balance after every deck.
+//! No name comes twice. Flows are dealt from a deck that has each as often as its weight. It is shuffled anew when it is
+//! used up: creations and deletions balance after every deck.
+
+mod calls;
+mod population;
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 
 use model::mix::{Arrival, LOG_BYTES, Operation};
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::verbs::{CREATE_FLAGS, CREATE_MODE, read_whole};
-use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, close};
+use super::{CallError, FileOps, Laps, Place, Round, RoundLimits};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::failure::{Cause, Failure};
 use crate::names::{FILE_DIGITS, Kind, Tree, write_digits};
 use crate::recorder::Recorder;
 
-/// Largest part of a file that one call writes or reads.
-const CHUNK_BYTES: u64 = 1 << 20;
+pub use calls::{Calls, Kernel, Nothing};
+pub use population::{Held, Own, Population, Random, Share, SharedFiles};
+
 /// Sizes that files are drawn from.
 const SIZES: usize = 256;
 /// Number of the log in its stamps.
 const LOG_FILE: u64 = u32::MAX as u64;
 /// Buffer of a listing, as the C library has it.
 const LISTING_BYTES: usize = 32 << 10;
-/// Mark of a file that has its other name.
-const RENAMED: u64 = 1 << 63;
-
-const WRITE_FLAGS: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Paths of a thread's files, built without formatting.
 #[derive(Debug)]
@@ -83,23 +79,31 @@ impl Paths {
     }
 }
 
-/// The flows of a mix, with the files of one thread.
+/// One flow.
 #[derive(Debug)]
-pub struct Flows {
-    flows: Box<[Box<[Operation]>]>,
+struct Flow {
+    operations: Box<[Operation]>,
+    think_ns: u64,
+}
+
+/// The flows of a mix, with the files of one thread, or with those that threads share.
+#[derive(Debug)]
+pub struct Flows<P = Own, K: Calls = Kernel> {
+    calls: K,
+    population: P,
+    flows: Box<[Flow]>,
     /// The number of each flow, as often as its weight.
     deck: Box<[u16]>,
     /// Flows that were dealt from the deck.
     dealt: usize,
-    random: u64,
+    random: Random,
+    /// Pause after the last flow.
+    think_ns: u64,
     /// Sizes of new files, each as likely as the others.
     sizes: Box<[u64; SIZES]>,
-    /// Sizes of the living files, by the low bits of their numbers; [`RENAMED`] marks those with the other name.
-    living: Box<[u64]>,
-    oldest: u64,
-    newest: u64,
-    /// Number of files at the beginning.
+    /// Number of files that the thread makes at the beginning, and number of those made.
     files: u64,
+    made: u64,
     paths: Paths,
     other_paths: Paths,
     /// Blocks of whole files, and of parts: slices of their own size, so that neighbours differ.
@@ -108,22 +112,41 @@ pub struct Flows {
     part_bytes: u64,
     /// Number of writes so far: no place gets the same bytes again.
     writes: u32,
-    /// Number of names asked for that do not exist.
-    missing: u64,
     /// File of the running operation.
     at: u64,
     seed: u64,
     buffer: Box<[u8]>,
     listing: Box<[MaybeUninit<u8>]>,
-    log: Option<OwnedFd>,
+    log: Option<K::File>,
     log_end_bytes: u64,
     /// True if a flow writes to the log.
     has_log: bool,
 }
 
 impl Flows {
-    /// Flows over this many files in a tree. Contents, sizes and draws follow from the seed.
+    /// Flows over this many files of one thread in a tree. Contents, sizes and draws follow from the seed.
     pub fn new(of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
+        Self::with(Kernel, Own::new(files, of.created()), of, files, tree, seed)
+    }
+}
+
+impl Flows<Own, Nothing> {
+    /// Flows whose calls do nothing.
+    pub fn of_nothing(of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
+        Self::with(Nothing, Own::new(files, of.created()), of, files, tree, seed)
+    }
+}
+
+impl Flows<Share> {
+    /// Flows over files that threads share. This one makes `files` of them.
+    pub fn sharing(share: Share, of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
+        Self::with(Kernel, share, of, files, tree, seed)
+    }
+}
+
+impl<P: Population, K: Calls> Flows<P, K> {
+    /// Flows over files of a population, by these calls. This thread makes `files` of them.
+    pub fn with(calls: K, population: P, of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
         let dealt = of
             .flows
             .iter()
@@ -138,27 +161,28 @@ impl Flows {
             dedupe_percent: 0,
         };
         let largest = sizes.iter().copied().max().unwrap_or(1).max(of.part_bytes_max());
-        let chunk_bytes = largest.clamp(1, CHUNK_BYTES) as usize;
-        let part_bytes = of.part_bytes_max().min(CHUNK_BYTES);
-        let operations = || of.flows.iter().flat_map(|flow| &flow.operations);
+        let chunk_bytes = largest.clamp(1, of.chunk.0) as usize;
+        let part_bytes = of.part_bytes_max().min(of.chunk.0);
+        let flow = |flow: &model::mix::Flow| Flow {
+            operations: flow.operations.clone().into(),
+            think_ns: flow.think_ms * 1_000_000,
+        };
         Self {
-            flows: of.flows.iter().map(|flow| flow.operations.clone().into()).collect(),
+            calls,
+            population,
+            flows: of.flows.iter().map(flow).collect(),
             dealt: deck.len(),
-            // At most as many files more as a deck creates.
-            living: vec![0; (files as usize + operations().count() * deck.len() + 2).next_power_of_two()]
-                .into(),
             deck,
-            random: mix(seed) | 1,
+            random: Random::new(seed),
+            think_ns: 0,
             sizes: Box::new(sizes),
-            oldest: 0,
-            newest: 0,
             files,
+            made: 0,
             paths: Paths::new(tree),
             other_paths: Paths::new(tree),
             pools: [chunk_bytes, part_bytes.max(1) as usize].map(|bytes| Pool::new(like, bytes, 1)),
             part_bytes,
             writes: 0,
-            missing: 0,
             at: 0,
             seed,
             buffer: vec![0; chunk_bytes.max(of.part_bytes_max() as usize)].into(),
@@ -169,23 +193,26 @@ impl Flows {
         }
     }
 
-    /// Number of files that exist now.
-    pub fn living(&self) -> u64 {
-        self.newest - self.oldest
+    /// The files that it works on.
+    pub fn population(&self) -> &P {
+        &self.population
     }
 
     /// Makes the log, if there is to be one and is none yet. Returns its length.
     fn open_log(&mut self, place: &Place<'_>) -> Result<u64, Failure> {
+        const STEP_BYTES: u64 = 1 << 20;
         if !self.has_log || self.log.is_some() {
             return Ok(0);
         }
-        let path = [Kind::Symlink as u8, b'0', b'0', b'0', b'0', b'0', b'0', b'0', b'0', 0];
-        let name = CStr::from_bytes_until_nul(&path).unwrap_or_default();
-        let made = rustix::fs::openat(place.directory, name, CREATE_FLAGS, CREATE_MODE);
+        let mut name = [0; 2 + FILE_DIGITS];
+        name[0] = Kind::Symlink as u8;
+        write_digits(&mut name[1..=FILE_DIGITS], self.population.thread());
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        let made = self.calls.create(place.directory, name);
         let made = made.map_err(|errno| self.failure(0, errno.into()))?;
         // From the beginning, the log is one that is used again.
-        for chunk in 0..LOG_BYTES / CHUNK_BYTES {
-            let written = self.write(&made, LOG_FILE, chunk * CHUNK_BYTES, CHUNK_BYTES);
+        for step in 0..LOG_BYTES / STEP_BYTES {
+            let written = self.write(&made, LOG_FILE, step * STEP_BYTES, STEP_BYTES);
             written.map_err(|cause| self.failure(0, cause))?;
         }
         self.log = Some(made);
@@ -194,18 +221,6 @@ impl Flows {
 
     fn failure(&self, step: usize, cause: Cause) -> Failure {
         Failure { call: Operation::STEPS[step], file: self.at, offset_bytes: None, cause }
-    }
-
-    /// Returns a random number below a bound (Lemire, "Fast random integer generation in an interval", 2019, without
-    /// its correction: bounds are far below 2³²).
-    #[inline]
-    fn below(&mut self, bound: u64) -> u64 {
-        // Xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        let high = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        (high * bound) >> 32
     }
 
     /// Returns the next flow of the deck.
@@ -221,111 +236,106 @@ impl Flows {
 
     fn shuffle(&mut self) {
         for last in (1..self.deck.len()).rev() {
-            let other = self.below(last as u64 + 1) as usize;
+            let other = self.random.below(last as u64 + 1) as usize;
             self.deck.swap(last, other);
         }
         self.dealt = 0;
     }
 
     #[inline]
-    fn pick(&mut self) -> u64 {
-        self.oldest + self.below(self.newest - self.oldest)
-    }
-
-    #[inline]
-    fn slot(&self, file: u64) -> usize {
-        file as usize & (self.living.len() - 1)
-    }
-
-    /// Returns size and kind of a living file.
-    #[inline]
-    fn seen(&self, file: u64) -> (u64, Kind) {
-        let seen = self.living[self.slot(file)];
-        (seen & !RENAMED, if seen & RENAMED == 0 { Kind::File } else { Kind::Renamed })
-    }
-
-    #[inline]
     fn one(
         &mut self,
         operation: Operation,
-        file: &mut u64,
+        held: &mut Held,
         place: &Place<'_>,
         recorder: &mut Recorder,
     ) -> Result<(), Cause> {
         let directory = place.directory;
-        let (size_bytes, kind) = self.seen(*file);
-        self.at = *file;
+        let (number, size_bytes, (kind, other_kind)) = (held.number, held.size_bytes(), held.kinds());
+        self.at = number;
         match operation {
-            Operation::Pick => *file = self.pick(),
+            Operation::Pick => {
+                self.population.release(*held);
+                *held = self.population.claim(&mut self.random);
+            }
             Operation::Create { arrival, synced } => {
-                *file = self.newest;
-                self.at = *file;
-                recorder.written(self.create(place, arrival, synced)?);
+                self.population.release(*held);
+                *held = self.create(place, arrival, synced)?;
+                recorder.written(held.size_bytes());
             }
             Operation::Read => {
-                let opened =
-                    rustix::fs::openat(directory, self.paths.of(kind, *file), READ_FLAGS, Mode::empty())?;
-                recorder.read(read_whole(&opened, &mut self.buffer, Some(size_bytes))?);
-                close(opened)?;
+                let opened = self.calls.open(directory, self.paths.of(kind, number))?;
+                recorder.read(self.read_whole(&opened, size_bytes)?);
+                self.calls.close(opened)?;
             }
             Operation::ReadPart(bytes) => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
-                let opened =
-                    rustix::fs::openat(directory, self.paths.of(kind, *file), READ_FLAGS, Mode::empty())?;
+                let opened = self.calls.open(directory, self.paths.of(kind, number))?;
                 let wanted_bytes = bytes as usize;
-                let got_bytes = rustix::io::pread(&opened, &mut self.buffer[..wanted_bytes], at_bytes)?;
+                let got_bytes = self.calls.read_at(&opened, &mut self.buffer[..wanted_bytes], at_bytes)?;
                 if got_bytes < wanted_bytes {
                     return Err(Cause::Short { got_bytes, wanted_bytes });
                 }
                 recorder.read(got_bytes as u64);
-                close(opened)?;
+                self.calls.close(opened)?;
             }
             Operation::Append { bytes, synced } => {
-                self.change(*file, OFlags::empty(), size_bytes, bytes, synced, place)?;
-                let slot = self.slot(*file);
-                self.living[slot] += bytes;
+                self.change(held, false, size_bytes, bytes, synced, place)?;
+                held.resize(size_bytes + bytes);
                 recorder.written(bytes);
             }
             Operation::Overwrite { bytes, synced } => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
-                self.change(*file, OFlags::empty(), at_bytes, bytes, synced, place)?;
+                self.change(held, false, at_bytes, bytes, synced, place)?;
                 recorder.written(bytes);
             }
             Operation::Rewrite { synced } => {
-                self.change(*file, OFlags::TRUNC, 0, size_bytes, synced, place)?;
+                self.change(held, true, 0, size_bytes, synced, place)?;
                 recorder.written(size_bytes);
             }
             Operation::Log { bytes, synced } => {
                 self.append_to_log(bytes, synced)?;
                 recorder.written(bytes);
             }
-            Operation::Stat => {
-                rustix::fs::statat(directory, self.paths.of(kind, *file), AtFlags::SYMLINK_NOFOLLOW)?;
+            Operation::Truncate => {
+                let opened = self.calls.open_to_write(directory, self.paths.of(kind, number), false)?;
+                let half_bytes = size_bytes.div_ceil(2);
+                self.calls.truncate(&opened, half_bytes)?;
+                self.calls.close(opened)?;
+                held.resize(half_bytes);
             }
+            Operation::Stat => self.calls.stat(directory, self.paths.of(kind, number), true)?,
             Operation::StatMissing => {
-                self.missing += 1;
-                let path = self.paths.of(Kind::Missing, self.missing);
-                match rustix::fs::statat(directory, path, AtFlags::empty()) {
-                    Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(errno.into()),
-                    Ok(_) => return Err(Errno::EXIST.into()),
-                }
+                let unused = self.population.unused();
+                self.calls.stat(directory, self.paths.of(Kind::Missing, unused), false)?;
             }
-            Operation::List => self.list(*file, place)?,
+            Operation::List => {
+                self.calls.list(directory, self.paths.directory(number), &mut self.listing)?;
+            }
             Operation::Rename => {
-                let other = if kind == Kind::File { Kind::Renamed } else { Kind::File };
-                let (from, to) = (self.paths.of(kind, *file), self.other_paths.of(other, *file));
-                rustix::fs::renameat(directory, from, directory, to)?;
-                let slot = self.slot(*file);
-                self.living[slot] ^= RENAMED;
+                let (from, to) = (self.paths.of(kind, number), self.other_paths.of(other_kind, number));
+                self.calls.rename(directory, from, to)?;
+                held.rename();
+            }
+            Operation::Link if held.is_linked() => {
+                self.calls.unlink(directory, self.paths.of(Kind::Link, number))?;
+                held.link();
+            }
+            Operation::Link => {
+                let (from, to) = (self.paths.of(kind, number), self.other_paths.of(Kind::Link, number));
+                self.calls.link(directory, from, to)?;
+                held.link();
             }
             Operation::Delete => {
-                let (_, kind) = self.seen(self.oldest);
-                self.at = self.oldest;
-                rustix::fs::unlinkat(directory, self.paths.of(kind, self.oldest), AtFlags::empty())?;
-                self.oldest += 1;
-                if *file < self.oldest {
-                    *file = self.pick();
+                let taken = self.population.take(held, &mut self.random);
+                self.at = taken.number;
+                self.calls.unlink(directory, self.paths.of(taken.kinds().0, taken.number))?;
+                if taken.is_linked() {
+                    self.calls.unlink(directory, self.paths.of(Kind::Link, taken.number))?;
+                }
+                self.population.forget(taken);
+                if taken.number == number {
+                    *held = self.population.claim(&mut self.random);
                 }
             }
         }
@@ -336,54 +346,70 @@ impl Flows {
     #[inline]
     fn part(&mut self, size_bytes: u64, bytes: u64) -> (u64, u64) {
         let bytes = bytes.min(size_bytes).max(1);
-        (self.below(size_bytes / bytes) * bytes, bytes)
+        (self.random.below(size_bytes / bytes) * bytes, bytes)
     }
 
-    /// Makes the newest file, and returns its size.
-    fn create(&mut self, place: &Place<'_>, arrival: Arrival, synced: bool) -> Result<u64, Cause> {
-        let (directory, file) = (place.directory, self.newest);
-        let size_bytes = self.sizes[(mix(self.seed ^ mix(file)) as usize) % SIZES];
-        let first = if arrival == Arrival::Named { Kind::File } else { Kind::Link };
-        let made = rustix::fs::openat(directory, self.paths.of(first, file), CREATE_FLAGS, CREATE_MODE)?;
-        self.write(&made, file, 0, size_bytes)?;
-        if synced {
-            rustix::fs::fsync(&made)?;
+    /// Reads all of a file in chunks, and returns its bytes.
+    #[inline]
+    fn read_whole(&mut self, file: &K::File, size_bytes: u64) -> Result<u64, Cause> {
+        let mut all_bytes = 0;
+        while all_bytes < size_bytes {
+            let wanted_bytes = (size_bytes - all_bytes).min(self.buffer.len() as u64) as usize;
+            let got_bytes = self.calls.read(file, &mut self.buffer[..wanted_bytes])?;
+            if got_bytes == 0 {
+                return Err(Cause::Short { got_bytes, wanted_bytes });
+            }
+            all_bytes += got_bytes as u64;
         }
-        close(made)?;
+        Ok(all_bytes)
+    }
+
+    /// Makes a new file.
+    fn create(&mut self, place: &Place<'_>, arrival: Arrival, synced: bool) -> Result<Held, Cause> {
+        let directory = place.directory;
+        let made = self.population.new_file(0);
+        let number = made.number;
+        self.at = number;
+        let size_bytes = self.sizes[(mix(self.seed ^ mix(number)) as usize) % SIZES];
+        let mut held = made;
+        held.resize(size_bytes);
+        let first = if arrival == Arrival::Named { Kind::File } else { Kind::Link };
+        let opened = self.calls.create(directory, self.paths.of(first, number))?;
+        self.write(&opened, number, 0, size_bytes)?;
+        if synced {
+            self.calls.sync(&opened)?;
+        }
+        self.calls.close(opened)?;
         if arrival != Arrival::Named {
-            let (from, to) = (self.paths.of(first, file), self.other_paths.of(Kind::File, file));
+            let (from, to) = (self.paths.of(first, number), self.other_paths.of(Kind::File, number));
             match arrival {
                 Arrival::Linked => {
-                    rustix::fs::linkat(directory, from, directory, to, AtFlags::empty())?;
-                    rustix::fs::unlinkat(directory, from, AtFlags::empty())?;
+                    self.calls.link(directory, from, to)?;
+                    self.calls.unlink(directory, from)?;
                 }
-                _ => rustix::fs::renameat(directory, from, directory, to)?,
+                _ => self.calls.rename(directory, from, to)?,
             }
         }
-        let slot = self.slot(file);
-        self.living[slot] = size_bytes;
-        self.newest += 1;
-        Ok(size_bytes)
+        Ok(held)
     }
 
     /// Opens a file, writes a part of it, and closes it.
     fn change(
         &mut self,
-        file: u64,
-        flags: OFlags,
+        held: &Held,
+        cuts: bool,
         at_bytes: u64,
         bytes: u64,
         synced: bool,
         place: &Place<'_>,
     ) -> Result<(), Cause> {
-        let (_, kind) = self.seen(file);
-        let path = self.paths.of(kind, file);
-        let opened = rustix::fs::openat(place.directory, path, WRITE_FLAGS.union(flags), Mode::empty())?;
-        self.write(&opened, file, at_bytes, bytes)?;
+        let path = self.paths.of(held.kinds().0, held.number);
+        let opened = self.calls.open_to_write(place.directory, path, cuts)?;
+        self.write(&opened, held.number, at_bytes, bytes)?;
         if synced {
-            rustix::fs::fsync(&opened)?;
+            self.calls.sync(&opened)?;
         }
-        Ok(close(opened)?)
+        Ok(self.calls.close(opened)?)
     }
 
     fn append_to_log(&mut self, bytes: u64, synced: bool) -> Result<(), Cause> {
@@ -392,13 +418,13 @@ impl Flows {
             self.log_end_bytes = 0;
         }
         let written = self.write(&log, LOG_FILE, self.log_end_bytes, bytes);
-        let synced = written.and_then(|()| if synced { Ok(rustix::fs::fdatasync(&log)?) } else { Ok(()) });
+        let synced = written.and_then(|()| if synced { Ok(self.calls.sync_data(&log)?) } else { Ok(()) });
         self.log = Some(log);
         self.log_end_bytes += bytes;
         synced
     }
 
-    fn write(&mut self, opened: &OwnedFd, file: u64, at_bytes: u64, bytes: u64) -> Result<(), Cause> {
+    fn write(&mut self, opened: &K::File, file: u64, at_bytes: u64, bytes: u64) -> Result<(), Cause> {
         let (mut offset_bytes, end_bytes) = (at_bytes, at_bytes + bytes);
         self.writes = self.writes.wrapping_add(1);
         let (seed, file, generation) = (self.seed, file as u32, self.writes);
@@ -409,24 +435,15 @@ impl Flows {
             let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
             let stamp = Stamp { seed, file, generation, offset_bytes, phase_bytes };
             data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
-            offset_bytes += rustix::io::pwrite(opened, block, offset_bytes)? as u64;
+            offset_bytes += self.calls.write_at(opened, block, offset_bytes)? as u64;
         }
         Ok(())
     }
-
-    fn list(&mut self, file: u64, place: &Place<'_>) -> Result<(), Cause> {
-        let flags = READ_FLAGS.union(OFlags::DIRECTORY);
-        let path = self.paths.directory(file);
-        let opened = rustix::fs::openat(place.directory, path, flags, Mode::empty())?;
-        let mut entries = RawDir::new(&opened, &mut self.listing);
-        while let Some(entry) = entries.next() {
-            entry?;
-        }
-        Ok(close(opened)?)
-    }
 }
 
-impl FileOps for Flows {
+impl<P: Population, K: Calls> FileOps for Flows<P, K> {
+    const PAUSES: bool = true;
+
     fn steps(&self) -> &'static [&'static str] {
         Operation::STEPS
     }
@@ -440,15 +457,17 @@ impl FileOps for Flows {
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
         let flow = self.deal();
-        let mut file = self.pick();
-        for at in 0..self.flows[flow].len() {
-            let operation = self.flows[flow][at];
+        let mut held = self.population.claim(&mut self.random);
+        self.think_ns = self.flows[flow].think_ns;
+        for at in 0..self.flows[flow].operations.len() {
+            let operation = self.flows[flow].operations[at];
             let step = operation.step();
-            self.one(operation, &mut file, place, laps.recorder).map_err(|cause| (step, cause))?;
+            self.one(operation, &mut held, place, laps.recorder).map_err(|cause| (step, cause))?;
             if operation != Operation::Pick {
                 laps.lap(step);
             }
         }
+        self.population.release(held);
         Ok(())
     }
 
@@ -456,24 +475,33 @@ impl FileOps for Flows {
         self.at
     }
 
+    #[inline]
+    fn pause_ns(&self) -> u64 {
+        self.think_ns
+    }
+
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
         let start_ns = Monotonic.now_ns();
         let opened = self.open_log(place);
         let (mut done, mut written_bytes) = (0, *opened.as_ref().unwrap_or(&0));
         let mut result = opened.map(|_| ());
-        while result.is_ok() && self.living() < self.files && Monotonic.now_ns() < limits.deadline_ns {
+        while result.is_ok() && self.made < self.files && Monotonic.now_ns() < limits.deadline_ns {
             if limits.stop.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
             match self.create(place, Arrival::Named, false) {
-                Ok(bytes) => written_bytes += bytes,
+                Ok(made) => {
+                    written_bytes += made.size_bytes();
+                    self.population.release(made);
+                    self.made += 1;
+                }
                 Err(cause) => result = Err(self.failure(0, cause)),
             }
             done += 1;
         }
         // What waits in memory would be written while something is measured.
         if written_bytes > 0 && result.is_ok() {
-            let synced = rustix::fs::syncfs(place.directory);
+            let synced = self.calls.sync_all(place.directory);
             result = synced.map_err(|errno| self.failure(0, errno.into()));
         }
         Some((Round { done, start_ns, end_ns: Monotonic.now_ns(), result }, written_bytes))
@@ -483,17 +511,22 @@ impl FileOps for Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{Visits, round};
-    use crate::recorder::Shape;
+    use crate::files::{Visits, due, round};
+    use crate::pacing::OpenLoop;
+    use crate::recorder::{Latencies, Shape};
+    use model::mix::Mix;
     use model::workload::MixName;
+    use std::collections::HashMap;
     use std::os::fd::AsFd;
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
     fn limits(stop: &AtomicBool) -> RoundLimits<'_> {
         RoundLimits { deadline_ns: u64::MAX, stop }
     }
 
-    fn below(directory: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
+    fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
         let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
         entries
             .flat_map(|entry| match entry.file_type().unwrap().is_dir() {
@@ -503,44 +536,123 @@ mod tests {
             .collect()
     }
 
-    #[test]
-    fn populations_stay_as_large_as_they_were_and_sizes_are_known() {
-        for name in MixName::ALL {
-            let mut of = model::mix::Mix::shipped(*name).clone();
-            of.population.files = of.population.files.min(400);
-            let population = &of.population;
+    /// A mix of the user with every operation that the shipped ones lack.
+    const OTHERS: &str = "chunk = '4k'\n[population]\nfiles = 60\ndirs = 3\n\
+        sizes = { median = '6k', p90 = '20k', max = '64k' }\n\
+        [[flow]]\nname = 'a'\nweight = 3\ndo = ['link', 'pick', 'truncate', 'append=3k', 'rename']\n\
+        [[flow]]\nname = 'b'\nweight = 2\nthink_ms = 1\n\
+        do = ['create link', 'link', 'pick', 'link', 'delete', 'read', 'overwrite=2k fsync']\n";
+
+    fn mixes() -> Vec<(String, Mix)> {
+        let shipped = MixName::ALL.iter().map(|name| (name.to_string(), Mix::shipped(*name).clone()));
+        shipped.chain([("others".to_owned(), Mix::parse(OTHERS).unwrap())]).collect()
+    }
+
+    struct Directory {
+        temp: tempfile::TempDir,
+        opened: std::fs::File,
+        tree: Tree,
+    }
+
+    impl Directory {
+        fn of(mix: &Mix, files: u64) -> Self {
             let temp = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-            let directory = std::fs::File::open(temp.path()).unwrap();
-            let tree = Tree { files: population.files, dirs: population.dirs, levels: population.levels };
+            let opened = std::fs::File::open(temp.path()).unwrap();
+            let tree = Tree { files, dirs: mix.population.dirs, levels: mix.population.levels };
             for dir in 0..tree.dirs {
                 std::fs::create_dir_all(temp.path().join(tree.directory(dir))).unwrap();
             }
-            let place = Place { directory: directory.as_fd(), leaves: &[], tree };
-            let stop = AtomicBool::new(false);
-            let mut flows = Flows::new(&of, population.files, tree, 7);
-            let (made, written_bytes) = flows.populate(&place, limits(&stop)).unwrap();
-            assert_eq!((made.done, &made.result), (population.files, &Ok(())));
-            let sum = |temp: &std::path::Path| below(temp).iter().map(|(_, bytes)| bytes).sum::<u64>();
-            assert_eq!(sum(temp.path()), written_bytes, "{name}");
-            let weights: u64 = of.flows.iter().map(|flow| flow.weight).sum();
-            let (mut recorder, _reader) = Recorder::new(Shape::default());
-            let visits = Visits::in_sequence(0, 3 * weights);
-            let round = round(&mut flows, &place, visits, &Monotonic, &mut recorder, limits(&stop));
-            assert_eq!((round.done, round.result), (3 * weights, Ok(())), "{name}");
-            assert_eq!(flows.living(), population.files, "{name}");
-            let files = below(temp.path()).len() as u64;
-            assert_eq!(files, population.files + u64::from(flows.log.is_some()), "{name}");
-            for (path, bytes) in below(temp.path()) {
+            Self { temp, opened, tree }
+        }
+
+        fn place(&self) -> Place<'_> {
+            Place { directory: self.opened.as_fd(), leaves: &[], tree: self.tree }
+        }
+
+        /// Sizes of all files and logs, by the numbers of each kind of name.
+        fn found(&self) -> HashMap<char, HashMap<u64, u64>> {
+            let mut found: HashMap<char, HashMap<u64, u64>> = HashMap::new();
+            for (path, bytes) in below(self.temp.path()) {
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                let file = u64::from_str_radix(&name[1..], 16).unwrap();
-                assert!(name.starts_with('s') || flows.seen(file).0 == bytes, "{name}: {bytes}");
+                let number = u64::from_str_radix(&name[1..], 16).unwrap();
+                found.entry(name.chars().next().unwrap()).or_default().insert(number, bytes);
             }
+            found
+        }
+    }
+
+    #[test]
+    fn populations_stay_as_large_as_they_were_and_sizes_are_known() {
+        for (name, of) in mixes() {
+            let files = of.population.files.min(400);
+            let directory = Directory::of(&of, files);
+            let (place, stop) = (directory.place(), AtomicBool::new(false));
+            let mut flows = Flows::new(&of, files, directory.tree, 7);
+            let (made, written_bytes) = flows.populate(&place, limits(&stop)).unwrap();
+            assert_eq!((made.done, &made.result), (files, &Ok(())));
+            let sum: u64 = below(directory.temp.path()).iter().map(|(_, bytes)| bytes).sum();
+            assert_eq!(sum, written_bytes, "{name}");
+            let weights: u64 = of.flows.iter().map(|flow| flow.weight).sum();
+            let (mut recorder, _) = Recorder::new(Shape::default());
+            let visits = Visits::in_sequence(0, 20 * weights);
+            let round = round(&mut flows, &place, visits, &Monotonic, &mut recorder, limits(&stop));
+            assert_eq!((round.done, round.result), (20 * weights, Ok(())), "{name}");
+            assert_eq!(flows.population.count(), files, "{name}");
+            let found = directory.found();
+            let count = |kind: char| found.get(&kind).map_or(0, HashMap::len) as u64;
+            assert_eq!(count('f') + count('r'), files, "{name}");
+            assert_eq!(count('s'), u64::from(flows.log.is_some()), "{name}");
+            let mut links = 0;
+            for _ in 0..20 * files {
+                let held = flows.population.claim(&mut flows.random);
+                let known = &found[&held.kinds().0.letter()];
+                assert_eq!(known[&held.number], held.size_bytes(), "{name}: file {}", held.number);
+                let linked = found.get(&'l').is_some_and(|links| links.contains_key(&held.number));
+                assert_eq!(linked, held.is_linked(), "{name}: file {}", held.number);
+                links += u64::from(linked);
+            }
+            assert_eq!(links > 0, name == "others", "{name}");
+        }
+    }
+
+    #[test]
+    fn threads_share_a_population_that_stays_as_large_as_it_was() {
+        const THREADS: u64 = 3;
+        for (name, of) in mixes() {
+            let files = of.files_min() + 20;
+            let directory = Directory::of(&of, THREADS * files);
+            let (place, stop) = (directory.place(), AtomicBool::new(false));
+            let all = Arc::new(SharedFiles::new(THREADS, files, of.created()));
+            let flows: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let share = Share::new(Arc::clone(&all), thread);
+                    let mut flows = Flows::sharing(share, &of, files, directory.tree, thread);
+                    assert_eq!(flows.populate(&place, limits(&stop)).unwrap().0.result, Ok(()));
+                    flows
+                })
+                .collect();
+            let weights: u64 = of.flows.iter().map(|flow| flow.weight).sum();
+            std::thread::scope(|scope| {
+                for mut flows in flows {
+                    let (place, stop, name) = (&place, &stop, &name);
+                    scope.spawn(move || {
+                        let (mut recorder, _) = Recorder::new(Shape::default());
+                        let visits = Visits::in_sequence(0, 20 * weights);
+                        let round = round(&mut flows, place, visits, &Monotonic, &mut recorder, limits(stop));
+                        assert_eq!((round.done, round.result), (20 * weights, Ok(())), "{name}");
+                    });
+                }
+            });
+            assert_eq!(all.count(), THREADS * files, "{name}");
+            let found = directory.found();
+            let count = |kind: char| found.get(&kind).map_or(0, HashMap::len) as u64;
+            assert_eq!(count('f') + count('r'), THREADS * files, "{name}");
         }
     }
 
     #[test]
     fn flows_come_as_often_as_they_weigh() {
-        let of = model::mix::Mix::shipped(MixName::Home);
+        let of = Mix::shipped(MixName::Home);
         let mut flows = Flows::new(of, 10, Tree { files: 10, dirs: 1, levels: 1 }, 1);
         let weights: usize = of.flows.iter().map(|flow| flow.weight as usize).sum();
         let mut orders = std::collections::HashSet::new();
@@ -552,5 +664,64 @@ mod tests {
             orders.insert(dealt);
         }
         assert_eq!(orders.len(), 10, "each deck has an order of its own");
+    }
+
+    #[test]
+    fn pauses_are_no_latency_and_due_flows_count_from_their_time() {
+        let mut of = Mix::parse(OTHERS).unwrap();
+        of.flows.iter_mut().for_each(|flow| flow.think_ms = 20);
+        let tree = Tree { files: 60, dirs: 3, levels: 1 };
+        let directory = std::fs::File::open("/").unwrap();
+        let place = Place { directory: directory.as_fd(), leaves: &[], tree };
+        let stop = AtomicBool::new(false);
+        let mut flows = Flows::of_nothing(&of, 60, tree, 3);
+        assert!(flows.populate(&place, limits(&stop)).unwrap().0.result.is_ok());
+        let (mut recorder, _) = Recorder::new(Shape::default());
+        let paused =
+            round(&mut flows, &place, Visits::in_sequence(0, 10), &Monotonic, &mut recorder, limits(&stop));
+        assert!(paused.done == 10 && paused.end_ns - paused.start_ns >= 200_000_000);
+
+        // 1,000 flows a second are due, and each takes 20 ms: most are late, or never start.
+        let (mut recorder, reader) = Recorder::new(Shape { is_open: true, ..Shape::default() });
+        let mut pacing = OpenLoop::new(1000.0, false, 0, 1, 7);
+        let start_ns = Monotonic.now_ns();
+        let limits = RoundLimits { deadline_ns: start_ns + 300_000_000, stop: &stop };
+        let (mut latest_ns, mut waited_ns) = (0, 0);
+        std::thread::scope(|scope| {
+            let place = &place;
+            scope.spawn(move || {
+                let (round, missed) = due(&mut Slow, place, &mut pacing, &Monotonic, &mut recorder, limits);
+                let due = round.done + missed;
+                assert!(round.done <= 15 && (295..=301).contains(&due), "{} of {due}", round.done);
+            });
+            let longest = |latencies: &Latencies| latencies.buckets().last().map_or(0, |(ns, _)| ns);
+            while !reader.drain_last(|delta| {
+                latest_ns = latest_ns.max(longest(&delta.latencies));
+                waited_ns = waited_ns.max(delta.queueing.as_ref().map_or(0, longest));
+            }) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        assert!(waited_ns > 100_000_000 && latest_ns > waited_ns, "{latest_ns} after {waited_ns}");
+    }
+
+    /// Takes 20 ms.
+    struct Slow;
+
+    impl FileOps for Slow {
+        fn steps(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        fn operate<C: Clock>(
+            &mut self,
+            _: &Place<'_>,
+            _: u64,
+            laps: &mut Laps<'_, C>,
+        ) -> Result<(), CallError> {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            laps.lap(0);
+            Ok(())
+        }
     }
 }

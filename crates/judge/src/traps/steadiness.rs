@@ -5,6 +5,7 @@ use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond
 use model::finding::Finding;
 use model::plan::CUSTOM;
 use model::run::{INDEPENDENT_PARTS_MIN, Interval, UntilSteady};
+use model::workload::FileVerb;
 
 use crate::{JudgeInput, TrapFinding};
 
@@ -397,7 +398,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.figures.latency_ns.as_ref()?.modes;
     // Flows of a mix differ by their nature, and each operation has latencies of its own.
-    let is_mix = input.files().is_some_and(|files| files.mix().is_some());
+    let is_mix = input.files().is_some_and(|files| files.verb == FileVerb::Mix);
     if modes.len() < 2 || is_mix {
         return None;
     }

@@ -2,12 +2,13 @@
 
 use super::checks::{given_refused, polling_refused};
 use crate::machine::Machine;
+use crate::mix;
 use crate::request::{Count, Request};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, OpenRate, Work, Workload};
+use crate::workload::{Arrival, OpenRate, Workload};
 
 /// Most phases that a sweep may make.
 const SWEPT_PHASES_MAX: usize = 100;
@@ -30,12 +31,19 @@ pub(super) struct Swept {
 impl Asked {
     /// Reads the specs; the flags fill in what a spec leaves out.
     pub(super) fn parse(request: &Request, machine: &Machine) -> Result<Self, Trouble> {
+        let mixes =
+            mix::parse_all(&request.mixes.0).map_err(|problem| Trouble::new("read a mix", problem))?;
+        let missing = |spec: &&String| mix::file_of(spec).is_some_and(|path| !mixes.contains_key(path));
+        if let Some(spec) = request.tests.iter().chain(&request.tests_where_possible).find(missing) {
+            return Err(Trouble::new(format!("run `{spec}`"), "its file was not read"));
+        }
         let defaults = Defaults {
             files: request.files.map_or(Defaults::default().files, |Count(files)| files),
             direct: request.direct,
             engine: request.engine,
             shift: request.shift,
             cpus: machine.cpus,
+            mixes: &mixes,
         };
         if request.tests.is_empty() {
             return Err(Trouble::new("make a plan", "no test was asked for")
@@ -132,10 +140,8 @@ pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swe
 /// Refuses rates that are shares of a closed loop which no earlier test measures.
 pub(super) fn check_shares(swept: &[Swept]) -> Result<(), Trouble> {
     for (index, Swept { workload, .. }) in swept.iter().enumerate() {
-        let mut closed = workload.clone();
-        let Work::Data(data) = &mut closed.work else { continue };
-        let Arrival::Open { rate: OpenRate::Percent(percent), .. } = data.arrival else { continue };
-        data.arrival = Arrival::Closed;
+        let Arrival::Open { rate: OpenRate::Percent(percent), .. } = workload.arrival() else { continue };
+        let closed = workload.arriving(Arrival::Closed);
         if !swept[..index].iter().any(|before| before.workload == closed) {
             return Err(Trouble::new(
                 format!("run `{}`", spec::print(workload)),

@@ -224,7 +224,8 @@ fn files_are_read_where_they_hold_something() {
 fn mixes_have_names_and_files_of_their_own() {
     let mail = ok("mix:mail:t16");
     let files = mail.files().unwrap();
-    assert_eq!((files.mix, files.files, mail.label().as_str()), (MixName::Mail, 16_000, "mail t16"));
+    assert_eq!((files.mix.to_string().as_str(), files.files), ("mail", 16_000));
+    assert_eq!(mail.label(), "mail t16");
     assert_eq!(print(&mail), "mix:mail:t16");
     assert_eq!(print(&mail.with_threads(2)), "mix:mail:t2");
     assert_eq!(print(&ok("mix:mail:files=64k")), "mix:mail:files=64k");
@@ -235,13 +236,51 @@ fn mixes_have_names_and_files_of_their_own() {
     );
     let names = "mail web home build database photos";
     assert_eq!(problem("mix"), format!("mixes have names: write mix:NAME, of {names}"));
-    assert_eq!(problem("mix:male"), format!("`mix:male`: mixes are {names}"));
+    assert_eq!(
+        problem("mix:male"),
+        format!("`mix:male`: mixes are {names}, or a file such as mix:mine.toml")
+    );
     assert_eq!(problem("mix:mail:t4:files=8"), "mix:mail needs 12 files or more for 4 threads");
     assert_eq!(
         problem("mix:mail:size=4k"),
         "`size=4k` has no meaning for mix, which has files and calls of its own"
     );
     assert!(problem("mix:mail:mix=web").starts_with("unknown word `mix=web`"));
+    let paced = ok("mix:mail:t4:rate=500,poisson:shared");
+    assert_eq!(print(&paced), "mix:mail:t4:shared:rate=500,poisson");
+    assert_eq!(paced.label(), "mail t4 shared @500/s poisson");
+    assert_eq!(problem("create:rate=500"), "`rate=500` has no meaning for create; a mix takes it");
+}
+
+#[test]
+fn mixes_of_files_are_those_that_were_read() {
+    const TEXT: &str = "[population]\nfiles = 30\ndirs = 5\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
+                        [[flow]]\nname = 'f'\nweight = 1\ndo = ['create', 'delete']\n";
+    let texts = [("a/mine.toml".to_owned(), TEXT.to_owned())].into();
+    let mixes = crate::mix::parse_all(&texts).unwrap();
+    let defaults = Defaults { mixes: &mixes, ..Defaults::default() };
+    let mine = parse("mix:a/mine.toml:t2", &defaults).unwrap();
+    let files = mine.files().unwrap();
+    assert_eq!((files.files, files.dirs, mine.label().as_str()), (60, 5, "mine t2"));
+    assert_eq!(files.mix().unwrap().population.files, 30);
+    // Another run of the file may find another text: the spec has the number.
+    assert_eq!(print(&mine), "mix:a/mine.toml:t2:files=60");
+    assert_eq!(print(&mine.with_threads(4)), "mix:a/mine.toml:t4:files=120");
+    let short = parse("mix:a/mine.toml:files=3:t2", &defaults).unwrap_err();
+    assert_eq!(short.problem, "mix:a/mine.toml needs 6 files or more for 2 threads");
+    // In a document, only the name is known.
+    let named = ok("mix:a/mine.toml:t2:files=65536");
+    assert_eq!(
+        (named.files().unwrap().mix(), print(&named).as_str()),
+        (None, "mix:a/mine.toml:t2:files=64k")
+    );
+    assert_eq!(crate::mix::file_of("mix: a/mine.toml :t2"), Some("a/mine.toml"));
+    assert_eq!((crate::mix::file_of("mix:mail"), crate::mix::file_of("create:a.toml")), (None, None));
+    let broken = [("b.toml".to_owned(), TEXT.replace("weight", "wait"))].into();
+    assert_eq!(
+        crate::mix::parse_all(&broken).unwrap_err(),
+        "b.toml: line 7: unknown word `wait`, did you mean `weight`?"
+    );
 }
 
 #[test]

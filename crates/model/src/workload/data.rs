@@ -3,7 +3,7 @@
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
 use super::skew::{HotPart, OpsToBlocks, Theta, Thousandths};
 use super::zones::{CountOrSize, FromTo};
-use super::{Access, Arrival, DataVerb, EngineWord, OpenRate, SyncMode, Zones};
+use super::{Access, Arrival, DataVerb, EngineWord, SyncMode, Zones};
 use crate::hosts::CLIENTS_MAX;
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
 
@@ -103,7 +103,7 @@ keys! {
     /// Rule for when operations start.
     field arrival: Arrival = Arrival::Closed;
     key "rate" "N|P%[,poisson]" [arrival: Rate] for in_blocks, "";
-        label Label::Own(label_of_rate);
+        label Label::Own(|work| work.arrival.label());
         "open loop: N operations are due each second over all threads, or P % of the rate of the same test without `rate` before it; latency counts from the due time. `,poisson` makes the gaps random, as of many independent users";
 
     /// Percent of each 4 KiB of data that compresses away.
@@ -203,15 +203,6 @@ fn value_of_direct(work: &DataWork) -> Option<String> {
 fn value_of_buffered(work: &DataWork) -> Option<String> {
     (!work.direct && work.engine != Some(EngineWord::Mmap) && DataWork::new(work.verb).direct)
         .then(String::new)
-}
-
-fn label_of_rate(work: &DataWork) -> Option<String> {
-    let Arrival::Open { rate, poisson } = work.arrival else { return None };
-    let rate = match rate {
-        OpenRate::PerSecond(rate) => format!("@{rate}/s"),
-        OpenRate::Percent(percent) => format!("@{percent}%"),
-    };
-    Some(if poisson { format!("{rate} poisson") } else { rate })
 }
 
 fn label_of_shift(work: &DataWork) -> Option<String> {

@@ -1,8 +1,8 @@
 //! Tests on files as such, and their keys.
 
-use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Words, any_verb, keys};
-use super::{FileKind, FileVerb, MixName, Naming, Order, SyncMode};
-use crate::mix::Mix;
+use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
+use super::{Arrival, FileKind, FileVerb, MixName, Naming, Order, SyncMode};
+use crate::mix::{Mix, NamedMix};
 use crate::size;
 use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
 
@@ -15,7 +15,7 @@ keys! {
     new(verb: FileVerb, files: u64) usual(|work: &FilesWork| FilesWork::new(work.verb, Defaults::default().files))
 
     /// The mix, for `mix`; a SPEC has its name behind the verb.
-    field mix: MixName = MixName::Mail;
+    field mix: NamedMix = NamedMix::Shipped(MixName::Mail);
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
     key "files" "N" [files: Count(1, FILES_MAX)] for any_verb, "";
@@ -56,10 +56,10 @@ keys! {
         "; create, stat, open and unlink take it";
         label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
 
-    /// True if all threads work in the same directories instead of their own.
+    /// True if all threads work in the same directories instead of their own, and a mix on the same files.
     field shared: bool = false;
-    key "shared" "" [shared: Flag] for not_a_mix, OF_MIX;
-        label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own";
+    key "shared" "" [shared: Flag] for any_verb, "";
+        label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own. The threads of a mix share its files; no two work on one at the same time";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;
@@ -85,6 +85,12 @@ keys! {
     field sync: SyncMode = SyncMode::None;
     key "sync" "none|end|each" [sync: Words] for not_a_mix, OF_MIX;
         label Label::Key; "makes directories and data in files durable never (if absent), at the end of each round within the measured time, or with each operation";
+
+    /// Rule for when flows start.
+    field arrival: Arrival = Arrival::Closed;
+    key "rate" "N|P%[,poisson]" [arrival: Rate] for |work| work.verb == FileVerb::Mix, "; a mix takes it";
+        label Label::Own(|work| work.arrival.label());
+        "open loop of a mix: N flows are due each second over all threads, or P % of the rate of the same mix without `rate` before it; latency counts from the due time. `,poisson` makes the gaps random";
 
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
@@ -149,9 +155,9 @@ impl FilesWork {
         }
     }
 
-    /// Returns the mix, if it is one.
-    pub fn mix(&self) -> Option<&'static Mix> {
-        (self.verb == FileVerb::Mix).then(|| Mix::shipped(self.mix))
+    /// Returns the mix, if it is one and more than its name is known.
+    pub fn mix(&self) -> Option<&Mix> {
+        if self.verb == FileVerb::Mix { self.mix.get() } else { None }
     }
 
     /// Returns true if it writes data into files.

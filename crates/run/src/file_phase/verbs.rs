@@ -1,14 +1,18 @@
 //! The only place where a verb on files becomes a type.
 
+use std::sync::Arc;
+
 use engine::clock::Clock;
 use engine::files::{
     self, Content, Create, CreateLinks, Entries, FileOps, Flows, Link, Mkdir, NameOps, Numbered, Open, Place,
-    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Stat, StatContents, Symlink, Unlink, UnlinkMissing,
-    UnlinkNamed, Visits,
+    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Share, SharedFiles, Stat, StatContents, Symlink,
+    Unlink, UnlinkMissing, UnlinkNamed, Visits,
 };
 use engine::names::{Kind, Names, Spelling, Tree};
+use engine::pacing::OpenLoop;
 use engine::recorder::Recorder;
-use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
+use model::mix::{Mix, Operation};
+use model::workload::{FileKind, FileVerb, FilesWork, MixName, Order, SyncMode};
 
 /// A measured round.
 pub(super) trait MeasuredRound {
@@ -23,6 +27,20 @@ pub(super) trait MeasuredRound {
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round;
+
+    /// Makes a round in which operations start when they are due, for verbs that have an open loop. Returns the number of
+    /// those that never started, too.
+    fn due<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        visits: Visits,
+        _: &mut OpenLoop,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> (Round, u64) {
+        (self.round(place, visits, clock, recorder, limits), 0)
+    }
 
     /// Makes the files that a round works on, if that is a matter of its own. Returns the bytes written with it, too.
     fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
@@ -47,6 +65,18 @@ impl<V: FileOps> MeasuredRound for ByNumber<V> {
         limits: RoundLimits<'_>,
     ) -> Round {
         files::round(&mut self.0, place, visits, clock, recorder, limits)
+    }
+
+    fn due<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        _: Visits,
+        pacing: &mut OpenLoop,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> (Round, u64) {
+        files::due(&mut self.0, place, pacing, clock, recorder, limits)
     }
 
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
@@ -105,6 +135,9 @@ impl WithVerb for StepsOf {
 
 /// Returns the calls of a verb, if an operation makes several kinds.
 pub fn steps(work: &FilesWork) -> Vec<&'static str> {
+    if work.verb == FileVerb::Mix {
+        return Operation::STEPS.to_vec();
+    }
     let names = Tree { files: 1, dirs: 1, levels: 1 }.plain();
     let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 1, 0, 0));
     let steps = with_verb(work, names, Numbers::default(), content, StepsOf);
@@ -142,7 +175,7 @@ pub(super) fn change(verb: FileVerb) -> Change {
 }
 
 /// Numbers that tell a thread's files from those of others.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Numbers {
     /// The file that links lead to.
     pub original: u64,
@@ -150,6 +183,8 @@ pub(super) struct Numbers {
     pub files: u64,
     /// Seed of the draws of a mix.
     pub seed: u64,
+    /// Number of the thread, and the files that all threads of a mix share.
+    pub share: Option<(u64, Arc<SharedFiles>)>,
 }
 
 /// Chooses the type of a verb; no code behind it looks at options.
@@ -198,8 +233,16 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
             with.call(ByNumber(Mkdir::new(names, Kind::Directory, Kind::Directory, durable)))
         }
         (FileVerb::Mix, _) => {
-            let mix = model::mix::Mix::shipped(work.mix);
-            with.call(ByNumber(Flows::new(mix, numbers.files, names.tree, numbers.seed)))
+            // The plan has the mix, whatever its file is now.
+            let mix = work.mix().unwrap_or(Mix::shipped(MixName::Mail));
+            let Numbers { files, seed, share, .. } = numbers;
+            match share {
+                None => with.call(ByNumber(Flows::new(mix, files, names.tree, seed))),
+                Some((thread, all)) => {
+                    let share = Share::new(all, thread);
+                    with.call(ByNumber(Flows::sharing(share, mix, files, names.tree, seed)))
+                }
+            }
         }
         (FileVerb::Rmdir, _) => {
             with.call(ByNumber(Rmdir::new(names, Kind::Directory, Kind::Directory, durable)))

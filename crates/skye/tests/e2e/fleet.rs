@@ -308,6 +308,34 @@ fn a_server_is_watched_while_clients_measure() {
 }
 
 #[test]
+fn clients_get_the_mix_of_a_file_and_documents_have_it() {
+    let (target, home) = (scratch(ROOM), scratch(0));
+    let text = skye().words("help mix:build").run().exits(0).stdout.clone();
+    let path = home.path().join("mine.toml");
+    fs::write(&path, text.replace("files = 2000", "files = 60")).unwrap();
+    let test = format!("--test mix:{}:t2", path.display());
+    let ran = together(target.path(), &format!("{test} --hosts local*2 --time 0.3")).run().exits(0);
+    let run = saved(&ran);
+    let spec = format!("mix:{}:t2:files=120", path.display());
+    assert_eq!(run["plan"]["phases"][0]["spec"], spec.as_str());
+    assert_eq!(run["plan"]["mixes"][path.to_str().unwrap()], fs::read_to_string(&path).unwrap().as_str());
+    assert!(run["phases"][0]["counts"]["ops"].as_u64().unwrap() > 0, "{ran}");
+    let features = run["phases"][0]["engine"]["features"].as_array().unwrap();
+    assert!(features.iter().any(|word| word.as_str().unwrap().starts_with("mix_digest=")), "{features:?}");
+
+    // The plan that a dry run prints has the mix, so its file is needed no more.
+    let dry = together(target.path(), &test).arg("--dry-run").run().exits(0);
+    let plan = home.path().join("plan.toml");
+    fs::write(&plan, &dry.stdout).unwrap();
+    fs::write(&path, "[[flow]]").unwrap();
+    together(target.path(), &test).run().exits(2).says(&["mine.toml: line 1: missing field `population`"]);
+    fs::remove_file(&path).unwrap();
+    together(target.path(), "--time 0.2 --preset").arg(&plan).run().exits(0);
+    together(target.path(), &test).run().exits(2).says(&["cannot read the mix of test", "No such file"]);
+    assert_nothing_left(target.path());
+}
+
+#[test]
 fn two_directories_are_compared_by_several_clients() {
     let (a, b) = (scratch(ROOM), scratch(ROOM));
     let words = "--hosts local*2 --size 4m --test read:rnd4k:buffered --cache warm --time 0.2 --total 8 \
