@@ -20,6 +20,7 @@ mod permutation;
 mod quantiles;
 mod rate;
 mod rounds;
+mod share;
 mod short_series;
 
 pub use comparison::{
@@ -30,4 +31,5 @@ pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
 pub use rounds::{EXCURSION_MAX, SLOPE_MAX, WINDOW_ROUNDS, Window, steady_round, window};
+pub use share::interval_of_share;
 pub use short_series::{FEW_MIN, Level, levels_of_few, middle};
