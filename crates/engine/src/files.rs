@@ -57,6 +57,12 @@ pub struct Laps<'a, C> {
 }
 
 impl<C: Clock> Laps<'_, C> {
+    /// Publishes that `step` begins, for a look at where its thread sleeps.
+    #[inline]
+    pub fn enter(&mut self, step: usize) {
+        self.recorder.enter(step);
+    }
+
     /// Ends the lap of `step`, whose call has just returned.
     #[inline]
     pub fn lap(&mut self, step: usize) {

@@ -4,6 +4,8 @@
 //! reader is late, the worker goes on filling the delta that it has, and nothing is lost. At the end of a round or of
 //! its work it waits for the reader.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +23,23 @@ const DELTAS: usize = 3;
 /// Pause between two checks for a delta that a late reader has yet to return: short compared with the interval at which
 /// readers come.
 const READER_WAIT: Duration = Duration::from_millis(1);
+
+/// Step that a worker is in, for others to see. Only the worker writes it, and it shares no cache line with anything, as
+/// [`Delta`] does not.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct CurrentStep(AtomicU32);
+
+impl CurrentStep {
+    /// Value while the worker is in no step.
+    const NONE: u32 = u32::MAX;
+
+    /// Returns the step; `None` before the first step of a round and after its last, and in loops that publish none.
+    #[inline]
+    pub fn get(&self) -> Option<usize> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|step| *step != Self::NONE).map(|step| step as usize)
+    }
+}
 
 /// Latencies in nanoseconds, 2 significant digits from 1 ns to 60 s: 15 KiB, which stays in the cache.
 #[derive(Debug, Clone)]
@@ -134,9 +153,15 @@ impl Delta {
 pub struct DeltaReader {
     full: Receiver<Box<Delta>>,
     empty: SyncSender<Box<Delta>>,
+    step: Arc<CurrentStep>,
 }
 
 impl DeltaReader {
+    /// Returns the step that the worker is in, as it goes on.
+    pub fn current_step(&self) -> Arc<CurrentStep> {
+        Arc::clone(&self.step)
+    }
+
     /// Hands every arrived delta to `take`, and returns its memory to the worker.
     pub fn drain(&self, mut take: impl FnMut(&Delta)) {
         self.drain_until_empty(&mut take);
@@ -167,6 +192,7 @@ pub struct Recorder {
     current: Box<Delta>,
     full: SyncSender<Box<Delta>>,
     empty: Receiver<Box<Delta>>,
+    step: Arc<CurrentStep>,
 }
 
 impl Recorder {
@@ -178,7 +204,9 @@ impl Recorder {
             let _ = empty_writer.try_send(Box::new(Delta::new(shape)));
         }
         let current = Box::new(Delta::new(shape));
-        (Self { current, full, empty }, DeltaReader { full: full_reader, empty: empty_writer })
+        let step = Arc::new(CurrentStep(AtomicU32::new(CurrentStep::NONE)));
+        let reader = DeltaReader { full: full_reader, empty: empty_writer, step: Arc::clone(&step) };
+        (Self { current, full, empty, step }, reader)
     }
 
     /// The delta being filled.
@@ -241,6 +269,12 @@ impl Recorder {
         }
     }
 
+    /// Publishes the step that begins now.
+    #[inline]
+    pub fn enter(&mut self, step: usize) {
+        self.step.0.store(step as u32, Ordering::Relaxed);
+    }
+
     /// Counts one call of an operation that makes several kinds of calls.
     #[inline]
     pub fn step(&mut self, step: usize, latency_ns: u64) {
@@ -277,6 +311,7 @@ impl Recorder {
     /// more rounds follow. Without a reader it returns at once.
     #[cold]
     pub fn flush(&mut self, now_ns: u64) {
+        self.step.0.store(CurrentStep::NONE, Ordering::Relaxed);
         self.current.end_ns = now_ns;
         // A blocking receive would allocate a waiter, once for the thread and once for the queue.
         let mut next = loop {
@@ -336,6 +371,20 @@ mod tests {
         });
         recorder.finish(11 * INTERVAL_NS);
         assert_eq!(drainer.join().unwrap(), (1000, 1000, 1000));
+    }
+
+    #[test]
+    fn others_see_the_step_until_the_round_ends() {
+        let (mut recorder, reader) = Recorder::new(Shape::closed(3));
+        let seen = reader.current_step();
+        assert_eq!((seen.get(), align_of_val(&*seen)), (None, 128));
+        recorder.start(0);
+        recorder.enter(2);
+        assert_eq!(seen.get(), Some(2));
+        recorder.enter(0);
+        assert_eq!(seen.get(), Some(0));
+        recorder.flush(1);
+        assert_eq!(seen.get(), None);
     }
 
     #[test]

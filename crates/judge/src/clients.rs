@@ -24,7 +24,7 @@ use model::target::Backing;
 use model::{Limiter, Plan};
 
 use crate::limiters::{BLOCKED, RING_BLOCKED, nearness, reached};
-use crate::{JudgeInput, disturbance, weighed};
+use crate::{JudgeInput, disturbance, operations, weighed};
 
 /// Part of the median below which a client counts as slow. Clients of the same kind differ by less on shared storage.
 const SLOW_SHARE: f64 = 0.2;
@@ -71,6 +71,7 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
     if trust == Trust::Invalid {
         found = found.at_most(Confidence::Likely);
     }
+    found.operations = operations::judge(&input, &found);
     record.judged.verdict = Some(Verdict { trust, trust_reasons, ..found });
     // Nobody has seen the machines of several hosts together.
     record.seen.disturbance = record.seen.budget.is_some().then_some(disturbed);

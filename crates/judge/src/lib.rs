@@ -2,6 +2,7 @@
 //!
 //! [`TRAPS`] lists the traps, and `limiters` the rules that name a limiter. [`next_experiment()`] asks for the
 //! experiment that would say most. `wait_channels` classes the functions of the kernel in which threads sleep.
+//! By them, `operations` judges each operation of a mix.
 //!
 //! Invariants:
 //! - Pure: values in, values out. A record from disk gets the judgement of one from memory; better rules judge it
@@ -23,6 +24,7 @@ mod experiments;
 mod fixtures;
 mod input;
 mod limiters;
+mod operations;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -95,6 +97,7 @@ pub fn judge(
     let found: Vec<_> = found.map(|TrapFinding { finding, advice }| Note::new(finding, advice)).collect();
     let (trust, trust_reasons) = weighed(found.iter().chain(&record.judged.notes), record.status);
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
+    verdict.operations = operations::judge(&input, &verdict);
     let (disturbed, writes) = (disturbance::of(&input, |_| false), input.writes());
     record.seen.disturbance = Some(disturbed);
     record.judged.notes.extend(found);

@@ -27,6 +27,7 @@ mod sync;
 mod throttle;
 mod unstable;
 
+pub(crate) use cpu::NEARLY_BLOCKED;
 pub(crate) use helper::on_all_cpus;
 pub(crate) use saturation::tell_device;
 pub(crate) use stream::tell_line;
@@ -120,6 +121,7 @@ pub fn thresholds() -> Vec<Threshold> {
         memory::THRESHOLDS,
         neighbour::THRESHOLDS,
         own_loop::THRESHOLDS,
+        crate::operations::THRESHOLDS,
         queue::THRESHOLDS,
         saturation::THRESHOLDS,
         steal::THRESHOLDS,
@@ -199,16 +201,18 @@ fn unclear(reading: &Reading<'_>) -> Verdict {
     Verdict::new(Limiter::NotClear, reading.budget.blocked, seen).at_most(Confidence::Undetermined)
 }
 
+/// Returns the limiter of threads that wait for a CPU: each other, if they outnumber the CPUs.
+pub(crate) fn waited_for_cpus(threads: f64, cpus: f64) -> Limiter {
+    if threads > cpus { Limiter::CpuSaturated } else { Limiter::CpuContention }
+}
+
 /// Returns the limiter found, and the other uses of the threads' time.
 fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
     let budget = &reading.budget;
     let others = [
         (Limiter::ClientCpu, budget.user),
         (Limiter::KernelCpu, budget.kernel),
-        (
-            if reading.threads > cpu::cpus(reading) { Limiter::CpuSaturated } else { Limiter::CpuContention },
-            budget.run_queue,
-        ),
+        (waited_for_cpus(reading.threads, cpu::cpus(reading)), budget.run_queue),
         (Limiter::CpuQuota, reading.quota()),
         (Limiter::HypervisorSteal, budget.steal),
     ];

@@ -269,6 +269,14 @@ impl<'a> Reading<'a> {
         self.occupancy().map(|occupancy| occupancy < IN_TARGET)
     }
 
+    /// Returns true if the device has few requests, though threads sleep until it has moved blocks or pages. They wait for
+    /// something above it.
+    pub fn waits_for_idle_device(&self) -> bool {
+        let share = self.waits(WaitClass::Device) + self.waits(WaitClass::Page);
+        let waiting = share * self.waiting();
+        !self.is_remote && waiting > 0.05 && self.at_target.is_some_and(|at| at < IN_TARGET * waiting)
+    }
+
     /// Returns the answers to experiments, as the table reads them.
     fn experiments(&self) -> Answers<'a> {
         let record = self.input.record;

@@ -2,6 +2,7 @@
 
 mod examples;
 mod limiters;
+mod operations;
 
 use model::finding::Finding;
 use model::run::{Mark, PhaseRecord, Status, Trust};

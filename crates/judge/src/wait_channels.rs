@@ -5,6 +5,7 @@
 //! overlay, FUSE and sshfs. Those of NFS are from the kernel's source and were not seen. Symbols without a matching
 //! prefix have no class: they are shown as they are and count for nothing.
 
+use model::Limiter;
 use model::figure::WaitClass;
 
 /// Prefixes of symbols, the longer ones first where one begins with another.
@@ -112,6 +113,22 @@ pub fn class(symbol: &str, writes: bool) -> Option<WaitClass> {
     let (prefix, class) = PREFIXES.iter().find(|(prefix, _)| symbol.starts_with(prefix))?;
     // Where nothing is written, there is no flush to wait for.
     Some(if *prefix == "submit_bio_wait" && !writes { WaitClass::Device } else { *class })
+}
+
+/// Returns the limiter of threads that wait for something of that class; `None` where the class does not tell. On a remote
+/// target, pages are a server's.
+pub fn limiter(class: WaitClass, is_remote: bool) -> Option<Limiter> {
+    Some(match class {
+        WaitClass::Lock => Limiter::LockContention,
+        WaitClass::Sync => Limiter::FsyncJournal,
+        WaitClass::Dirty => Limiter::DirtyThrottling,
+        WaitClass::Reclaim => Limiter::MemoryPressure,
+        WaitClass::Queue => Limiter::QueueFull,
+        WaitClass::Remote => Limiter::RemoteLatency,
+        WaitClass::Page if is_remote => Limiter::RemoteLatency,
+        WaitClass::Device | WaitClass::Page => Limiter::DeviceLatency,
+        WaitClass::Paced | WaitClass::Ring | WaitClass::Time => return None,
+    })
 }
 
 #[cfg(test)]

@@ -373,6 +373,17 @@ impl Operation {
         }
     }
 
+    /// Returns true if it ends with a sync.
+    pub fn is_synced(self) -> bool {
+        match self {
+            Self::Create { synced, .. } | Self::Append { synced, .. } | Self::Overwrite { synced, .. } => {
+                synced
+            }
+            Self::Rewrite { synced } | Self::Log { synced, .. } => synced,
+            _ => false,
+        }
+    }
+
     /// Returns the most bytes that one call of it moves, if they do not depend on the file.
     pub fn part_bytes(self) -> u64 {
         match self {
@@ -533,15 +544,15 @@ impl Mix {
         self.created() + 2
     }
 
+    /// Returns its operations with this name among [`Operation::STEPS`].
+    pub fn named(&self, name: &str) -> impl Iterator<Item = Operation> {
+        let all = self.flows.iter().flat_map(|flow| &flow.operations).copied();
+        all.filter(move |one| *one != Operation::Pick && Operation::STEPS[one.step()] == name)
+    }
+
     /// Returns true if an operation of it is synced.
     pub fn syncs(&self) -> bool {
-        use Operation::{Append, Create, Log, Overwrite, Rewrite};
-        let is_synced = |one: &Operation| match *one {
-            Create { synced, .. } | Append { synced, .. } | Overwrite { synced, .. } => synced,
-            Rewrite { synced } | Log { synced, .. } => synced,
-            _ => false,
-        };
-        self.count(is_synced) > 0
+        self.count(|one| one.is_synced()) > 0
     }
 
     /// Returns true if an operation writes to the log.

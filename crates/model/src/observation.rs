@@ -65,6 +65,8 @@ observations! {
         TimeSpent { time: Time }
         /// Number of clients whose threads waited for the target, and least share of their time.
         ClientsWaited { clients: Count, all: Count, waiting_share: Share }
+        /// Shares of the time in which the test's threads were awake, in any operation.
+        AwakeSpent { time: Time }
         /// CPUs that the test's own threads used, out of all CPUs.
         CpusUsed { used: Mean, cpus: Count }
     }
@@ -73,6 +75,16 @@ observations! {
         SleptIn { class: Wait, symbol: Name, asleep_share: Share }
         /// Share of samples that found threads running.
         Ran { running_share: Share }
+        /// Class of wait of the threads in one operation: its most frequent kernel function, and its share of all
+        /// samples of that operation.
+        OperationSlept { class: Wait, symbol: Name, asleep_share: Share, samples: Count }
+        /// Share of the samples of one operation that found its threads waiting for its sync. The most frequent kernel
+        /// function there waits for pages to be written.
+        OperationSynced { symbol: Name, asleep_share: Share, samples: Count }
+        /// Share of the samples of one operation that found its threads running, or ready to run.
+        OperationRan { running_share: Share, samples: Count }
+        /// Share of the samples of one operation that found its threads asleep in the most frequent unknown place.
+        OperationHidden { symbol: Name, asleep_share: Share, samples: Count }
         /// Share of samples that found threads waiting for completions of their ring.
         WaitedForRing { waiting_share: Share }
     }

@@ -64,8 +64,9 @@ mod servers;
 pub use clients::{ClientShare, ClockRecord, FewerClients, HostRecord, Together, machine_of};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
-    CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, Pressures, Ranked, Reclaim,
-    Sensed, Sensitivity, SystemUse, Verdict, WaitChannel, WaitsOf, sources,
+    CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, OperationSamples,
+    OperationVerdict, Pressures, Ranked, Reclaim, Sensed, Sensitivity, SystemUse, THREADS_PER_LOOK_MAX,
+    Verdict, WaitChannel, WaitsOf, sources,
 };
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;

@@ -73,4 +73,4 @@ pub use snapshot::Snapshot;
 pub use stuck::{call_of, stuck_call, thread_lives, times_scheduled};
 pub use surroundings::Surroundings;
 pub use target::{resolve, target};
-pub use waits::Waits;
+pub use waits::{STEPS_MAX, StepOf, Waits};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use model::run::{WaitChannel, WaitsOf};
+use model::run::{OperationSamples, THREADS_PER_LOOK_MAX, WaitChannel, WaitsOf};
 
 use crate::calls;
 use crate::parse::task_syscall::Blocked;
@@ -13,8 +13,6 @@ use crate::reading::beginning;
 use crate::root::{Numbered, Root};
 use crate::thread;
 
-/// Threads of each kind sampled in one look. Each sample is a call of about a microsecond.
-const THREADS_PER_LOOK_MAX: usize = 16;
 /// Looks between two listings of ring threads, which start and end less often than they sleep.
 const LOOKS_PER_LISTING: u32 = 16;
 /// Ring threads that are followed at the same time.
@@ -28,6 +26,8 @@ const NAME_READINGS: u8 = 2;
 /// Prefix of a ring thread's name, before the number of the thread that it works for.
 const RING_WORKER: &[u8] = b"iou-wrk-";
 
+/// Steps that are counted separately; samples of further ones count for the place alone.
+pub const STEPS_MAX: usize = 16;
 /// Places that are counted separately; further ones are counted as one. A test sleeps in a dozen.
 const SYMBOLS_MAX: usize = 64;
 /// Longest name that is kept whole. The longest known name is half as long.
@@ -46,7 +46,11 @@ const STACK_BYTES: usize = 64 << 10;
 const SELF_TEST_ATTEMPTS: u32 = 50;
 const SELF_TEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Samples where threads sleep, and counts the places.
+/// Returns the step that a thread is in as its number; `None` if it is in none. It is called from another thread, and
+/// allocates nothing.
+pub type StepOf = Box<dyn Fn() -> Option<usize> + Send + Sync>;
+
+/// Samples where threads sleep, and counts the places. Each sample is a call of about a microsecond.
 ///
 /// Opening takes about a millisecond. Watching opens a file for each thread. A look allocates nothing.
 #[derive(Debug)]
@@ -55,7 +59,8 @@ pub struct Waits {
     hidden: Option<String>,
     counts_calls: bool,
     threads: Vec<Thread>,
-    /// Numbers of the watched threads of this process, sorted.
+    /// Numbers of the watched threads of this process, in the order of `threads`; and the same sorted.
+    order: Vec<i32>,
     watched: Vec<i32>,
     next_thread: usize,
     tasks: Option<Numbered>,
@@ -66,13 +71,33 @@ pub struct Waits {
     sites: Sites,
     ring_sites: Sites,
     calls: Calls,
+    /// Names of the steps that the threads publish.
+    steps: &'static [&'static str],
     buffer: Box<[u8; BUFFER_BYTES]>,
 }
 
-#[derive(Debug)]
 struct Thread {
     wchan: Option<File>,
     syscall: Option<File>,
+    /// Its step; `None` if it publishes none.
+    step: Option<StepOf>,
+}
+
+impl std::fmt::Debug for Thread {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let step = self.step.as_ref().map(|step| step());
+        formatter
+            .debug_struct("Thread")
+            .field("wchan", &self.wchan)
+            .field("step", &step)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Thread {
+    fn step(&self) -> Option<usize> {
+        self.step.as_ref().and_then(|step| step())
+    }
 }
 
 #[derive(Debug)]
@@ -94,8 +119,8 @@ struct Bystander {
 struct Sites {
     /// Never grows beyond its initial capacity.
     symbols: Vec<Symbol>,
-    running: u64,
-    other: u64,
+    running: Samples,
+    other: Samples,
     looks: u64,
 }
 
@@ -103,7 +128,23 @@ struct Sites {
 struct Symbol {
     name: [u8; SYMBOL_BYTES_MAX],
     length: usize,
-    samples: u64,
+    samples: Samples,
+}
+
+/// Number of samples, and those of each step among them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Samples {
+    all: u64,
+    of_steps: [u64; STEPS_MAX],
+}
+
+impl Samples {
+    fn add(&mut self, step: Option<usize>) {
+        self.all += 1;
+        if let Some(samples) = step.and_then(|step| self.of_steps.get_mut(step)) {
+            *samples += 1;
+        }
+    }
 }
 
 /// Counts of the calls that threads were blocked in.
@@ -124,6 +165,7 @@ impl Waits {
             hidden: (!shown).then(|| "/proc/self/task/*/wchan: where threads sleep".to_owned()),
             counts_calls: false,
             threads: Vec::new(),
+            order: Vec::new(),
             watched: Vec::new(),
             next_thread: 0,
             tasks: root.numbered("proc/self/task"),
@@ -134,6 +176,7 @@ impl Waits {
             sites: Sites::new(),
             ring_sites: Sites::new(),
             calls: Calls::NONE,
+            steps: &[],
             buffer: Box::new([0; BUFFER_BYTES]),
         }
     }
@@ -158,10 +201,26 @@ impl Waits {
         self.bystanders.clear();
         (self.next_thread, self.next_ring_worker, self.looks_until_listing) = (0, 0, 0);
         (self.sites, self.ring_sites, self.calls) = (Sites::new(), Sites::new(), Calls::NONE);
+        (self.steps, self.order) = (&[], threads.to_vec());
         self.watched.extend(threads);
         self.watched.sort_unstable();
         for tid in threads {
             self.watch_task(&format!("proc/self/task/{tid}"));
+        }
+    }
+
+    /// Also counts samples by the step that each of these threads is in, until the next [`Waits::watch`]. `names` are those
+    /// of the steps. Other threads and unwatched ones are no part of it.
+    pub fn watch_steps(
+        &mut self,
+        names: &'static [&'static str],
+        steps: impl IntoIterator<Item = (i32, StepOf)>,
+    ) {
+        self.steps = names;
+        for (thread, step) in steps {
+            if let Some(place) = self.order.iter().position(|watched| *watched == thread) {
+                self.threads[place].step = Some(step);
+            }
         }
     }
 
@@ -174,7 +233,7 @@ impl Waits {
         let open = |name: &str| self.root.open(&format!("{directory}/{name}"));
         let wchan = if self.hidden.is_none() { open("wchan") } else { None };
         let syscall = if self.counts_calls { open("syscall") } else { None };
-        self.threads.push(Thread { wchan, syscall });
+        self.threads.push(Thread { wchan, syscall, step: None });
     }
 
     /// Samples some of the threads in turn. Call it every few milliseconds, not in step with anything.
@@ -184,8 +243,10 @@ impl Waits {
         for _ in 0..count.min(THREADS_PER_LOOK_MAX) {
             self.next_thread = (self.next_thread + 1) % count;
             let thread = &self.threads[self.next_thread];
+            let step = thread.step();
             let is_asleep = match beginning(thread.wchan.as_ref(), buffer).and_then(wchan::symbol) {
-                Some(symbol) => self.sites.add(symbol),
+                // If the step has changed meanwhile, it is not known to which of them the place belongs.
+                Some(symbol) => self.sites.add(symbol, step.filter(|_| thread.step() == step)),
                 // If the place is hidden, the call still shows that the thread is blocked.
                 None => thread.wchan.is_none(),
             };
@@ -212,7 +273,7 @@ impl Waits {
             self.next_ring_worker = (self.next_ring_worker + 1) % count;
             let file = &self.ring_workers[self.next_ring_worker].wchan;
             if let Some(symbol) = beginning(Some(file), &mut self.buffer[..]).and_then(wchan::symbol) {
-                self.ring_sites.add(symbol);
+                self.ring_sites.add(symbol, None);
             }
         }
     }
@@ -259,8 +320,8 @@ impl Waits {
     ///
     /// An idle ring thread sleeps as well, in `io_wq_worker`.
     pub fn sites(&self) -> Vec<WaitChannel> {
-        let mut sites: Vec<_> = self.sites.sites(WaitsOf::Workers).collect();
-        sites.extend(self.ring_sites.sites(WaitsOf::RingWorkers));
+        let mut sites: Vec<_> = self.sites.sites(WaitsOf::Workers, self.steps).collect();
+        sites.extend(self.ring_sites.sites(WaitsOf::RingWorkers, &[]));
         sites.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.symbol.cmp(&b.symbol)));
         sites
     }
@@ -288,35 +349,41 @@ impl Sites {
         Self { symbols: Vec::with_capacity(SYMBOLS_MAX), ..Self::default() }
     }
 
-    /// Counts one look. Returns true if the thread sleeps.
-    fn add(&mut self, symbol: &[u8]) -> bool {
+    /// Counts one look at a thread in a step. Returns true if the thread sleeps.
+    fn add(&mut self, symbol: &[u8], step: Option<usize>) -> bool {
         self.looks += 1;
         if symbol.is_empty() {
-            self.running += 1;
+            self.running.add(step);
             return false;
         }
         let symbol = &symbol[..symbol.len().min(SYMBOL_BYTES_MAX)];
         if let Some(known) = self.symbols.iter_mut().find(|known| known.bytes() == symbol) {
-            known.samples += 1;
+            known.samples.add(step);
         } else if self.symbols.len() < SYMBOLS_MAX {
             let mut name = [0; SYMBOL_BYTES_MAX];
             name[..symbol.len()].copy_from_slice(symbol);
-            self.symbols.push(Symbol { name, length: symbol.len(), samples: 1 });
+            let mut samples = Samples::default();
+            samples.add(step);
+            self.symbols.push(Symbol { name, length: symbol.len(), samples });
         } else {
-            self.other += 1;
+            self.other.add(step);
         }
         true
     }
 
-    fn sites(&self, of: WaitsOf) -> impl Iterator<Item = WaitChannel> {
+    fn sites(&self, of: WaitsOf, steps: &[&str]) -> impl Iterator<Item = WaitChannel> {
         let symbols = self.symbols.iter().map(|symbol| (symbol.text(), symbol.samples));
         let all = symbols.chain([(RUNNING.to_owned(), self.running), (OTHER.to_owned(), self.other)]);
-        all.filter(|(_, samples)| *samples > 0).map(move |(symbol, samples)| WaitChannel {
+        all.filter(|(_, samples)| samples.all > 0).map(move |(symbol, samples)| WaitChannel {
             of,
             class: None,
             symbol,
-            share: samples as f64 / self.looks as f64,
-            samples,
+            share: samples.all as f64 / self.looks as f64,
+            samples: samples.all,
+            operations: (steps.iter().zip(samples.of_steps))
+                .filter(|(_, samples)| *samples > 0)
+                .map(|(step, samples)| OperationSamples { operation: (*step).to_owned(), samples })
+                .collect(),
         })
     }
 }
@@ -432,6 +499,51 @@ mod tests {
         assert_eq!(told(&waits), expected);
         waits.watch(&[7]);
         assert_eq!(told(&waits), []);
+    }
+
+    #[test]
+    fn samples_are_counted_by_the_step_that_threads_are_in() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let (directory, mut waits) = tree();
+        task(directory.path(), "self/task/7", &[("wchan", "jbd2_log_wait_commit")]);
+        task(directory.path(), "self/task/8", &[("wchan", "0")]);
+        task(directory.path(), "self/task/9", &[("wchan", "do_unlinkat")]);
+        waits.watch(&[9, 7, 8]);
+        let step = Arc::new(AtomicUsize::new(2));
+        let known = |step: &Arc<AtomicUsize>| -> StepOf {
+            let step = Arc::clone(step);
+            Box::new(move || Some(step.load(Ordering::Relaxed)))
+        };
+        // One that is in another step at each question.
+        let moves: StepOf = Box::new({
+            let asked = AtomicUsize::new(0);
+            move || Some(asked.fetch_add(1, Ordering::Relaxed) % 3)
+        });
+        let none: StepOf = Box::new(|| None);
+        waits.watch_steps(
+            &["create", "read", "list"],
+            [(8, known(&step)), (7, known(&step)), (9, moves), (99, none)],
+        );
+        waits.look();
+        step.store(0, Ordering::Relaxed);
+        waits.look();
+        waits.look();
+        // A step without a name counts for the place alone.
+        step.store(STEPS_MAX, Ordering::Relaxed);
+        waits.look();
+        let by_step = |symbol: &str| -> (u64, Vec<(String, u64)>) {
+            let sites = waits.sites();
+            let site = sites.iter().find(|site| site.symbol == symbol).unwrap();
+            (site.samples, site.operations.iter().map(|one| (one.operation.clone(), one.samples)).collect())
+        };
+        let both = vec![("create".to_owned(), 2), ("list".to_owned(), 1)];
+        assert_eq!(by_step("jbd2_log_wait_commit"), (4, both.clone()));
+        assert_eq!(by_step("running"), (4, both));
+        assert_eq!(by_step("do_unlinkat"), (4, vec![]));
+        waits.watch(&[7]);
+        waits.look();
+        assert!(waits.sites()[0].operations.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use model::Target;
-use observe::{Identity, Probe, Root, Surroundings, Waits, resolve, target};
+use observe::{Identity, Probe, Root, StepOf, Surroundings, Waits, resolve, target};
 
 struct Counting;
 
@@ -75,6 +75,8 @@ fn snapshots_and_looks_allocate_nothing() {
     // Only half are watched, so that the others must be distinguished from ring threads.
     waits.count_calls(true);
     waits.watch(&tids[..THREADS / 2]);
+    let step = |tid: &i32| -> (i32, StepOf) { (*tid, Box::new(|| Some(1))) };
+    waits.watch_steps(&["create", "read"], tids[..THREADS / 4].iter().map(step));
     for surroundings in [&mut surroundings, &mut server] {
         surroundings.begin(true);
     }
@@ -99,6 +101,8 @@ fn snapshots_and_looks_allocate_nothing() {
     }
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocations, 0);
+    let by_step: u64 = waits.sites().iter().flat_map(|site| &site.operations).map(|one| one.samples).sum();
+    assert!(by_step > 0 || waits.hidden().is_some());
     // The bound is ten times the expected time: it catches a mistake of kind, not a busy machine.
     assert!(shortest < Duration::from_millis(5), "{shortest:?} for {THREADS} threads");
     println!("shortest snapshot of {THREADS} threads: {shortest:?}");

@@ -14,12 +14,13 @@ use engine::recorder::{DeltaReader, INTERVAL_NS};
 use model::Trouble;
 use model::plan::Until;
 use model::run::Frame;
+use observe::StepOf;
 
 use crate::collect::Collected;
 use crate::meter::{Lows, Meter};
 use crate::patience;
 use crate::steady_state::{self, Known};
-use crate::worker_pool::{Event, WorkerPool};
+use crate::worker_pool::{Event, Worker, WorkerPool};
 use crate::zoned::Zoned;
 
 /// Event for the observer of a phase. A simulated phase has ticks only.
@@ -110,6 +111,8 @@ pub struct Drive<'a> {
     pub start_ns: u64,
     /// Lows of the machine's pages that wait to be written.
     pub lows: Lows,
+    /// Operations of a mix, which its workers publish; none for other tests.
+    pub operations: &'static [&'static str],
     /// Condition under which the workers have done enough; `None` if something else ends the phase.
     pub until: Option<Until>,
     /// Flag that another process raises once the workers have done enough. It takes the place of `until` in a phase of
@@ -242,7 +245,7 @@ impl Drive<'_> {
         let mut workers = Vec::new();
         while pool.is_busy() {
             match pool.wait(patience::patience()) {
-                Some((_, Event::Ready(worker))) => workers.push(worker),
+                Some((index, Event::Ready(worker))) => workers.push((index, worker)),
                 Some((_, Event::Panicked(message))) => {
                     return Err(panicked("get ready", &message));
                 }
@@ -252,7 +255,18 @@ impl Drive<'_> {
                 }
             }
         }
-        self.meter.reset(&workers, !self.collected.steps.is_empty());
+        let steps = workers.iter().filter_map(|(index, worker)| {
+            let (step, Worker::Thread(thread)) = (self.readers.get(*index)?.current_step(), *worker) else {
+                return None;
+            };
+            Some((thread, Box::new(move || step.get()) as StepOf))
+        });
+        let steps: Vec<_> = steps.filter(|_| !self.operations.is_empty()).collect();
+        let workers: Vec<_> = workers.iter().map(|(_, worker)| *worker).collect();
+        // The operations of a mix are no calls.
+        let counts_calls = !self.collected.steps.is_empty() && self.operations.is_empty();
+        self.meter.reset(&workers, counts_calls);
+        self.meter.watch_operations(self.operations, steps);
         Ok(())
     }
 

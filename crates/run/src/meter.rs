@@ -12,7 +12,7 @@ use model::plan::PlannedPhase;
 use model::run::{Budget, CallUse, CpuShares, DeviceFrame, DeviceUse, Frame, OwnIo, SystemUse, WaitChannel};
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
-use observe::{Probe, Root, Snapshot, Surroundings, Waits};
+use observe::{Probe, Root, Snapshot, StepOf, Surroundings, Waits};
 
 use crate::collect::{Collected, add_frame};
 use crate::worker_pool::Worker;
@@ -180,6 +180,15 @@ impl Meter {
         self.surroundings.take(1, 1);
         (self.processes_seen_ns, self.processes_watched_ns) = (0, 0);
         self.observed = Observed::default();
+    }
+
+    /// Also looks at the operation of a mix that each of these threads is in, until the next phase.
+    pub fn watch_operations(
+        &mut self,
+        names: &'static [&'static str],
+        steps: impl IntoIterator<Item = (i32, StepOf)>,
+    ) {
+        self.waits.watch_steps(names, steps);
     }
 
     /// Switches the looks at sleeping threads and at the surroundings of a measured part on or off.
@@ -355,6 +364,17 @@ impl Observed {
             steal: steal / total,
             blocked: blocked / total,
         })
+    }
+
+    /// Returns the part of a mix's operation of that length in which threads slept; `None` if no sample found one in it.
+    pub fn waiting_in_ns(&self, operation: &str, elapsed_ns: u64) -> Option<u64> {
+        let samples = |is_counted: fn(&WaitChannel) -> bool| -> u64 {
+            let sites = self.wait_channels.iter().filter(|site| is_counted(site));
+            let counted = sites.flat_map(|site| &site.operations).filter(|one| one.operation == operation);
+            counted.map(|one| one.samples).sum()
+        };
+        let (asleep, all) = (samples(WaitChannel::is_asleep), samples(|_| true));
+        (all > 0).then(|| (asleep as f64 / all as f64 * elapsed_ns as f64) as u64)
     }
 
     /// Returns the time that `threads` threads slept in the calls of a step; `None` if calls were not

@@ -103,13 +103,18 @@ pub fn record(
     // call.
     let call = |step: &'static str| step.split(' ').next();
     let is_alone = |name: &'static str| steps.iter().filter(|other| call(other) == call(name)).count() == 1;
+    let is_mix = !task::operations(phase).is_empty();
     let step = |(name, latencies): (&&'static str, &Distribution)| {
         let latency = latencies.latency();
+        let elapsed_ns = latency.as_ref().map(|latency| latency.mean * latencies.count());
         Step {
             name: (*name).into(),
             ops: latencies.count(),
-            elapsed_ns: latency.as_ref().map(|latency| latency.mean * latencies.count()),
-            waiting_ns: observed.waiting_ns(name, phase.workload.threads).filter(|_| is_alone(name)),
+            elapsed_ns,
+            waiting_ns: match is_mix {
+                true => elapsed_ns.and_then(|elapsed_ns| observed.waiting_in_ns(name, elapsed_ns)),
+                false => observed.waiting_ns(name, phase.workload.threads).filter(|_| is_alone(name)),
+            },
             latency_ns: latency,
             histogram: latencies.encoded(),
         }

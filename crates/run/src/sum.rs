@@ -17,7 +17,8 @@ use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
     Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency, Note,
-    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WorkloadRecord, machine_of,
+    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WaitChannel, WorkloadRecord,
+    machine_of,
 };
 
 use crate::collect::{self, Collected, Distribution};
@@ -298,12 +299,31 @@ fn notes_of(parts: &[Part], ops: u64) -> Vec<Note> {
     notes
 }
 
+/// Returns the kernel functions in which the clients' threads slept while they were in operations of a mix. Samples of
+/// several machines add up, as counters do not; those of other tests are left to each client.
+fn wait_channels(parts: &[Part]) -> Vec<WaitChannel> {
+    let mut sum: Vec<WaitChannel> = Vec::new();
+    let all = parts.iter().flat_map(|part| &part.measured.record.seen.wait_channels);
+    for site in all {
+        match sum.iter_mut().find(|known| known.of == site.of && known.symbol == site.symbol) {
+            Some(known) => known.add(site),
+            None => sum.push(site.clone()),
+        }
+    }
+    let all: u64 = sum.iter().map(|site| site.samples).fold(0, u64::saturating_add);
+    sum.iter_mut().for_each(|site| site.share = site.samples as f64 / all.max(1) as f64);
+    sum.sort_by(|one, other| (other.samples, &one.symbol).cmp(&(one.samples, &other.symbol)));
+    let has_operations = sum.iter().any(|site| !site.operations.is_empty());
+    if has_operations { sum } else { Vec::new() }
+}
+
 /// Returns observations of the one machine on which all clients ran. They are its CPUs, the use of the clients' time on
 /// average, other processes, and the limits that hold all clients together. Counters of several machines do not add up.
 fn seen(parts: &[Part]) -> Seen {
     let Some(first) = parts.first() else { return Seen::default() };
+    let wait_channels = wait_channels(parts);
     if parts.iter().any(|part| machine_of(&part.name) != machine_of(&first.name)) {
-        return Seen::default();
+        return Seen { wait_channels, ..Seen::default() };
     }
     let seen = || parts.iter().map(|part| &part.measured.record.seen);
     let system = all(seen().map(|seen| seen.system.as_ref())).and_then(|systems| {
@@ -332,6 +352,7 @@ fn seen(parts: &[Part]) -> Seen {
             }
         }),
         system,
+        wait_channels,
         ..Seen::default()
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
 use model::Trouble;
+use model::mix::Operation;
 use model::plan::{PlannedPhase, Until};
-use model::workload::{CacheMode, Work};
+use model::workload::{CacheMode, FileVerb, Work};
 
 use crate::collect::Collected;
 use crate::drive::{Drive, Moment};
@@ -82,6 +83,12 @@ pub fn steps(phase: &PlannedPhase) -> Vec<&'static str> {
     }
 }
 
+/// Returns the names of the operations that a mix consists of; none for other tests.
+pub fn operations(phase: &PlannedPhase) -> &'static [&'static str] {
+    let is_mix = phase.workload.files().is_some_and(|files| files.verb == FileVerb::Mix);
+    if is_mix { Operation::STEPS } else { &[] }
+}
+
 /// Stops the workers when their driver panics.
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -109,6 +116,7 @@ pub fn driven(
         collected: Collected::new(steps(asked.phase).len()).in_rounds(asked.rounds),
         readers: Vec::new(),
         start_ns: Monotonic.now_ns(),
+        operations: operations(asked.phase),
         until: asked.until,
         enough: asked.enough.clone(),
         is_continuous: asked.phase.workload.is_continuous(),
@@ -124,4 +132,12 @@ pub fn driven(
     // Descriptors of threads that have ended would be missing elsewhere.
     meter.reset(&[], false);
     Measured { totals, collected, observed, start_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operation_of_a_mix_is_counted_by_itself() {
+        assert!(model::mix::Operation::STEPS.len() <= observe::STEPS_MAX);
+    }
 }

@@ -29,7 +29,8 @@ use model::run::{Note, PhaseRecord, Scores};
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{Crossed, crossed, steps};
 pub use verdicts::{
-    NO_LIMITER, are_alike_verdicts, evidence, next_steps, ranking, verdict_clause, verdict_paragraph, why,
+    NO_LIMITER, are_alike_verdicts, evidence, next_steps, operation, ranking, verdict_clause,
+    verdict_paragraph, why,
 };
 
 /// Longest clause, in characters: it has to fit into a cell of a table.

@@ -63,7 +63,11 @@ const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none say
     or one of them says otherwise. With fewer, or more that conflict, the row is not clear, and what was seen is told all \
     the same. On a disk that a hypervisor provides, the bandwidth and operations of the device are never confirmed: a \
     limit of the host or the provider looks the same from inside. Where other programs use more than {others_most} of all CPUs, \
-    nothing about a target that software of this machine answers for is confirmed.";
+    nothing about a target that software of this machine answers for is confirmed. An operation of a mix with at least \
+    {operation_time} of the time has a limiter of its own: one that surely has more than {operation_most} of the samples of its threads, \
+    by the 95 % interval. If the second has at least {nearly_blocked}, and surely {operation_second}, it is mixed. It is likely at best. \
+    Awake threads have the test's own limiter if that is one of CPUs, or else the kind of CPU time that has {awake_most} of all \
+    time awake.";
 
 /// The kinds of evidence, with the meaning of each.
 pub const KINDS: &[(&str, &str)] = &[
@@ -316,7 +320,7 @@ explained! {
     FsyncJournal BY_WAITS {
         meaning: "Commits of the file system's journal or log, where it has one, and flushes of the device set the rate.",
         evidence: "A test that makes each operation durable; threads asleep for at least half of their time; \
-            more than {in_sync} of the sleep is in a sync, or the device made at least one flush for two operations. The sync takes \
+            more than {in_sync} of the sleep is in a sync (in a mix, pages count where the operation ends with one), or the device made at least one flush for two operations. The sync takes \
             at least {sync_most} of an operation; from {sync_half} on, the write before it counts as much.",
         try_next: "More threads: most journals commit for all at once. A device with protection against loss of power \
             flushes at no cost. Fewer, larger transactions in the program.",

@@ -10,6 +10,15 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         TimeSpent { .. } => "its threads spent {time}",
         CpusUsed { .. } => "its threads used {used} of {cpus} CPUs",
         SleptIn { .. } => "sleeping threads waited for {class} in {asleep_share} of samples ({symbol})",
+        OperationSlept { .. } => {
+            "its threads waited for {class} in {asleep_share} of {samples} samples ({symbol})"
+        }
+        OperationSynced { .. } => {
+            "its threads waited for a sync in {asleep_share} of {samples} samples, mostly for its pages ({symbol})"
+        }
+        OperationRan { .. } => "its threads were awake in {running_share} of {samples} samples",
+        OperationHidden { .. } => "its threads slept in {symbol} in {asleep_share} of {samples} samples",
+        AwakeSpent { .. } => "awake threads of all operations spent {time}",
         Ran { .. } => "its threads were awake in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",
         ClientsWaited { .. } => {

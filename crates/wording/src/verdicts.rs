@@ -4,9 +4,10 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::Figures;
+use model::numbers::percent;
 use model::observation::{Observation, Source};
 use model::printable::printable;
-use model::run::{Confidence, Evidence, Ranked, Verdict};
+use model::run::{Confidence, Evidence, OperationVerdict, Ranked, Verdict};
 
 use crate::limiter_help::LimiterHelp;
 use crate::{advice, is_alike, observation, template};
@@ -115,6 +116,33 @@ pub fn ranking(all: &[&Verdict]) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the limiter of a mix's operation, its share of the time, and the evidence, without a full stop. Example: "72 % of
+/// the time, commit / flush (likely): its threads waited for a commit or flush in 83 % of 412 samples
+/// (jbd2_log_wait_commit)".
+pub fn operation(verdict: &OperationVerdict) -> String {
+    let likely = if verdict.confidence == Confidence::Likely { " (likely)" } else { "" };
+    let parts = verdict.ranking.iter().take(2);
+    let parts: Vec<_> =
+        parts.map(|part| format!("{} {}", part.limiter.title(), percent(part.share))).collect();
+    let title = verdict.limiter.title();
+    let title = match verdict.limiter {
+        Limiter::Mixed => format!("{title}: {}", parts.join(", ")),
+        _ => title.to_owned(),
+    };
+    let evidence = evidence_of(verdict).map_or(String::new(), |evidence| format!(": {evidence}"));
+    let time = percent(verdict.time_share);
+    format!("{time} of the time, {title}{likely}{evidence}")
+}
+
+/// Returns the evidence for the limiter of an operation, without a full stop; `None` where there is none.
+fn evidence_of(verdict: &OperationVerdict) -> Option<String> {
+    if verdict.observations.contains(&Observation::InWords) {
+        return verdict.evidence.as_deref().map(printable);
+    }
+    let told = verdict.observations.iter().map(|seen| observation(&[seen]));
+    Some(told.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+}
+
 /// Returns a clause about a verdict: "device latency (likely)".
 pub fn verdict_clause(verdict: &Verdict) -> String {
     let title = verdict.limiter.unwrap_or(Limiter::NotClear).title();
@@ -143,6 +171,9 @@ pub(crate) fn fill(verdict: &mut Verdict) {
         ceiling: of(Source::Ceiling),
         probe: of(Source::Probe),
     };
+    for operation in &mut verdict.operations {
+        operation.evidence = evidence_of(operation);
+    }
     verdict.advice = next_steps(&[verdict]);
     verdict.evidence = verdict.limiter.map(|_| told);
 }

@@ -462,6 +462,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         for at in 0..self.flows[flow].operations.len() {
             let operation = self.flows[flow].operations[at];
             let step = operation.step();
+            laps.enter(step);
             self.one(operation, &mut held, place, laps.recorder).map_err(|cause| (step, cause))?;
             if operation != Operation::Pick {
                 laps.lap(step);

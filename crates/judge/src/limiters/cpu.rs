@@ -10,11 +10,12 @@ use model::workload::{Arrival, DataVerb};
 use super::{device_busy, near_memory, seen};
 use crate::disturbance::{self, programs_cpus, used_cpus};
 use crate::reading::Reading;
+use crate::wait_channels;
 
 /// Threads that use this share of all CPUs leave none for another thread.
 const ALL_CPUS: f64 = 0.75;
 /// Threads that slept for at least this share of the time were also held back by their waits.
-const NEARLY_BLOCKED: f64 = 0.35;
+pub(crate) const NEARLY_BLOCKED: f64 = 0.35;
 /// Others are named if they used a CPU for more than this share of the time.
 const OTHER_BUSY: f64 = 0.25;
 
@@ -198,15 +199,15 @@ fn more_threads(reading: &Reading<'_>) -> Vec<Advice> {
 /// Returns the limiter of sleeping threads, by the place where they sleep; `None` where that is not clear.
 fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
     let classes = [
-        (WaitClass::Lock, Limiter::LockContention),
-        (WaitClass::Sync, Limiter::FsyncJournal),
-        (WaitClass::Dirty, Limiter::DirtyThrottling),
-        (WaitClass::Remote, Limiter::RemoteLatency),
-        (WaitClass::Device, Limiter::DeviceLatency),
-        (WaitClass::Page, if reading.is_remote { Limiter::RemoteLatency } else { Limiter::DeviceLatency }),
+        WaitClass::Lock,
+        WaitClass::Sync,
+        WaitClass::Dirty,
+        WaitClass::Remote,
+        WaitClass::Device,
+        WaitClass::Page,
     ];
-    let most = classes.iter().max_by(|a, b| reading.waits(a.0).total_cmp(&reading.waits(b.0)))?;
-    (reading.waits(most.0) > 0.5).then_some(most.1)
+    let most = classes.into_iter().max_by(|a, b| reading.waits(*a).total_cmp(&reading.waits(*b)))?;
+    wait_channels::limiter(most, reading.is_remote).filter(|_| reading.waits(most) > 0.5)
 }
 
 /// Returns the calls that carried single bytes, and the number of bytes that each carried.

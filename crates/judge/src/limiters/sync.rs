@@ -3,12 +3,14 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{Figure, LatencyNs, Mean, Threshold, WaitClass};
+use model::mix::Operation;
 use model::observation::Observation;
 use model::run::Verdict;
-use model::workload::Work;
+use model::workload::{FilesWork, Work};
 
 use super::{BLOCKED, seen};
 use crate::reading::Reading;
+use crate::wait_channels::class;
 
 /// Share of the samples of sleeping threads that found them in a sync.
 const IN_SYNC: f64 = 0.3;
@@ -36,7 +38,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     // A sync waits for pages under writeback, for the journal and for the flush, in this order.
     let classes = [WaitClass::Sync, WaitClass::Page, WaitClass::Device];
-    let asleep: f64 = classes.iter().map(|class| reading.waits(*class)).sum();
+    let of_syncs = of_syncs(reading);
+    let asleep = of_syncs * classes.iter().map(|class| reading.waits(*class)).sum::<f64>();
     let flushes = input.flushes() / input.record.counts.ops.max(1) as f64;
     if asleep <= IN_SYNC && flushes < FLUSHES {
         return None;
@@ -54,7 +57,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let took = step_ns
         .filter(|_| flushed.is_some())
         .map(|step_ns| Observation::SyncTook { sync_ns: LatencyNs(step_ns), whole_ns: LatencyNs(whole_ns) });
-    let evidence = seen![reading.time_spent(), reading.slept_in(&classes), journal(reading), flushed, took];
+    let classes = if of_syncs < 1.0 { &classes[..1] } else { &classes };
+    let evidence = seen![reading.time_spent(), reading.slept_in(classes), journal(reading), flushed, took];
     if HALF.contains(&of_whole) {
         let blocked = reading.budget.blocked;
         let parts = [
@@ -67,6 +71,28 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Verdict::new(Limiter::FsyncJournal, reading.budget.blocked, evidence)
             .advise([Advice::GroupCommit {}]),
     )
+}
+
+/// Returns the part of the waits for syncs, pages and devices that belongs to syncs. In a mix, operations without a sync may
+/// wait for a page, too.
+fn of_syncs(reading: &Reading<'_>) -> f64 {
+    let input = &reading.input;
+    use WaitClass::{Device, Page, Sync};
+    let Some(mix) = input.files().and_then(FilesWork::mix) else { return 1.0 };
+    let (mut all, mut of_syncs) = (0, 0);
+    for site in &input.record.seen.wait_channels {
+        let class = class(&site.symbol, true);
+        for one in &site.operations {
+            let is_synced = || mix.named(&one.operation).any(Operation::is_synced);
+            all += if matches!(class, Some(Sync | Page | Device)) { one.samples } else { 0 };
+            of_syncs += match class {
+                Some(Sync) => one.samples,
+                Some(Page | Device) if is_synced() => one.samples,
+                _ => 0,
+            };
+        }
+    }
+    if all == 0 { 1.0 } else { of_syncs as f64 / all as f64 }
 }
 
 /// Names the structure that a sync writes besides the data.

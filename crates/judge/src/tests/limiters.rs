@@ -74,6 +74,7 @@ impl World {
             symbol: symbol.into(),
             share,
             samples: (share * 1000.0) as u64,
+            operations: Vec::new(),
         };
         let asleep: f64 = sites.iter().map(|(_, share)| share).sum();
         let ring = self.plan.phases[0].engine == model::workload::Engine::Uring;

@@ -11,6 +11,9 @@ use crate::limiter::Limiter;
 use crate::observation::Observation;
 use crate::workload::Engine;
 
+/// Most threads whose sleep one look samples.
+pub const THREADS_PER_LOOK_MAX: usize = 16;
+
 words! {
     /// Certainty about a limiter.
     #[derive(PartialOrd, Ord)]
@@ -60,11 +63,37 @@ document! {
         /// The same in words; null where there is nothing to try.
         #[serde(default)]
         pub advice: Option<String>,
+        /// Limiters of the operations of a mix that take a tenth of its time or more, those with most time first. Absent
+        /// for other tests, and where nobody saw what the threads did.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub operations: Vec<OperationVerdict>,
         /// The trust that the number deserves.
         pub trust: Trust,
         /// Codes of the notes that cost the number trust, the gravest first. A phase that ended early also has
         /// "ended_early"; its reason says why.
         pub trust_reasons: Vec<String>,
+    }
+
+    /// A conclusion about one operation of a mix, from samples of the threads that were in it.
+    pub struct OperationVerdict {
+        /// The operation: "create".
+        pub operation: String,
+        /// Its share of the threads' time in all operations, 0 to 1.
+        pub time_share: f64,
+        /// The limiter that held it back.
+        pub limiter: Limiter,
+        /// Certainty about the limiter; likely at most, because samples are the only evidence of one operation.
+        pub confidence: Confidence,
+        /// Limiters with their shares of the operation's own time, the largest first.
+        pub ranking: Vec<Ranked>,
+        /// Number of samples that found a thread in it.
+        pub samples: u64,
+        /// Observations of these samples.
+        #[serde(default, deserialize_with = "figure::all_known")]
+        pub observations: Vec<Observation>,
+        /// The same in words; null where there are none.
+        #[serde(default)]
+        pub evidence: Option<String>,
     }
 
     /// A limiter and its own share of the time.
@@ -104,6 +133,17 @@ document! {
         /// Share of all samples of these threads, 0 to 1.
         pub share: f64,
         /// Number of samples that found a thread there.
+        pub samples: u64,
+        /// Those of them that found the thread in a known operation of a mix; absent for other tests.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub operations: Vec<OperationSamples>,
+    }
+
+    /// Samples that found a thread in one operation of a mix.
+    pub struct OperationSamples {
+        /// The operation: "create".
+        pub operation: String,
+        /// Number of samples.
         pub samples: u64,
     }
 
@@ -281,6 +321,24 @@ impl Sensitivity {
             Experiment::Separate => &mut self.separate,
         };
         *place = Some(sensed);
+    }
+}
+
+impl WaitChannel {
+    /// Returns true for threads that slept.
+    pub fn is_asleep(&self) -> bool {
+        self.symbol != "running"
+    }
+
+    /// Adds the samples of other threads in the same place. The share stays as it is.
+    pub fn add(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        for added in &other.operations {
+            match self.operations.iter_mut().find(|known| known.operation == added.operation) {
+                Some(known) => known.samples = known.samples.saturating_add(added.samples),
+                None => self.operations.push(added.clone()),
+            }
+        }
     }
 }
 

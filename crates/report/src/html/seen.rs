@@ -4,6 +4,7 @@ use model::observation::Source;
 use model::run::{PhaseRecord, Sensed, Sensitivity, WaitChannel, WaitsOf};
 
 use crate::numbers::{amount, percent};
+use crate::printable;
 
 /// Returns the evidence, as pairs of name and sentence.
 pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
@@ -12,6 +13,12 @@ pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
         facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
         let told = Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
         facts.extend(told);
+        let told = verdict
+            .operations
+            .iter()
+            .map(|one| format!("{}, {}", printable(&one.operation), wording::operation(one)));
+        let told = told.collect::<Vec<_>>().join("; ");
+        facts.push(("its operations", Some(told).filter(|told| !told.is_empty())));
     }
     facts.push(("on the way down", wording::crossed(phase).map(|crossed| crossed.text)));
     facts.push(("calls of an operation", wording::steps(phase)));

@@ -99,6 +99,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         symbol: "__iomap_dio_rw".into(),
         share: 0.94,
         samples: 1880,
+        operations: Vec::new(),
     }];
     let sensed = |value, after, change: &str| {
         Some(Sensed {

@@ -1,7 +1,7 @@
 //! The limiter of a row, in the words of the tables and of the paragraphs beneath them.
 
 use model::observation::Observation;
-use model::run::{Confidence, PhaseRecord};
+use model::run::{Confidence, OperationVerdict, PhaseRecord};
 use model::{Experiment, Limiter};
 
 use super::columns::fit;
@@ -51,6 +51,26 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     let forms: Vec<_> = with_gain.into_iter().flatten().chain([whole, shorter, least]).collect();
     let fitting = forms.iter().find(|form| form.chars().count() <= room);
     Some((fitting.cloned().unwrap_or_else(|| fit(&forms[forms.len() - 1], room)), colour))
+}
+
+/// Returns the cell of an operation of a mix: its limiter in at most `room` characters.
+pub(crate) fn operation_cell(of: &OperationVerdict, room: usize) -> String {
+    let likely = if of.confidence == Confidence::Likely { LIKELY } else { "" };
+    let limiter = if of.confidence == Confidence::Undetermined { Limiter::NotClear } else { of.limiter };
+    let parts = |word: fn(Limiter) -> &'static str| {
+        let parts: Vec<_> = of.ranking.iter().take(2).map(|part| word(part.limiter)).collect();
+        format!("{}: {}", Limiter::Mixed.title(), parts.join(" + "))
+    };
+    let least = limiter.short_title().to_owned();
+    let forms = match limiter {
+        Limiter::Mixed if !of.ranking.is_empty() => {
+            [parts(Limiter::title), parts(Limiter::short_title), least]
+        }
+        _ => [limiter.title().to_owned(), least.clone(), least],
+    };
+    let forms = forms.map(|form| format!("{form}{likely}"));
+    let fitting = forms.iter().find(|form| form.chars().count() <= room);
+    fitting.cloned().unwrap_or_else(|| fit(&forms[2], room))
 }
 
 /// Returns the place of the limit: " on nas1" where it is a server's that was watched, else nothing.

@@ -41,6 +41,7 @@ pub struct Widths {
     data: usize,
     files: usize,
     has_limiters: bool,
+    has_mixes: bool,
 }
 
 impl Widths {
@@ -54,19 +55,27 @@ impl Widths {
         });
         // Tests that reach no storage have no limit of storage.
         let has_limiters = plan.phases.iter().any(|phase| phase.engine.needs_files());
-        Self { has_limiters, ..Self::of(subjects) }
+        let has_mixes = plan.phases.iter().any(|phase| is_mix(phase.workload.name()));
+        Self { has_limiters, has_mixes, ..Self::of(subjects) }
     }
 
     /// The widths of a run's tables: those of its plan, or more where the records need it.
     pub fn of_run(run: &Run) -> Self {
         let (plan, phases) = (Self::of_plan(&run.plan), Self::of_phases(&run.phases));
         let has_limiters = plan.has_limiters || phases.has_limiters;
-        Self { data: plan.data.max(phases.data), files: plan.files.max(phases.files), has_limiters }
+        let has_mixes = plan.has_mixes || phases.has_mixes;
+        Self {
+            data: plan.data.max(phases.data),
+            files: plan.files.max(phases.files),
+            has_limiters,
+            has_mixes,
+        }
     }
 
     fn of_phases(phases: &[PhaseRecord]) -> Self {
         let has_limiters = phases.iter().any(|phase| limiter::of(phase).is_some());
-        Self { has_limiters, ..Self::of(phases.iter().map(|phase| Subject::of(phase, printable))) }
+        let has_mixes = phases.iter().any(|phase| is_mix(&phase.name));
+        Self { has_limiters, has_mixes, ..Self::of(phases.iter().map(|phase| Subject::of(phase, printable))) }
     }
 
     fn of(subjects: impl Iterator<Item = Subject>) -> Self {
@@ -84,7 +93,7 @@ impl Widths {
             let widest = lengths.into_iter().map(|(whole, _)| whole).max().unwrap_or_default();
             widest.clamp(SUBJECT_WIDTH_MIN, SUBJECT_WIDTH_MAX)
         };
-        Self { data: width(Kind::Data), files: width(Kind::Files), has_limiters: false }
+        Self { data: width(Kind::Data), files: width(Kind::Files), has_limiters: false, has_mixes: false }
     }
 
     fn of_kind(&self, kind: Kind) -> usize {
@@ -111,8 +120,11 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
         Kind::Files => ("FILES", "ops/s"),
     };
     line.left(INDENT, title, Ansi::new());
-    if kind == Kind::Data {
-        line.right(columns.megabytes_end, "MB/s", Ansi::new());
+    match kind {
+        Kind::Data => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
+        // The share of each operation of a mix.
+        Kind::Files if widths.has_mixes => line.right(columns.megabytes_end, "time", Ansi::new()),
+        Kind::Files => {}
     }
     line.right(columns.ops_end, ops, Ansi::new());
     if let Some(end) = columns.interval_end {
@@ -202,13 +214,18 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(shown.finish()))
 }
 
+fn is_mix(name: &str) -> bool {
+    name == FileVerb::Mix.word()
+}
+
 /// Renders the operations of a mix as lines beneath their row, the one that takes most of the time first.
 pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
-    if phase.name != FileVerb::Mix.word() {
+    if !is_mix(&phase.name) {
         return Vec::new();
     }
     let columns = widths.columns(Kind::Files, style);
     let steps = &phase.figures.steps;
+    let verdicts = phase.judged.verdict.as_ref().map_or(&[][..], |verdict| &verdict.operations);
     // In proportion to the headline, which may be that of the steady part.
     let per_flow = phase.figures.rate.ops_per_second.unwrap_or(f64::NAN) / phase.counts.ops as f64;
     let all_ns: u64 = steps.iter().filter_map(|step| step.elapsed_ns).sum();
@@ -217,6 +234,8 @@ pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<St
     let line = |(step, elapsed_ns): &(&Step, u64)| {
         let mut line = Line::default();
         line.left(INDENT + 2, printable(&step.name).as_ref(), DIM);
+        let share = *elapsed_ns as f64 / all_ns.max(1) as f64;
+        line.right(columns.megabytes_end, &percent(share), DIM);
         let rate = amount(step.ops as f64 * per_flow).unwrap_or_else(|| MISSING.into());
         line.decimal(columns.ops_end, &rate, DIM);
         let percentiles = step.latency_ns.as_ref().map_or([None; 2], |latency| [latency.p50, latency.p99]);
@@ -225,9 +244,10 @@ pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<St
                 line.right(end, &value.map_or_else(|| MISSING.into(), latency), DIM);
             }
         }
-        if widths.has_limiters {
-            let share = *elapsed_ns as f64 / all_ns.max(1) as f64;
-            line.left(columns.limiter_start, &format!("{} of the time", percent(share)), DIM);
+        let verdict = verdicts.iter().find(|verdict| verdict.operation == step.name);
+        if let Some(verdict) = verdict.filter(|_| widths.has_limiters) {
+            let room = style.width.saturating_sub(columns.limiter_start).max(LIMITER_WIDTH_MIN);
+            line.left(columns.limiter_start, &limiter::operation_cell(verdict, room), DIM);
         }
         style.finish(line.finish())
     };
@@ -414,7 +434,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use model::run::Together;
+    use model::run::{OperationVerdict, Ranked, Together};
     use proptest::prelude::*;
 
     fn of(phases: &[PhaseRecord]) -> String {
@@ -434,6 +454,48 @@ mod tests {
     #[test]
     fn repetitions_are_numbered() {
         insta::assert_snapshot!(sample::plain(&of(&sample::repeated())));
+    }
+
+    #[test]
+    fn operations_of_a_mix_have_their_share_and_their_limiter() {
+        let mut phase = sample::phase("mix:mail:t4");
+        let latency = sample::phase("stat").figures.latency_ns;
+        phase.figures.steps = [("stat-missing", 4), ("create", 720), ("list", 276)]
+            .map(|(name, thousandths)| Step {
+                name: name.into(),
+                ops: 1_000,
+                latency_ns: latency.clone(),
+                elapsed_ns: Some(thousandths),
+                waiting_ns: None,
+                histogram: None,
+            })
+            .into();
+        let found = |operation: &str, limiter, parts: &[Limiter]| OperationVerdict {
+            operation: operation.into(),
+            time_share: 0.5,
+            limiter,
+            confidence: model::run::Confidence::Likely,
+            ranking: parts.iter().map(|part| Ranked { limiter: *part, share: 0.45 }).collect(),
+            samples: 400,
+            observations: Vec::new(),
+            evidence: None,
+        };
+        let verdict = model::run::Verdict::new(Limiter::FsyncJournal, 0.6, Vec::new());
+        phase.judged.verdict = Some(model::run::Verdict {
+            operations: vec![
+                found("create", Limiter::FsyncJournal, &[Limiter::FsyncJournal]),
+                found("list", Limiter::Mixed, &[Limiter::KernelCpu, Limiter::CpuSaturated]),
+            ],
+            ..verdict
+        });
+        let phases = [phase];
+        let shown = |width: usize| {
+            let style = Style { unicode: true, width };
+            let text = sample::plain(&table(&phases, &Widths::of_phases(&phases), &style));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            text
+        };
+        insta::assert_snapshot!(format!("{}\n\n{}", shown(130), shown(80)));
     }
 
     #[test]
@@ -482,9 +544,10 @@ mod tests {
         let shown = of(std::slice::from_ref(&phase));
         let lines: Vec<_> = shown.lines().rev().take(2).map(sample::plain).collect();
         assert!(lines[1].starts_with("    create") && lines[1].contains(" 1,000 "), "{shown}");
-        assert!(lines[0].starts_with("    read") && lines[0].ends_with("25 % of the time"), "{shown}");
+        assert!(lines[0].starts_with("    read") && lines[0].contains(" 25 % "), "{shown}");
         phase.name = "create".into();
-        assert!(!of(std::slice::from_ref(&phase)).contains("of the time"));
+        let shown = of(std::slice::from_ref(&phase));
+        assert!(!shown.contains("25 %") && !shown.contains("time"), "{shown}");
     }
 
     #[test]

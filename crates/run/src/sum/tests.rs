@@ -1,6 +1,6 @@
 use engine::recorder::INTERVAL_NS;
 use model::request::Request;
-use model::run::{Latency, RoundRecord};
+use model::run::{Latency, OperationSamples, RoundRecord};
 use observe::Root;
 
 use super::*;
@@ -236,4 +236,38 @@ fn an_open_loop_falls_behind_as_a_whole() {
     assert!(!slow.record.judged.notes.is_empty() && !noted(&slow), "5 of 1,105");
     slow.record.judged.notes = notes::fell_behind(50, 100).into_iter().collect();
     assert!(noted(&slow), "50 of 1,150");
+}
+
+#[test]
+fn samples_of_operations_add_up_whatever_the_machine() {
+    let plan = plan("mix:mail", 2);
+    let with = |samples: u64| {
+        let mut client = client(&plan, &[100]);
+        let site = |symbol: &str, of: &[(&str, u64)]| WaitChannel {
+            of: model::run::WaitsOf::Workers,
+            class: None,
+            symbol: symbol.into(),
+            share: 0.5,
+            samples,
+            operations: (of.iter())
+                .map(|(operation, samples)| OperationSamples {
+                    operation: (*operation).into(),
+                    samples: *samples,
+                })
+                .collect(),
+        };
+        client.record.seen.wait_channels =
+            vec![site("running", &[("read", samples)]), site("jbd2_log_wait_commit", &[("create", samples)])];
+        client
+    };
+    let sum = summed(&plan, &[("ada", &with(10), 0), ("bob", &with(30), 0)]);
+    let sites = &sum.seen.wait_channels;
+    assert_eq!(sites.len(), 2);
+    assert!(sites.iter().all(|site| site.samples == 40 && site.share == 0.5), "{sites:?}");
+    let create = sites.iter().find(|site| site.symbol == "jbd2_log_wait_commit").unwrap();
+    assert_eq!((create.operations.len(), create.operations[0].samples), (1, 40));
+    // Other tests have no operations, and each client keeps its samples to itself.
+    let mut other = with(10);
+    other.record.seen.wait_channels.iter_mut().for_each(|site| site.operations.clear());
+    assert!(summed(&plan, &[("ada", &other, 0)]).seen.wait_channels.is_empty());
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use rig::{Rig, Served, Spec};
 use serde_json::Value;
 
+use crate::limiters::disk_over;
 use crate::quiet::{answer, disturbance, settle, settled};
 use crate::support::program::parse_document;
 use crate::{phases, run_in, start};
@@ -45,6 +46,34 @@ fn measured(rig: &Rig, mix: &str, seconds: u32) -> (f64, Served, Value) {
     (elapsed_ns / 1e9, rig.served().unwrap(), document)
 }
 
+/// Returns the operations with verdicts, and their limiters. Waits as long as those of the rigs show on any machine.
+fn limited(document: &Value) -> Vec<(&str, &str)> {
+    let found = phases(document)[0]["verdict"]["operations"].as_array().expect("operations have verdicts");
+    found
+        .iter()
+        .map(|found| (found["operation"].as_str().unwrap(), found["limiter"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn operations_of_a_mix_have_limiters_of_their_own() {
+    xtask::require!(root, loop, ext4, fuse);
+    let rig = start(disk_over(Spec::fuse().slots(64).service_us(20_000).sync_us(20_000)));
+    let ran =
+        run_in(rig.path(), "--no-probe --time 4 --test mix:mail:t4:files=80").run().did_not_panic().exits(0);
+    let document = parse_document(&ran.stdout);
+    // A delivery is synced; all else is answered from memory.
+    assert!(limited(&document).contains(&("create", "fsync_journal")), "{:?}", limited(&document));
+    let sites = phases(&document)[0]["wait_sites"].as_array().unwrap();
+    let samples = |site: &Value| -> u64 {
+        let of_it = site["operations"].as_array().into_iter().flatten();
+        of_it.map(|one| one["samples"].as_u64().unwrap()).sum()
+    };
+    assert!(sites.iter().all(|site| samples(site) <= site["samples"].as_u64().unwrap()));
+    assert!(sites.iter().map(samples).sum::<u64>() > 100, "{sites:?}");
+    rig.finish().unwrap();
+}
+
 #[test]
 fn a_mix_takes_the_time_of_its_calls() {
     xtask::require!(root, fuse);
@@ -63,6 +92,11 @@ fn a_mix_takes_the_time_of_its_calls() {
             let names = more(|served| served.names);
             let calls = more(|served| served.reads + served.writes + served.syncs);
             let (took, served) = (long - short, names * NAME_SECONDS + calls * DATA_SECONDS);
+            // The server answers every call, whatever the operation.
+            let served_by =
+                |(_, limiter): &(&str, &str)| matches!(*limiter, "remote_latency" | "server_saturated");
+            let found = limited(&document);
+            assert!(!found.is_empty() && found.iter().all(served_by), "{mix}: {found:?}");
             // A request that the kernel sends without waiting, as it closes a file, hides the next one's way.
             let is_right = took >= 0.99 * served && took <= 1.01 * (names * name + calls * data);
             let complaint = (!is_right).then(|| {

@@ -1,0 +1,305 @@
+//! Limits of single operations of a mix, from samples of the threads that were in them.
+//!
+//! The loop publishes the operation that a thread is in, and a sample counts for it. A place belongs to the limiter that the
+//! rules for whole tests give it. If the test's own limiter is one of the target or of the CPUs, an operation that waits
+//! there has it, too.
+//!
+//! A limiter is named if it surely has more than half of the operation's time, by the 95 % interval of its share. Threads of
+//! one look may all wait for the same thing, so a look at several counts as one. So do looks at the same call.
+
+use model::Limiter;
+use model::figure::{Count, Figure, Share, Threshold, Time, TimePart, TimeShare, Wait, WaitClass};
+use model::mix::{Mix, Operation};
+use model::observation::Observation;
+use model::run::{
+    Budget, Confidence, OperationVerdict, PhaseRecord, Ranked, Status, Step, THREADS_PER_LOOK_MAX, Verdict,
+    WaitChannel, WaitsOf,
+};
+use model::target::Backing;
+use model::workload::FilesWork;
+
+use crate::JudgeInput;
+use crate::limiters::{NEARLY_BLOCKED, SHARE_MIN, waited_for_cpus};
+use crate::reading::Reading;
+use crate::wait_channels;
+
+/// Operations with a smaller share of the time change little if they get faster.
+const TIME_MIN: f64 = 0.1;
+/// A limiter that surely has more than this share of an operation's time is its limiter.
+const MOST: f64 = 0.5;
+/// The second of two limiters surely has this share, if both are named.
+const SECOND: f64 = 0.25;
+/// If one kind of CPU time has this share of all time awake, it stands for the awake time of each operation. How it divides
+/// is known of the whole test alone.
+const AWAKE_MOST: f64 = 2.0 / 3.0;
+
+/// The thresholds that its explanation names.
+pub(crate) const THRESHOLDS: &[Threshold] = &[
+    ("operation_time", Figure::Share(TIME_MIN)),
+    ("operation_most", Figure::Share(MOST)),
+    ("operation_second", Figure::Share(SECOND)),
+    ("awake_most", Figure::Share(AWAKE_MOST)),
+];
+
+/// Limiters that sleeping threads show in the same places: those of the device or server, and of the way to it.
+const OF_TARGET: &[Limiter] = &[
+    Limiter::DeviceBandwidth,
+    Limiter::DeviceOps,
+    Limiter::DeviceLatency,
+    Limiter::RemoteLatency,
+    Limiter::IoThrottle,
+    Limiter::NetworkBandwidth,
+    Limiter::NetworkUntried,
+    Limiter::ServerSaturated,
+    Limiter::NoisyNeighbour,
+    Limiter::HelperCpu,
+    Limiter::BelowOs,
+    Limiter::BelowClients,
+];
+/// Limiters of threads that are awake.
+const OF_CPUS: &[Limiter] = &[
+    Limiter::ClientCpu,
+    Limiter::KernelCpu,
+    Limiter::CpuSaturated,
+    Limiter::CpuContention,
+    Limiter::CpuQuota,
+    Limiter::HypervisorSteal,
+    Limiter::BenchmarkItself,
+];
+
+/// Returns the verdicts on operations with much of the time, those with most first, beside the verdict on the test.
+pub(crate) fn judge(input: &JudgeInput<'_>, row: &Verdict) -> Vec<OperationVerdict> {
+    let Some(mix) = input.files().and_then(FilesWork::mix) else { return Vec::new() };
+    let record = input.record;
+    let Some(budget) = budget(record).filter(|_| record.status != Status::Failed) else { return Vec::new() };
+    let all_ns = record.figures.steps.iter().filter_map(|step| step.elapsed_ns).fold(0, u64::saturating_add);
+    let context = Context::of(input, mix, row, &budget);
+    let mut verdicts: Vec<_> = (record.figures.steps.iter())
+        .filter_map(|step| {
+            let time_share = step.elapsed_ns? as f64 / all_ns.max(1) as f64;
+            context.judged(step, time_share).filter(|_| time_share >= TIME_MIN)
+        })
+        .collect();
+    verdicts.sort_by(|one, other| other.time_share.total_cmp(&one.time_share));
+    verdicts
+}
+
+/// Returns where the threads' time went: that of the test's threads, or the mean of all clients'.
+fn budget(record: &PhaseRecord) -> Option<Budget> {
+    if record.seen.budget.is_some() || record.hosts.is_empty() {
+        return record.seen.budget.clone();
+    }
+    let all: Option<Vec<&Budget>> = record.hosts.iter().map(|share| share.budget.as_ref()).collect();
+    let all = all?;
+    let mean = |of: fn(&Budget) -> f64| all.iter().map(|budget| of(budget)).sum::<f64>() / all.len() as f64;
+    Some(Budget {
+        user: mean(|budget| budget.user),
+        kernel: mean(|budget| budget.kernel),
+        run_queue: mean(|budget| budget.run_queue),
+        quota: Some(mean(|budget| budget.quota.unwrap_or(0.0))),
+        steal: mean(|budget| budget.steal),
+        blocked: mean(|budget| budget.blocked),
+    })
+}
+
+/// Facts about the test that all its operations share.
+struct Context<'a> {
+    record: &'a PhaseRecord,
+    mix: &'a Mix,
+    /// Limiter of threads that wait for the target, if the test's verdict has it.
+    target: Option<Limiter>,
+    is_remote: bool,
+    /// True if threads wait for pages or blocks above a device that is all but idle.
+    is_device_idle: bool,
+    /// True if threads may hold locks that others want.
+    has_others: bool,
+    /// Samples of one look that may all show the same wait.
+    threads_per_look: f64,
+    /// Limiters of awake threads, with their shares of the time awake.
+    awake: Vec<(Limiter, f64)>,
+    /// The time awake, by its kinds.
+    awake_time: Time,
+    /// Share of the time by which samples overrate sleep, or waking.
+    asleep_excess: f64,
+    awake_excess: f64,
+}
+
+/// Samples of one operation that show one limiter.
+struct Part {
+    limiter: Limiter,
+    samples: u64,
+    /// Part of these samples that the limiter has: that of one kind of CPU time in all time awake, else 1.
+    fraction: f64,
+    /// Class and symbol of most of these samples, with their number; `None` for awake threads.
+    place: Option<(WaitClass, String, u64)>,
+}
+
+impl<'a> Context<'a> {
+    fn of(input: &JudgeInput<'a>, mix: &'a Mix, row: &Verdict, budget: &Budget) -> Self {
+        let (record, workload) = (input.record, &input.phase.workload);
+        let (threads, cpus) = (f64::from(workload.threads), f64::from(input.environment.cpus.max(1)));
+        let found = row.limiter.filter(|_| row.is_at_least(Confidence::Likely));
+        let kinds = [
+            (TimePart::User, Limiter::ClientCpu, budget.user),
+            (TimePart::Kernel, Limiter::KernelCpu, budget.kernel),
+            (TimePart::RunQueue, waited_for_cpus(threads, cpus), budget.run_queue),
+            (TimePart::Quota, Limiter::CpuQuota, budget.quota.unwrap_or(0.0)),
+            (TimePart::Steal, Limiter::HypervisorSteal, budget.steal),
+        ];
+        let all: f64 = kinds.iter().map(|(.., share)| share).sum();
+        let mut kinds: Vec<_> =
+            kinds.into_iter().map(|(part, limiter, share)| (part, limiter, share / all.max(1e-9))).collect();
+        kinds.sort_by(|one, other| other.2.total_cmp(&one.2));
+        let awake = match (found.filter(|limiter| OF_CPUS.contains(limiter)), kinds[0]) {
+            (Some(found), _) => vec![(found, 1.0)],
+            (None, (_, most, share)) if share >= AWAKE_MOST => vec![(most, 1.0)],
+            _ => kinds.iter().map(|(_, limiter, share)| (*limiter, *share)).collect(),
+        };
+        let time = kinds.iter().filter(|(.., share)| *share >= SHARE_MIN);
+        let of_workers = || record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
+        let all: u64 = of_workers().map(|site| site.samples).sum();
+        let asleep: u64 = of_workers().filter(|site| site.is_asleep()).map(|site| site.samples).sum();
+        let excess = asleep as f64 / all.max(1) as f64 - budget.blocked;
+        Self {
+            record,
+            mix,
+            target: found.filter(|limiter| OF_TARGET.contains(limiter)),
+            is_remote: input.target().backing == Backing::RemoteOrUserSpace,
+            is_device_idle: Reading::of(*input).is_some_and(|reading| reading.waits_for_idle_device()),
+            has_others: workload.threads > 1 || record.hosts.len() > 1,
+            threads_per_look: threads.clamp(1.0, THREADS_PER_LOOK_MAX as f64),
+            awake,
+            awake_time: Time(time.map(|(part, _, share)| TimeShare { part: *part, share: *share }).collect()),
+            asleep_excess: excess.max(0.0),
+            awake_excess: (-excess).max(0.0),
+        }
+    }
+
+    /// Returns the verdict on an operation; `None` if no sample found a thread in it.
+    fn judged(&self, step: &Step, time_share: f64) -> Option<OperationVerdict> {
+        let mut parts: Vec<Part> = Vec::new();
+        let (mut all, mut awake, mut hidden) = (0, 0, Vec::new());
+        for site in self.record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers) {
+            let samples = samples_in(site, &step.name);
+            all += samples;
+            if !site.is_asleep() {
+                awake += samples;
+            } else if let Some((class, limiter)) = self.limiter(&site.symbol, &step.name) {
+                add(&mut parts, limiter, samples, class, &site.symbol);
+            } else if samples > 0 {
+                hidden.push((samples, site.symbol.as_str()));
+            }
+        }
+        if all == 0 {
+            return None;
+        }
+        parts.extend(self.awake.iter().map(|(limiter, fraction)| Part {
+            limiter: *limiter,
+            samples: awake,
+            fraction: *fraction,
+            place: None,
+        }));
+        let share = |part: &Part| part.samples as f64 / all as f64 * part.fraction;
+        parts.retain(|part| share(part) > 0.0);
+        parts.sort_by(|one, other| share(other).total_cmp(&share(one)));
+        // Looks at one call tell the same, however many they are.
+        let independent = (all as f64 / self.threads_per_look).min(step.ops.max(1) as f64);
+        let surely = |part: Option<&Part>, least: f64| {
+            let Some(part) = part else { return false };
+            let excess = if part.place.is_some() { self.asleep_excess } else { self.awake_excess };
+            let found = part.samples as f64 / all as f64 * independent;
+            let interval = stats::interval_of_share(found, independent);
+            interval.is_some_and(|interval| (interval.low - excess) * part.fraction > least)
+        };
+        let has_second = parts.get(1).is_some_and(|part| share(part) >= NEARLY_BLOCKED);
+        let (limiter, named) = match () {
+            () if surely(parts.first(), MOST) && !has_second => (parts[0].limiter, 1),
+            () if has_second && surely(parts.get(1), SECOND) => (Limiter::Mixed, 2),
+            () => (Limiter::NotClear, 2),
+        };
+        let is_clear = limiter != Limiter::NotClear;
+        let mut observations = Vec::new();
+        for part in parts.iter().take(named) {
+            self.tell(part, all, &mut observations);
+        }
+        if let Some((samples, symbol)) = hidden.into_iter().max().filter(|_| !is_clear) {
+            observations.push(Observation::OperationHidden {
+                symbol: symbol.into(),
+                asleep_share: Share(samples as f64 / all as f64),
+                samples: Count(all),
+            });
+        }
+        let ranking = parts.iter().filter(|part| share(part) >= SHARE_MIN);
+        Some(OperationVerdict {
+            operation: step.name.clone(),
+            time_share,
+            limiter,
+            confidence: if is_clear { Confidence::Likely } else { Confidence::Undetermined },
+            ranking: ranking.map(|part| Ranked { limiter: part.limiter, share: share(part) }).collect(),
+            samples: all,
+            observations,
+            evidence: None,
+        })
+    }
+
+    /// Returns the class and the limiter of threads that sleep at a place in an operation.
+    fn limiter(&self, symbol: &str, operation: &str) -> Option<(WaitClass, Limiter)> {
+        let is_synced = !self.is_remote && self.mix.named(operation).any(Operation::is_synced);
+        // A call that waits for a block of its own waits for a flush only if it syncs; the removal of a file may discard.
+        let class = wait_channels::class(symbol, is_synced)?;
+        let found = match class {
+            // A sync waits for pages under writeback first.
+            WaitClass::Page | WaitClass::Device if is_synced => Limiter::FsyncJournal,
+            WaitClass::Page | WaitClass::Device if self.is_device_idle => return None,
+            WaitClass::Page | WaitClass::Device | WaitClass::Remote => {
+                self.target.or_else(|| wait_channels::limiter(class, self.is_remote))?
+            }
+            WaitClass::Lock if !self.has_others => return None,
+            class => wait_channels::limiter(class, self.is_remote)?,
+        };
+        Some((class, found))
+    }
+
+    /// Adds the observations that show a part.
+    fn tell(&self, part: &Part, all: u64, observations: &mut Vec<Observation>) {
+        let samples = Count(all);
+        let share = Share(part.samples as f64 / all as f64);
+        match &part.place {
+            Some((WaitClass::Page | WaitClass::Device, symbol, _))
+                if part.limiter == Limiter::FsyncJournal =>
+            {
+                let symbol = symbol.as_str().into();
+                observations.push(Observation::OperationSynced { symbol, asleep_share: share, samples });
+            }
+            Some((class, symbol, _)) => observations.push(Observation::OperationSlept {
+                class: Wait(*class),
+                symbol: symbol.as_str().into(),
+                asleep_share: share,
+                samples,
+            }),
+            None if observations.iter().any(|told| matches!(told, Observation::OperationRan { .. })) => {}
+            None => observations.extend([
+                Observation::OperationRan { running_share: share, samples },
+                Observation::AwakeSpent { time: self.awake_time.clone() },
+            ]),
+        }
+    }
+}
+
+fn samples_in(site: &WaitChannel, operation: &str) -> u64 {
+    site.operations.iter().filter(|one| one.operation == operation).map(|one| one.samples).sum()
+}
+
+/// Adds samples of sleeping threads to the part of their limiter.
+fn add(parts: &mut Vec<Part>, limiter: Limiter, samples: u64, class: WaitClass, symbol: &str) {
+    let place = || Some((class, symbol.to_owned(), samples));
+    match parts.iter_mut().find(|part| part.limiter == limiter) {
+        Some(part) => {
+            part.samples += samples;
+            if part.place.as_ref().is_none_or(|(.., most)| samples > *most) {
+                part.place = place();
+            }
+        }
+        None => parts.push(Part { limiter, samples, fraction: 1.0, place: place() }),
+    }
+}
