@@ -7,13 +7,15 @@
 //! A limiter is named if it surely has more than half of the operation's time, by the 95 % interval of its share. Threads of
 //! one look may all wait for the same thing, so a look at several counts as one. So do looks at the same call.
 
+use std::collections::HashMap;
+
 use model::Limiter;
 use model::figure::{Count, Figure, Share, Threshold, Time, TimePart, TimeShare, Wait, WaitClass};
 use model::mix::{Mix, Operation};
 use model::observation::Observation;
 use model::run::{
     Budget, Confidence, OperationVerdict, PhaseRecord, Ranked, Status, Step, THREADS_PER_LOOK_MAX, Verdict,
-    WaitChannel, WaitsOf,
+    WaitChannel, WaitsOf, machine_of,
 };
 use model::target::Backing;
 use model::workload::FilesWork;
@@ -138,11 +140,17 @@ impl<'a> Context<'a> {
     fn of(input: &JudgeInput<'a>, mix: &'a Mix, row: &Verdict, budget: &Budget) -> Self {
         let (record, workload) = (input.record, &input.phase.workload);
         let (threads, cpus) = (f64::from(workload.threads), f64::from(input.environment.cpus.max(1)));
+        // Clients of one machine wait for each other's threads, too.
+        let mut on_machine: HashMap<&str, u32> = HashMap::new();
+        for share in &record.hosts {
+            *on_machine.entry(machine_of(&share.name)).or_default() += 1;
+        }
+        let clients_here = on_machine.into_values().max().unwrap_or(1);
         let found = row.limiter.filter(|_| row.is_at_least(Confidence::Likely));
         let kinds = [
             (TimePart::User, Limiter::ClientCpu, budget.user),
             (TimePart::Kernel, Limiter::KernelCpu, budget.kernel),
-            (TimePart::RunQueue, waited_for_cpus(threads, cpus), budget.run_queue),
+            (TimePart::RunQueue, waited_for_cpus(threads * f64::from(clients_here), cpus), budget.run_queue),
             (TimePart::Quota, Limiter::CpuQuota, budget.quota.unwrap_or(0.0)),
             (TimePart::Steal, Limiter::HypervisorSteal, budget.steal),
         ];

@@ -228,6 +228,18 @@ fn clients_together_have_operations_too() {
     }
     let expected = [("create", Limiter::FsyncJournal), ("list", Limiter::KernelCpu)];
     assert_eq!(world.limiters(), named(&expected));
+    // Three clients of four threads on the eight CPUs of one machine.
+    let share = world.record.hosts[0].clone();
+    for one in 0..3 {
+        let mut share = ClientShare { name: format!("ada#{one}"), ..share.clone() };
+        let budget = share.budget.as_mut().unwrap();
+        (budget.kernel, budget.run_queue) = (budget.run_queue, budget.kernel);
+        if one == 0 {
+            world.record.hosts.clear();
+        }
+        world.record.hosts.push(share);
+    }
+    assert_eq!(world.limiters()[1].1, Limiter::CpuSaturated);
 }
 
 #[test]
