@@ -239,6 +239,7 @@ impl<'a, C: Clock> Walk<'a, C> {
     /// Waits until an instant that belongs to no operation. Returns false if the round is over.
     #[cold]
     fn wait_until(&mut self, at_ns: u64) -> bool {
+        self.laps.recorder.leave();
         loop {
             let until_ns = at_ns.min(self.next_tick_ns).min(self.limits.deadline_ns);
             self.laps.clock.wait_until(until_ns);

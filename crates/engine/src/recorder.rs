@@ -269,6 +269,11 @@ impl Recorder {
         }
     }
 
+    /// Publishes that no step goes on.
+    pub fn leave(&mut self) {
+        self.step.0.store(CurrentStep::NONE, Ordering::Relaxed);
+    }
+
     /// Publishes the step that begins now.
     #[inline]
     pub fn enter(&mut self, step: usize) {
@@ -311,7 +316,7 @@ impl Recorder {
     /// more rounds follow. Without a reader it returns at once.
     #[cold]
     pub fn flush(&mut self, now_ns: u64) {
-        self.step.0.store(CurrentStep::NONE, Ordering::Relaxed);
+        self.leave();
         self.current.end_ns = now_ns;
         // A blocking receive would allocate a waiter, once for the thread and once for the queue.
         let mut next = loop {
@@ -383,6 +388,9 @@ mod tests {
         assert_eq!(seen.get(), Some(2));
         recorder.enter(0);
         assert_eq!(seen.get(), Some(0));
+        recorder.leave();
+        assert_eq!(seen.get(), None);
+        recorder.enter(1);
         recorder.flush(1);
         assert_eq!(seen.get(), None);
     }

@@ -76,6 +76,7 @@ type Rule = fn(&Reading<'_>) -> Option<Verdict>;
 /// Every rule, in the order in which they are tried.
 const RULES: &[Rule] = &[
     asked::rule,
+    asked::pauses,
     // Under a quota, the loop without I/O was held back, too, so its rate says nothing.
     quota::rule,
     own_loop::rule,
@@ -272,6 +273,7 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
         conclusion.limiter,
         Some(
             Limiter::RateLimitAsked
+                | Limiter::ThinkTime
                 | Limiter::BenchmarkItself
                 | Limiter::DirtyThrottling
                 | Limiter::MemoryPressure

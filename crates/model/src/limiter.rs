@@ -49,6 +49,8 @@ limiters! {
     IoThrottle, "io_throttle", "I/O throttle", "I/O throttle";
     /// The rate at which operations were asked for.
     RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
+    /// Pauses between the flows of a mix.
+    ThinkTime, "think_time", "the mix's own pauses", "its own pauses";
     /// Bytes per second of the network.
     NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
     /// The network, by its bytes per second or by its latency; no experiment showed which.

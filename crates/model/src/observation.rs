@@ -187,6 +187,8 @@ observations! {
     VisibleCap {
         /// The rate that was asked for.
         RateAsked { ops_per_second: OpsPerSecond }
+        /// Share of the threads' time in pauses that a mix asks for.
+        Paused { share: Share }
         /// A limit on operations per second, and the rate reached.
         OperationsAllowed { source: Name, device: Name, ops_per_second: OpsPerSecond, reached_ops_per_second: OpsPerSecond }
         /// A limit on bytes per second, and the rate reached.

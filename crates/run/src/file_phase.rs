@@ -53,6 +53,8 @@ const THREAD_DIGITS: usize = 4;
 const UNTIMED_SHARE: u64 = 2;
 /// Time that untimed work may take in any case.
 const UNTIMED_NS_MIN: u64 = 5_000_000_000;
+/// Time that making the files of a mix may take in any case.
+const POPULATING_NS_MIN: u64 = 30_000_000_000;
 
 /// Returns the names that file tests of a plan may make.
 pub fn rules(plan: &Plan) -> Vec<NameRule> {
@@ -481,7 +483,9 @@ impl Rounds<'_, '_> {
         command: impl Fn(u64) -> Command,
     ) -> Result<bool, Trouble> {
         let now_ns = Monotonic.now_ns();
-        let longest_ns = self.task.asked.time_ns.saturating_mul(UNTIMED_SHARE).max(UNTIMED_NS_MIN);
+        // A test that is one part makes its files once. Others would make them for each round.
+        let least_ns = if self.drive.is_continuous { POPULATING_NS_MIN } else { UNTIMED_NS_MIN };
+        let longest_ns = self.task.asked.time_ns.saturating_mul(UNTIMED_SHARE).max(least_ns);
         let deadline_ns =
             now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
         order(pool, members, command(deadline_ns));

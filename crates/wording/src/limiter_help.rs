@@ -230,6 +230,13 @@ explained! {
         not_meaning: "Not that the storage can do no more.",
         untested: "Nothing: it follows from what was asked for.",
     }
+    ThinkTime BY_CAP {
+        meaning: "The mix asks for pauses (think_ms), and threads spend most of their time in them.",
+        evidence: "All flows together took less than {paused_min} of the threads' time.",
+        try_next: "More threads, or rate=N, with which no thread pauses.",
+        not_meaning: "Not that the storage can do no more.",
+        untested: "Nothing: it follows from what was asked for.",
+    }
     NetworkBandwidth BY_LINE {
         meaning: "The network moves no more bytes per second.",
         evidence: "As a server at its limit, with blocks of another size that move the same bytes, or blocks of at least \

@@ -93,6 +93,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
             "another test moved {bytes_per_second} over {interface}, and this one {share} of it"
         }
         RateAsked { .. } => "the rate asked for was {ops_per_second}",
+        Paused { .. } => "the mix asks for pauses, which took {share} of the threads' time",
         OperationsAllowed { .. } => {
             "{source} allows {ops_per_second} on {device}, and the rate was {reached_ops_per_second}"
         }

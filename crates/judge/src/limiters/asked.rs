@@ -1,8 +1,8 @@
-//! A rate that was asked for and kept.
+//! A rate or pauses that were asked for.
 
 use model::Limiter;
 use model::advice::Advice;
-use model::figure::{Figure, OpsPerSecond, Threshold};
+use model::figure::{Figure, OpsPerSecond, Share, Threshold};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
@@ -13,8 +13,12 @@ use crate::reading::Reading;
 /// operations that may be missed.
 const SHORT_MAX: f64 = 0.01;
 
+/// Pauses that take more than this share of the threads' time hold the rate back.
+const PAUSED_MIN: f64 = 0.5;
+
 /// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] = &[("short_max", Figure::Share(SHORT_MAX))];
+pub(super) const THRESHOLDS: &[Threshold] =
+    &[("short_max", Figure::Share(SHORT_MAX)), ("paused_min", Figure::Share(PAUSED_MIN))];
 
 /// The rate of an open loop that kept up says nothing about the possible maximum; its latencies do.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -34,6 +38,24 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         >= asked * (1.0 - SHORT_MAX)
             - deviations(input.record.counts.ops, &input.record.workload.arrival) * asked;
     Some(if is_kept { found } else { found.at_most(Confidence::Likely) })
+}
+
+/// Pauses between flows say nothing about the possible maximum; latencies do.
+pub(super) fn pauses(reading: &Reading<'_>) -> Option<Verdict> {
+    let input = &reading.input;
+    let mix = input.files()?.mix().filter(|_| !input.rate_is_given())?;
+    let latency = input.record.figures.latency_ns.as_ref()?;
+    let counts = &input.record.counts;
+    let spent_ns = latency.mean as f64 * counts.ops as f64;
+    let paused = 1.0 - spent_ns / (reading.threads * counts.elapsed_ns as f64);
+    let is_asked = mix.flows.iter().any(|flow| flow.think_ms > 0) && paused > PAUSED_MIN;
+    let rate = input.record.figures.rate.whole_ops_per_second.map(OpsPerSecond);
+    let evidence = seen![
+        reading.time_spent(),
+        rate.map(|ops_per_second| Observation::RateStarted { ops_per_second }),
+        Some(Observation::Paused { share: Share(paused) }),
+    ];
+    is_asked.then(|| Verdict::new(Limiter::ThinkTime, paused, evidence))
 }
 
 /// Three standard deviations of the number of arrivals, as a share of it. The deviation is 0 for equal gaps, and the

@@ -4,6 +4,7 @@ use model::Limiter;
 use model::figure::Count;
 use model::finding::Finding;
 use model::observation::Source;
+use model::request::{MixTexts, Request};
 use model::run::{
     CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Note, Pressures, Reclaim, Sensed,
     Sensitivity, Status, SystemUse, WaitChannel, WaitsOf, sources,
@@ -11,7 +12,7 @@ use model::run::{
 use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
 
-use crate::fixtures::{World, clean, client};
+use crate::fixtures::{World, clean, clean_of, client};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
@@ -218,6 +219,20 @@ fn shaped(times: f64) -> World {
         network.shaper = Some("tbf".into());
         network.shaped_bytes_per_second = Some(times * rate);
     })
+}
+
+/// A mix with pauses, whose flows took this share of its threads' time.
+fn pausing(share: f64) -> World {
+    const MIX: &str = "[population]\nfiles = 9\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
+                       [[flow]]\nname = 'f'\nweight = 1\nthink_ms = 5\ndo = ['stat']\n";
+    let mixes = MixTexts([("own.toml".to_owned(), MIX.to_owned())].into());
+    let mut world = clean_of(Request { tests: vec!["mix:own.toml".into()], mixes, ..Request::default() });
+    let elapsed_ns = world.record.counts.elapsed_ns;
+    world.record.counts.ops = 1000;
+    let latency = world.record.figures.latency_ns.as_mut().unwrap();
+    latency.mean = (share * elapsed_ns as f64 / 1000.0) as u64;
+    let kernel = if share < 0.5 { 0.2 } else { 0.85 };
+    world.spends(0.05, kernel, 0.0, 0.95 - kernel)
 }
 
 /// A test on files of a server that took a request of `request_bytes` for each operation.
@@ -472,6 +487,8 @@ cases! {
         clean("read:rnd4k:rate=100000").spends(0.05, 0.1, 0.0, 0.85),
         |world| world.record.workload.rate_ops_per_second = Some(1e5),
     );
+    pauses_of_a_mix: ThinkTime Confirmed, pausing(0.4);
+    pauses_that_are_short: NotClear Undetermined, pausing(0.9);
     near_its_own_loop: BenchmarkItself Confirmed, with(
         clean("read:rnd4k:q32").spends(0.8, 0.2, 0.0, 0.0).sleeps(&[]),
         |world| world.record.figures.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None }),
