@@ -50,7 +50,7 @@ limiters! {
     /// The rate at which operations were asked for.
     RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
     /// Pauses between the flows of a mix.
-    ThinkTime, "think_time", "the mix's own pauses", "its own pauses";
+    ThinkTime, "think_time", "the mix's think time", "think time";
     /// Bytes per second of the network.
     NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
     /// The network, by its bytes per second or by its latency; no experiment showed which.

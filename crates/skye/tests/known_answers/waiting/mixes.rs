@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::limiters::disk_over;
 use crate::quiet::{answer, disturbance, settle, settled};
 use crate::support::program::parse_document;
-use crate::{phases, run_in, start};
+use crate::support::scratch;
+use crate::{document_of, phases, run_in, start};
 
 const NAME_SECONDS: f64 = 0.02;
 const DATA_SECONDS: f64 = 0.004;
@@ -71,6 +72,34 @@ fn operations_of_a_mix_have_limiters_of_their_own() {
     };
     assert!(sites.iter().all(|site| samples(site) <= site["samples"].as_u64().unwrap()));
     assert!(sites.iter().map(samples).sum::<u64>() > 100, "{sites:?}");
+    rig.finish().unwrap();
+}
+
+/// Flows that read a part of a file each.
+const READS: &str = "[population]\nfiles = 10\nsizes = { median = '64k', p90 = '64k', max = '64k' }\n\
+                     [[flow]]\nname = 'read'\nweight = 1\ndo = ['read-part=4k']\n";
+
+#[test]
+fn stalls_show_in_all_flows_that_they_delay() {
+    xtask::require!(root, fuse);
+    let rig = start(Spec::fuse().service_us(1000).stall_ms(200, 1500).only_reads());
+    let home = scratch(0);
+    let mix = home.path().join("reads.toml");
+    fs::write(&mix, READS).unwrap();
+    let mix = format!("--test mix:{}", mix.display());
+    let words = format!("--time 3 {mix} {mix}:t16:files=160:rate=200");
+    // In a closed loop, a stall holds up one flow of a thousand; here it delays one of seven.
+    let p90_ns = |phase: &Value| phase["latency_ns"]["p90"].as_f64().unwrap_or(f64::NAN);
+    settled!(settle(|| {
+        let document = document_of(rig.path(), &words);
+        let [closed, open] = &phases(&document)[..] else { panic!("two tests") };
+        let limiter = &open["verdict"]["limiter"];
+        let times = p90_ns(open) / p90_ns(closed);
+        let is_right = times >= 20.0 && limiter == "rate_limit_asked";
+        let complaint = (!is_right)
+            .then(|| format!("{times:.1} times: {} and {} ns, {limiter}", p90_ns(closed), p90_ns(open)));
+        (answer((), complaint.as_slice()), disturbance(&document))
+    }));
     rig.finish().unwrap();
 }
 
