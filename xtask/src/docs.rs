@@ -129,11 +129,14 @@ fn trust() -> String {
 fn rows<W>(keys: &[Key<W>], verbs: &[(W, &str)]) -> String {
     let mut text = String::new();
     for key in keys {
-        let taking: Vec<_> =
-            verbs.iter().filter(|(work, _)| key.takes(work)).map(|(_, verb)| *verb).collect();
-        let tests = match taking.len() == verbs.len() {
-            true => "all".to_owned(),
-            false => taking.iter().map(|verb| format!("`{verb}`")).collect::<Vec<_>>().join(" "),
+        let (taking, others): (Vec<_>, Vec<_>) = verbs.iter().partition(|(work, _)| key.takes(work));
+        let listed = |verbs: &[&(W, &str)]| {
+            verbs.iter().map(|(_, verb)| format!("`{verb}`")).collect::<Vec<_>>().join(" ")
+        };
+        let tests = match others.len() {
+            0 => "all".to_owned(),
+            few if few < taking.len() => format!("all but {}", listed(&others)),
+            _ => listed(&taking),
         };
         let equals = if key.form.is_empty() { "" } else { "=" };
         text.push_str(&row(&[format!("`{}{equals}{}`", key.name, key.form), tests, key.help.to_owned()]));

@@ -44,6 +44,8 @@ pub enum Cause {
         /// Existing files.
         files: u64,
     },
+    /// Names that are not of the set are there, and were left.
+    Foreign,
 }
 
 /// Names of calls that another process may report.
@@ -96,6 +98,7 @@ impl std::fmt::Display for Cause {
             Self::Short { got_bytes, wanted_bytes } => {
                 write!(f, "only {got_bytes} of {wanted_bytes} bytes were moved")
             }
+            Self::Foreign => f.write_str("there are names that skye did not make"),
             Self::Names { came, files } => write!(f, "{files} files were expected and {came} came"),
             Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to, zeros_bytes }) => {
                 let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

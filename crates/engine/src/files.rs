@@ -3,8 +3,11 @@
 //! One clock read ends a call and starts the next. Computing the next name and counting lie in between and take about
 //! ten nanoseconds. A second clock read would take about twenty.
 
+mod attributes;
+mod contents;
 mod directories;
 pub mod flows;
+mod trees;
 mod verbs;
 
 use std::ffi::CStr;
@@ -21,11 +24,14 @@ use crate::pacing::{Pacing, Start};
 use crate::pattern::Permutation;
 use crate::recorder::{INTERVAL_NS, Recorder};
 
+pub use attributes::{GetAttribute, RemoveAttribute, SetAttribute};
+pub use contents::{Append, Copy, CopyRange, ReadWrite, Reflink, Restore, Truncate};
 pub use directories::{Entries, Readdir};
 pub use flows::{Flows, Share, SharedFiles};
+pub use trees::{RemoveTree, WalkTree};
 pub use verbs::{
-    Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Rename, Rmdir, Stat, StatContents,
-    Symlink, Unlink, UnlinkMissing, UnlinkNamed,
+    Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Readlink, Rename, Rmdir, Stat,
+    StatContents, Symlink, Unlink, UnlinkMissing, UnlinkNamed,
 };
 
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

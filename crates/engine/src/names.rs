@@ -23,6 +23,8 @@ pub enum Kind {
     Link = b'l',
     /// A symbolic link to the file.
     Symlink = b's',
+    /// A file with the same data as the file.
+    Copy = b'c',
     /// A directory made by `mkdir`.
     Directory = b'm',
     /// A name that is never made.
@@ -31,7 +33,7 @@ pub enum Kind {
 
 impl Kind {
     /// Kinds of files that tests make.
-    pub const FILES: [Self; 4] = [Self::File, Self::Renamed, Self::Link, Self::Symlink];
+    pub const FILES: [Self; 5] = [Self::File, Self::Renamed, Self::Link, Self::Symlink, Self::Copy];
 
     /// First letter of the names of this kind.
     pub const fn letter(self) -> char {
@@ -126,6 +128,13 @@ impl Spelling for LettersFirst {
     }
 }
 
+/// True if a directory of a tree can have this name.
+#[inline]
+pub(crate) fn is_directory(name: &[u8]) -> bool {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    name.len() == 1 + DIRECTORY_DIGITS && name[0] == b'd' && name[1..].iter().all(is_digit)
+}
+
 #[inline]
 fn is_numbered(name: &[u8], kind: Kind) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -196,6 +205,18 @@ impl Tree {
             fan_out += 1;
         }
         fan_out
+    }
+
+    /// Levels of directories below the root.
+    pub fn levels_below(&self) -> u32 {
+        if self.dirs > 1 { self.levels } else { 0 }
+    }
+
+    /// Directories of all levels below the root.
+    pub fn directories(&self) -> u64 {
+        let fan_out = self.fan_out();
+        // A directory of an upper level exists if one of the lowest lies below it.
+        (0..self.levels_below()).map(|level| self.dirs.div_ceil(fan_out.saturating_pow(level))).sum()
     }
 
     /// Path of one of the lowest directories, without a slash at the end; empty if the root is the only one.
@@ -332,6 +353,13 @@ mod tests {
             let tree = Tree { files, dirs, levels };
             let directories: HashSet<_> = (0..dirs).map(|dir| tree.directory(dir)).collect();
             assert_eq!(directories.len() as u64, dirs);
+            let upper = directories.iter().flat_map(|path| {
+                path.match_indices('/').map(|(end, _)| path[..end].to_owned()).collect::<Vec<_>>()
+            });
+            let all: HashSet<_> =
+                upper.chain(directories.iter().cloned()).filter(|path| !path.is_empty()).collect();
+            assert_eq!(tree.directories(), all.len() as u64, "{tree:?}");
+            assert!(all.iter().all(|path| path.split('/').all(|name| is_directory(name.as_bytes()))));
             let mut name = Name::new(tree.plain(), Kind::File);
             let mut seen = HashSet::new();
             // Backwards, then forwards: the cached directory must follow.

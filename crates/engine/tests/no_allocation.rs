@@ -21,9 +21,10 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Create, CreateLinks, Entries, FileOps, Flows, Link, Mkdir, NameOps, Numbered, Open, Place,
-    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Share, SharedFiles, Stat, StatContents, Symlink,
-    Unlink, UnlinkMissing, UnlinkNamed, Visits, due, round,
+    self, Append, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, Link, Mkdir,
+    NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink, RemoveTree, Rename, Rmdir, Round,
+    RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Symlink, Truncate, Unlink,
+    UnlinkMissing, UnlinkNamed, Visits, WalkTree, due, round,
 };
 use engine::mapped::MappedEngine;
 use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
@@ -414,11 +415,19 @@ impl Files {
 
     fn made_with(names: Names<impl Spelling>, text: &str) -> Self {
         let files = Self::new();
+        files.make(names, text);
+        files
+    }
+
+    /// Makes the whole set, with directories that are missing.
+    fn make(&self, names: Names<impl Spelling>, text: &str) {
+        for dir in 0..TREE.dirs {
+            std::fs::create_dir_all(self.directory.path().join(TREE.directory(dir))).unwrap();
+        }
         for file in 0..TREE.files {
             let path = names.path(file);
-            std::fs::write(files.directory.path().join(path.to_str().unwrap()), text).unwrap();
+            std::fs::write(self.directory.path().join(path.to_str().unwrap()), text).unwrap();
         }
-        files
     }
 
     fn entries<O: NameOps, S: Spelling>(&self, names: Names<S>, operation: O) -> u64 {
@@ -511,6 +520,51 @@ fn add_files(loops: &mut Loops) {
                 false => round(&mut create, place, visits, &Monotonic, recorder, limits),
                 true => unlink.round(place, TREE.files, &Monotonic, recorder, limits),
             }
+        })
+    });
+    add("append", || Files::made().verb(Numbered::new(NAMES, Append::new(100, true))));
+    add("append as directories name them", || Files::made().entries(NAMES, Append::new(100, false)));
+    add("truncate, append", || {
+        let content = files::Content::new(9, 9, 4, 9, 0);
+        let undo = Numbered::new(NAMES, Append::new(5, false));
+        Files::made_with(NAMES, "something").verbs(Truncate::new(NAMES, content, true), undo)
+    });
+    add("copy, unlink", || {
+        let content = || files::Content::new(9, 9, 4, 9, 0);
+        let by_hand = Copy::new(NAMES, content(), ReadWrite::new(4), true);
+        let by_kernel = Copy::new(NAMES, content(), CopyRange::new(4), false);
+        let files = Files::made_with(NAMES, "something");
+        files.verbs(by_hand, unlink(Kind::Copy)) + files.verbs(by_kernel, unlink(Kind::Copy))
+    });
+    add("readlink", || {
+        let files = Files::new();
+        for file in 0..TREE.files {
+            let path = NAMES.path(file);
+            std::os::unix::fs::symlink("there", files.directory.path().join(path.to_str().unwrap())).unwrap();
+        }
+        files.verb(Numbered::new(NAMES, Readlink::new(5)))
+    });
+    add("xattr-set", || Files::made().verb(Numbered::new(NAMES, SetAttribute::new(true))));
+    add("xattr-get, xattr-set", || {
+        let (get, set) = (Numbered::new(NAMES, GetAttribute), Numbered::new(NAMES, SetAttribute::new(false)));
+        let files = Files::made();
+        files.verb(set) + files.verb(get)
+    });
+    add("walk", || {
+        let mut walk = WalkTree::new(NAMES);
+        Files::made().rounds(WalkTree::<Plain>::STEPS.len(), |place, recorder, limits| {
+            walk.round(place, TREE.files, &Monotonic, recorder, limits)
+        })
+    });
+    add("remove", || {
+        let files = Files::new();
+        let mut remove = RemoveTree::new(NAMES, true);
+        files.rounds(remove.steps().len(), |place, recorder, limits| {
+            // Making the tree again is not part of the loop.
+            let before = ALLOCATIONS.get();
+            files.make(NAMES, "");
+            ALLOCATIONS.set(before);
+            remove.round(place, Some(TREE.files), &Monotonic, recorder, limits)
         })
     });
     add("readdir", || {

@@ -27,8 +27,8 @@ pub use asked::for_given;
 use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
 pub use checks::shared_directory;
 use checks::{
-    check_buffers, check_cold, check_direct, check_discard, check_erased, check_given, check_links,
-    check_polling, check_together,
+    check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased, check_given,
+    check_links, check_polling, check_together,
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -326,6 +326,7 @@ pub fn plan_for(
     check_buffers(&phases, machine)?;
     check_cold(&phases, cache, machine)?;
     check_links(&phases, target)?;
+    check_attributes(&phases, target)?;
     if clients.is_some() {
         check_together(&phases)?;
     }

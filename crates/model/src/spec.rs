@@ -12,7 +12,7 @@ use crate::nearest;
 use crate::size;
 use crate::workload::keys::bytes;
 use crate::workload::{
-    Access, Arrival, CHUNK_BYTES_MAX, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
+    Access, Arrival, CopyWay, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
     FileVerb, FilesWork, Key, MixName, Order, SyncMode, Work, Workload, Zones,
 };
 
@@ -403,6 +403,12 @@ fn parse_files<'a>(
             files.files, concurrency.threads, concurrency.threads
         ));
     }
+    if verb == FileVerb::Readlink && files.files < 2 * u64::from(concurrency.threads) {
+        return Err(format!(
+            "the first file of each thread is no link; write files={} or more",
+            2 * concurrency.threads
+        ));
+    }
     check_order(&files)?;
     check_kind(&files)?;
     check_chunk(&files)?;
@@ -436,8 +442,12 @@ fn check_order(files: &FilesWork) -> Result<(), String> {
         return Ok(());
     }
     if !verb.can_follow_directory() {
+        let follow = FileVerb::ALL.iter().filter(|verb| verb.can_follow_directory());
+        let follow: Vec<_> = follow.map(|verb| verb.word()).collect();
+        let (last, others) = follow.split_last().unwrap_or((&"none", &[]));
         return Err(format!(
-            "`order=dir`: only stat, open, read-file and unlink follow a directory; write order=seq|rnd for {verb}"
+            "`order=dir`: only {} and {last} follow a directory; write order=seq|rnd for {verb}",
+            others.join(", ")
         ));
     }
     if files.missing {
@@ -458,6 +468,9 @@ fn check_kind(files: &FilesWork) -> Result<(), String> {
     let FilesWork { verb, kind, .. } = files;
     if *kind == FileKind::File {
         return Ok(());
+    }
+    if *verb == FileVerb::Readlink && files.size_max_bytes > 0 {
+        return Err("readlink reads links, which have no bytes of their own; leave size away".into());
     }
     if files.size_max_bytes > 0 {
         return Err(format!(
@@ -481,14 +494,28 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
     if files.contents && files.missing {
         return Err("what does not exist has no contents; leave missing or contents away".into());
     }
-    if verb == FileVerb::ReadFile && files.size_max_bytes == 0 {
-        return Err("read-file reads what files hold; write for example read-file:size=4k".into());
+    if files.size_max_bytes == 0 {
+        let needs = match verb {
+            FileVerb::ReadFile => "read-file reads what files hold; write for example read-file:size=4k",
+            FileVerb::Truncate => "truncate halves files; write for example truncate:size=64k",
+            FileVerb::Copy => "copy copies what files hold; write for example copy:size=64k",
+            _ => "",
+        };
+        if !needs.is_empty() {
+            return Err(needs.into());
+        }
     }
-    if files.chunk_bytes == CHUNK_BYTES_MAX {
+    if files.chunk_bytes == FilesWork::new(verb, files.files).chunk_bytes {
         return Ok(());
     }
     let chunk = size::exact(files.chunk_bytes);
     match verb {
+        FileVerb::Append => Ok(()),
+        FileVerb::Copy if files.by == CopyWay::Reflink => Err(format!(
+            "`chunk={chunk}`: a reflink is one call for all of a file; leave chunk away, or write by=read-write or \
+             by=copy-range"
+        )),
+        FileVerb::Copy => Ok(()),
         FileVerb::Stat if !files.contents => {
             Err(format!("`chunk={chunk}`: stat reads nothing by itself; add contents or leave chunk away"))
         }
@@ -497,7 +524,8 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
             Err(format!("`chunk={chunk}`: the files are empty; add size=SIZE or leave chunk away"))
         }
         _ => Err(format!(
-            "`chunk={chunk}` has no meaning for {verb}; create, read-file and stat:contents with size=SIZE take it"
+            "`chunk={chunk}` has no meaning for {verb}; append takes it, and create, read-file, copy and stat:contents \
+             with size=SIZE"
         )),
     }
 }

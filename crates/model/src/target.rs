@@ -38,6 +38,9 @@ pub struct Target {
     pub device_stack: Vec<Device>,
     /// Notes for the reader: thin volumes, snapshots, options that void durability.
     pub notes: Vec<String>,
+    /// True if its files can have user attributes; absent where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_attributes: Option<bool>,
     /// Identity of the device where the user has named it to be written; absent for every other target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased: Option<Erased>,

@@ -171,8 +171,37 @@ spec_words! {
         Mkdir = "mkdir",
         /// `unlinkat` of an empty directory.
         Rmdir = "rmdir",
+        /// `openat` of a file, one `write` at its end, `close`.
+        Append = "append",
+        /// `openat` of a file, `ftruncate` to half of its size, `close`.
+        Truncate = "truncate",
+        /// A second file with the same data: `openat` of both, the copy, `close` of both.
+        Copy = "copy",
+        /// `readlinkat` of a symbolic link.
+        Readlink = "readlink",
+        /// `openat` of a file, `fsetxattr` of 64 bytes, `close`.
+        XattrSet = "xattr-set",
+        /// `openat` of a file, `fgetxattr` of 64 bytes, `close`.
+        XattrGet = "xattr-get",
+        /// One entry below a directory, as find and a backup meet it: `fstatat`, and all of its entries if it is a
+        /// directory.
+        Walk = "walk",
+        /// One entry that `rm -r` removes: `unlinkat` of a file, or of a directory that it has emptied.
+        Remove = "remove",
         /// One flow of a mix: several calls on several files, as a program makes them.
         Mix = "mix",
+    }
+}
+
+spec_words! {
+    /// How `copy` moves the data.
+    CopyWay {
+        /// `read` and `write` in turn.
+        ReadWrite = "read-write",
+        /// `copy_file_range`: the kernel or a server copies, and may share blocks.
+        CopyRange = "copy-range",
+        /// `FICLONE`: both files share their blocks.
+        Reflink = "reflink",
     }
 }
 
@@ -426,18 +455,35 @@ impl FileVerb {
 
     /// Returns true if each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
-        matches!(self, Self::Create | Self::Mkdir | Self::Symlink | Self::Mix)
+        matches!(self, Self::Create | Self::Mkdir | Self::Symlink | Self::Copy | Self::Mix)
     }
 
     /// Returns true if it changes files or directories.
     pub fn changes(self) -> bool {
-        !matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Readdir)
+        let only_reads = matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Readdir);
+        !only_reads && !matches!(self, Self::Readlink | Self::XattrGet | Self::Walk)
     }
 
     /// Returns true if it works on an existing name and makes none. It can then follow a directory that is read
     /// meanwhile.
     pub fn can_follow_directory(self) -> bool {
-        matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Unlink)
+        let opens = matches!(self, Self::Append | Self::XattrSet | Self::XattrGet);
+        opens || matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Unlink)
+    }
+
+    /// Returns true if it goes through whole trees of directories, in the order that these have.
+    pub fn walks_trees(self) -> bool {
+        matches!(self, Self::Walk | Self::Remove)
+    }
+
+    /// Returns true if it works on an extended attribute of each file.
+    pub fn uses_attributes(self) -> bool {
+        matches!(self, Self::XattrSet | Self::XattrGet)
+    }
+
+    /// Returns true if it changes what files hold, or their attributes, and not their names alone.
+    pub fn changes_files(self) -> bool {
+        matches!(self, Self::Append | Self::Truncate | Self::Copy | Self::XattrSet)
     }
 
     /// Returns true if it may look for names that do not exist.

@@ -8,6 +8,7 @@ use std::path::Path;
 use model::Trouble;
 use model::target::{DirectIo, Geometry, Space};
 use rustix::fs::{AtFlags, FileType, StatFs, StatxFlags};
+use rustix::io::Errno;
 
 use crate::geometry::of_xfs;
 use crate::xfs_geometry::xfs_geometry;
@@ -33,6 +34,8 @@ pub struct Identity {
     pub block_bytes: Option<u64>,
     /// Alignment for direct I/O, if already known.
     pub direct_io: Option<DirectIo>,
+    /// True if its files can have user attributes, if the kernel says so.
+    pub user_attributes: Option<bool>,
     /// Layout, if the file system itself reports it.
     pub geometry: Option<Geometry>,
 }
@@ -78,9 +81,22 @@ impl Identity {
             others_write: others_write(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
             block_bytes: u64::try_from(statfs.f_bsize).ok().filter(|bytes| *bytes > 0),
             direct_io: None,
+            user_attributes: if kind.is_dir() { user_attributes(&path) } else { None },
             geometry: geometry.map(of_xfs),
         };
         Ok((identity, kind))
+    }
+}
+
+/// Returns true if files in a directory can have user attributes; absent if the kernel does not say. Asking for one
+/// changes nothing.
+fn user_attributes(directory: &Path) -> Option<bool> {
+    let mut value = [0u8; 1];
+    match rustix::fs::getxattr(directory, "user.skye", &mut value) {
+        // It is there, or too long for so little room.
+        Ok(_) | Err(Errno::NODATA | Errno::RANGE) => Some(true),
+        Err(Errno::OPNOTSUPP) => Some(false),
+        Err(_) => None,
     }
 }
 

@@ -70,6 +70,7 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble>
         space,
         direct_io: told.or_else(|| device_alignment(stack.backing, top)),
         notes: stack.notes.into_iter().chain(users).collect(),
+        user_attributes: None,
         erased: None,
         backing: stack.backing,
         device_stack: stack.devices,

@@ -70,9 +70,8 @@ fn path(call: &str, arguments: &[u64]) -> Option<PathBuf> {
 fn argument(call: &str) -> Option<Argument> {
     Some(match call {
         "read" | "write" | "pread64" | "pwrite64" | "preadv2" | "pwritev2" | "fsync" | "fdatasync"
-        | "sync_file_range" | "ftruncate" | "fallocate" | "close" | "fstat" | "getdents64" => {
-            Argument::Descriptor(0)
-        }
+        | "sync_file_range" | "copy_file_range" | "ioctl" | "fsetxattr" | "fgetxattr" | "ftruncate"
+        | "fallocate" | "close" | "fstat" | "getdents64" => Argument::Descriptor(0),
         "openat" | "unlinkat" | "mkdirat" | "renameat2" | "linkat" | "readlinkat" | "newfstatat"
         | "statx" | "utimensat" => Argument::Name(0),
         "symlinkat" => Argument::Name(1),

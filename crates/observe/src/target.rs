@@ -64,6 +64,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
         direct_io: identity.direct_io.or_else(|| device_alignment(stack.backing, stack.devices.first())),
         device_stack: stack.devices,
         notes,
+        user_attributes: identity.user_attributes,
         erased: None,
     })
 }

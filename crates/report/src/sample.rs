@@ -107,6 +107,7 @@ pub(crate) fn disk() -> Target {
             device("nvme0n1", DeviceKind::Disk, &[], &[]),
         ],
         notes: Vec::new(),
+        user_attributes: None,
         erased: None,
     }
 }
@@ -127,6 +128,7 @@ pub(crate) fn mapped() -> Target {
             device("nvme0n1", DeviceKind::Disk, &[], &[]),
         ],
         notes: vec!["LVM vg-home has 2 snapshots: the first write of each block copies it".into()],
+        user_attributes: None,
         erased: None,
         ..disk()
     }

@@ -539,8 +539,10 @@ pub fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(_) => "look at the kernel's log",
         Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
         Cause::Names { .. } => {
-            "this file system loses or repeats names while it is told to change them; write order=seq"
+            "this file system loses or repeats names, or something else changes them; where a test has an order, write \
+             order=seq"
         }
+        Cause::Foreign => "something else has made them; move them away",
         Cause::Mismatch(_) => "the same --seed writes the same data again",
     }
 }

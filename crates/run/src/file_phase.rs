@@ -4,6 +4,8 @@
 //! Untimed work has a deadline too, and the bytes that it writes count towards the stop rule. A round whose preparation
 //! was cut short is not measured as if it were whole. A whole `FileSet` stays for the next test that needs it.
 
+mod remedy;
+mod sets;
 mod sync;
 mod verbs;
 
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
-    self, Content, Create, CreateLinks, FileOps, Mkdir, Place, Rename, Rmdir, Round, RoundLimits,
+    self, Content, FileOps, Mkdir, Numbered, Place, RemoveAttribute, Rename, Rmdir, Round, RoundLimits,
     SharedFiles, Unlink, Visits,
 };
 use engine::names::{
@@ -29,19 +31,20 @@ use model::marker::{LETTERS_MAX, Letters, NameRule};
 use model::plan::{Clients, Plan, PlannedPhase};
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::spec::FILES_MAX;
-use model::workload::{Arrival, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode};
-use rustix::fs::Mode;
-use rustix::io::Errno;
+use model::workload::{
+    Arrival, CHUNK_BYTES_MAX, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode,
+};
 
-use crate::data_phase::{drop_all_caches, remedy};
+use crate::data_phase::drop_all_caches;
 use crate::drive::{self, Beginning, Drive, Expected, Moment};
 use crate::home::Home;
 use crate::meter::Meter;
 use crate::record::PhaseTotals;
-use crate::removal::DIRECTORY_FLAGS;
 use crate::steady_state;
 use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
+use remedy::remedy;
+use sets::{operations, visited};
 use verbs::{Change, MeasuredRound, Numbers, WithVerb, change, with_verb};
 
 pub use verbs::steps;
@@ -137,6 +140,8 @@ struct Shape {
     size_max_bytes: u64,
     naming: Naming,
     kind: FileKind,
+    /// True if each file has an attribute.
+    has_attributes: bool,
 }
 
 /// Result of one test on files, before it becomes a record.
@@ -260,6 +265,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         size_max_bytes: work.size_max_bytes,
         naming: work.naming,
         kind: work.kind,
+        has_attributes: work.verb == FileVerb::XattrGet,
     };
     if set.shape != Some(shape) || set.is_unknown || change(work.verb) == Change::Mixed {
         if set.shape.is_some() {
@@ -367,8 +373,8 @@ impl Rounds<'_, '_> {
         let now_ns = Monotonic.now_ns();
         let lasted_ns = now_ns - self.drive.start_ns;
         let written_bytes = self.drive.collected.written_bytes + outcome.untimed_bytes;
-        let set_bytes = self.work.set_bytes_max(self.set.made.len() as u32);
-        let next_bytes = written_bytes.saturating_add(set_bytes);
+        let round_bytes = self.work.round_bytes_max(self.set.made.len() as u32);
+        let next_bytes = written_bytes.saturating_add(round_bytes);
         let stop = task.asked.phase.stop;
         // A round that would be cut short before its half tells little more than the earlier ones.
         self.drive.is_enough
@@ -378,7 +384,7 @@ impl Rounds<'_, '_> {
                 .until
                 .is_some_and(|until| steady_state::rounds_suffice(&outcome.each, outcome.measured_ns, until))
             || stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
-            || stop.bytes.is_some_and(|bytes| self.work.size_max_bytes > 0 && next_bytes > bytes)
+            || stop.bytes.is_some_and(|bytes| self.work.writes_data() && next_bytes > bytes)
             || lasted_ns >= task.asked.time_ns.saturating_mul(UNTIMED_SHARE)
             || now_ns >= task.deadline_ns
     }
@@ -431,7 +437,7 @@ impl Rounds<'_, '_> {
 
     /// Measures a round; false if it was not to begin.
     fn measure(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, Trouble> {
-        let visited = visited(self.work, self.set);
+        let (visited, operations) = (visited(self.work, self.set), operations(self.work, self.set));
         if self.drive.is_continuous {
             // The files were made before the phase.
             self.drive.start_ns = Monotonic.now_ns();
@@ -447,8 +453,12 @@ impl Rounds<'_, '_> {
         let deadline_ns = self.task.deadline_ns.max(now_ns + 1);
         order(pool, 0..pool.len(), Command::Measure { time_ns: left_ns, deadline_ns });
         // A worker that fills files may be woken in vain while the cache is full.
-        let bytes = self.work.size_max_bytes.saturating_mul(pool.len() as u64);
-        let fills = self.work.verb == FileVerb::Create && bytes > 0;
+        let (file_bytes, fills) = match self.work.verb {
+            FileVerb::Append => (self.work.chunk_bytes, true),
+            verb => (self.work.size_max_bytes, matches!(verb, FileVerb::Create | FileVerb::Copy)),
+        };
+        let bytes = file_bytes.saturating_mul(pool.len() as u64);
+        let fills = fills && bytes > 0;
         let expected = Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: !fills };
         let (reports, trouble) = self.drive.answers(pool, expected, true);
         self.drive.end();
@@ -467,7 +477,7 @@ impl Rounds<'_, '_> {
         outcome.first_done_ns = ends().min().unwrap_or(start_ns).saturating_sub(self.drive.start_ns);
         outcome.last_done_ns = last_ns.saturating_sub(self.drive.start_ns);
         let is_readdir = self.work.verb == FileVerb::Readdir;
-        outcome.rounds += if is_readdir { 1.0 } else { done as f64 / visited.max(1) as f64 };
+        outcome.rounds += if is_readdir { 1.0 } else { done as f64 / operations.max(1) as f64 };
         outcome.files = visited;
         if !self.drive.is_continuous && outcome.each.len() < INTERVALS_MAX {
             outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns });
@@ -509,6 +519,7 @@ impl Rounds<'_, '_> {
                 let path = self.task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
                 let attempt = match failure.cause {
                     Cause::Names { .. } => format!("come upon every file in {}", path.display()),
+                    Cause::Foreign => format!("remove all of {}", path.display()),
                     _ => format!("{} file {} in {}", failure.call, failure.file, path.display()),
                 };
                 failed = Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)));
@@ -516,11 +527,6 @@ impl Rounds<'_, '_> {
         }
         failed.map_or(Ok(is_whole), Err)
     }
-}
-
-fn visited(work: &FilesWork, set: &FileSet) -> u64 {
-    let is_of_set = work.verb.visits_files() && !work.missing;
-    if is_of_set { set.made.iter().sum::<u64>().max(1) } else { work.files }
 }
 
 fn order(pool: &mut WorkerPool<Command, Report>, members: std::ops::Range<usize>, command: Command) {
@@ -577,7 +583,11 @@ impl Member {
     }
 
     fn content(&self) -> Option<Content> {
-        let FilesWork { size_min_bytes, size_max_bytes, chunk_bytes, .. } = self.work;
+        let FilesWork { size_min_bytes, size_max_bytes, mut chunk_bytes, .. } = self.work;
+        if self.work.verb == FileVerb::Append {
+            // Its chunk is what it appends.
+            chunk_bytes = CHUNK_BYTES_MAX;
+        }
         let content =
             || Content::new(size_min_bytes, size_max_bytes, chunk_bytes, self.seed, self.generation);
         (size_max_bytes > 0).then(content)
@@ -630,38 +640,6 @@ impl Member {
         Report { start_ns, end_ns, done, made: self.made, missed, untimed_bytes, is_whole, result }
     }
 
-    /// Opens the directories of this member, and makes those that do not exist yet.
-    fn open_directories(&self) -> Result<(OwnedFd, Vec<OwnedFd>), Failure> {
-        let fail = |call: &'static str| {
-            move |errno: Errno| Failure { call, file: 0, offset_bytes: None, cause: Cause::Errno(errno) }
-        };
-        let make = |parent: &OwnedFd, path: &str| match rustix::fs::mkdirat(parent, path, Mode::RWXU) {
-            Err(Errno::EXIST) => Ok(()),
-            made => made.map_err(fail("mkdir")),
-        };
-        let name = format!("t{:0THREAD_DIGITS$x}", self.owner);
-        make(&self.parent, &name)?;
-        let directory = rustix::fs::openat(&self.parent, name.as_str(), DIRECTORY_FLAGS, Mode::empty())
-            .map_err(fail("open"))?;
-        let mut leaves = Vec::new();
-        if self.tree.dirs > 1 {
-            for dir in 0..self.tree.dirs {
-                let path = self.tree.directory(dir);
-                for (end, _) in path.match_indices('/') {
-                    make(&directory, &path[..end])?;
-                }
-                make(&directory, &path)?;
-                if self.work.sync == SyncMode::Each {
-                    leaves.push(
-                        rustix::fs::openat(&directory, path.as_str(), DIRECTORY_FLAGS, Mode::empty())
-                            .map_err(fail("open"))?,
-                    );
-                }
-            }
-        }
-        Ok((directory, leaves))
-    }
-
     fn order(&self, files: u64) -> Option<Permutation> {
         (self.work.order == Order::Random).then(|| Permutation::new(files, self.order_seed))
     }
@@ -672,11 +650,14 @@ impl Member {
             _ if self.work.missing => self.files,
             // Flows go on until their time is over.
             Change::Mixed => u64::MAX,
+            // The first file is none of the links to it.
+            _ if self.work.verb == FileVerb::Readlink => self.made.saturating_sub(1),
             Change::Removed(Kind::Directory) => self.dirs_made,
             _ if self.work.verb.visits_files() => self.made,
             _ => self.files,
         };
-        Visits { first: self.first, files, order: self.order(files) }
+        let first = self.first + u64::from(self.work.verb == FileVerb::Readlink);
+        Visits { first, files, order: self.order(files) }
     }
 
     /// Takes over the files that a mix has made; true if it has them all.
@@ -694,7 +675,6 @@ impl Member {
         place: &Place<'_>,
         deadline_ns: u64,
     ) -> (Round, bool) {
-        let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
         match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
             Change::Made(Kind::File) => self.remove_files(names, place, deadline_ns),
@@ -706,39 +686,11 @@ impl Member {
                 self.dirs_made = round.done;
                 (round, is_whole)
             }
-            _ => {
-                let (round, is_whole) = self.make_files(names, place, rest, deadline_ns);
-                if let Some(content) = self.content() {
-                    let made = rest.first..rest.first + round.done;
-                    self.untimed_bytes += made.map(|file| content.size_bytes(file)).sum::<u64>();
-                }
-                self.made += round.done;
-                (round, is_whole)
-            }
-        }
-    }
-
-    /// Makes these files of the set.
-    fn make_files<S: Spelling>(
-        &self,
-        names: Names<S>,
-        place: &Place<'_>,
-        visits: Visits,
-        deadline_ns: u64,
-    ) -> (Round, bool) {
-        let original = self.first;
-        match self.work.kind {
-            FileKind::File => {
-                self.quietly(&mut Create::new(names, self.content(), false), place, visits, deadline_ns)
-            }
-            FileKind::Hardlink => {
-                let mut links = CreateLinks::<false, _>::new(names, original, false);
-                self.quietly(&mut links, place, visits, deadline_ns)
-            }
-            FileKind::Symlink => {
-                let mut links = CreateLinks::<true, _>::new(names, original, false);
-                self.quietly(&mut links, place, visits, deadline_ns)
-            }
+            Change::RemovedTree => match self.make_directories(place.directory) {
+                Ok(_) => self.make_rest(names, place, deadline_ns),
+                Err(failure) => (Round { result: Err(failure), ..nothing() }, false),
+            },
+            _ => self.make_rest(names, place, deadline_ns),
         }
     }
 
@@ -760,8 +712,13 @@ impl Member {
             }
         };
         if self.work.sync == SyncMode::End && round.result.is_ok() {
-            let has_content = self.work.verb == FileVerb::Create && self.work.size_max_bytes > 0;
-            round.result = sync::directories(place, has_content);
+            let is_filled = self.work.verb == FileVerb::Create && self.work.size_max_bytes > 0;
+            round.result = match self.work.verb {
+                FileVerb::Remove => {
+                    sync::removal(place, round.done == visits.files + self.tree.directories())
+                }
+                verb => sync::directories(place, is_filled || verb.changes_files()),
+            };
             round.end_ns = Monotonic.now_ns();
         }
         round
@@ -794,6 +751,12 @@ impl Member {
                 let mut back = Rename::new(names, Kind::Renamed, Kind::File, false);
                 self.quietly(&mut back, place, visited, deadline_ns)
             }
+            Change::Resized => self.restore(names, place, done, deadline_ns),
+            Change::Attributed => {
+                let mut bare = Numbered::new(names, RemoveAttribute);
+                self.quietly(&mut bare, place, self.changed(done), deadline_ns)
+            }
+            Change::RemovedTree => self.remove_rest(names, place, done, deadline_ns),
             Change::Removed(Kind::Directory) => {
                 let settled = self.quietly_each(&mut rmdir(), place, self.rest_of(done), deadline_ns);
                 self.dirs_made = 0;
@@ -811,25 +774,6 @@ impl Member {
                 settled
             }
         }
-    }
-
-    /// Returns the files that a round did not reach.
-    fn rest_of(&self, done: u64) -> impl Iterator<Item = u64> + use<> {
-        let Visits { first, files, order } = self.visits();
-        (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
-    }
-
-    fn remove_files<S: Spelling>(
-        &mut self,
-        names: Names<S>,
-        place: &Place<'_>,
-        deadline_ns: u64,
-    ) -> (Round, bool) {
-        let mut unlink = Unlink::new(names, Kind::File, Kind::File, false);
-        let made = Visits::in_sequence(self.first, self.made);
-        let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
-        self.made = 0;
-        (round, is_whole)
     }
 
     /// Runs the same loop as the measured one, and drops its counts; true if every visit took place.

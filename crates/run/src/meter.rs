@@ -389,6 +389,7 @@ impl Observed {
             "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
             "stat" => matches!(call, "stat" | "newfstatat" | "statx"),
             "discard" => matches!(call, "fallocate" | "ioctl"),
+            "reflink" => call == "ioctl",
             step => call.starts_with(step),
         };
         let share: f64 =

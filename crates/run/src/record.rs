@@ -101,7 +101,11 @@ pub fn record(
         && !matches!(&workload.work, Work::Files(files) if files.verb == FileVerb::Readdir);
     // A look finds a thread asleep in a call of the kernel. It cannot tell apart two steps that make the same
     // call.
-    let call = |step: &'static str| step.split(' ').next();
+    let call = |step: &'static str| match step {
+        "create" => Some("open"),
+        "rmdir" => Some("unlink"),
+        step => step.split(' ').next(),
+    };
     let is_alone = |name: &'static str| steps.iter().filter(|other| call(other) == call(name)).count() == 1;
     let is_mix = !task::operations(phase).is_empty();
     let step = |(name, latencies): (&&'static str, &Distribution)| {

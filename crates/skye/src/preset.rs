@@ -134,6 +134,7 @@ mod tests {
             direct_io: None,
             device_stack: vec![],
             notes: vec![],
+            user_attributes: None,
             erased: None,
         }
     }

@@ -54,6 +54,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Trouble> {
         direct_io: None,
         device_stack: Vec::new(),
         notes: Vec::new(),
+        user_attributes: None,
         erased: None,
     };
     Ok(Some((device, target)))

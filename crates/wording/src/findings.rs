@@ -203,12 +203,12 @@ findings! {
         LaterPassesFaster "later passes were faster", "later passes were {gain} faster than the first of {passes}: the first may have filled a cache below this system";
 
     "metadata_cache" "`·`"
-        when "`stat` `open` `readdir` `missing`; the device read nothing"
+        when "`stat` `open` `readdir` `readlink` `xattr-get` `walk` `missing`; the device read nothing"
         means "Memory answered. The number depends on kernel and CPU, and says nothing about the disk.":
         NamesFromMemory "names came from memory", "memory answered: the device read 0 bytes for {operations} operations, so this says nothing about the disk";
 
     "inode_search" "`·`"
-        when "`create` `mkdir` `symlink` on ext4 without a journal. Operations take more than 0.1 ms on average. The threads spend over 80 % of their time in the kernel or waiting for a CPU"
+        when "`create` `mkdir` `symlink` `copy` on ext4 without a journal. Operations take more than 0.1 ms on average. The threads spend over 80 % of their time in the kernel or waiting for a CPU"
         means "ext4 does not reuse inodes for minutes after a deletion, and searches past them.":
         InodeSearch "ext4 searched for free inodes", "ext4 without a journal skips inodes for 1 to 5 minutes after a deletion, and searches past them on the CPU";
 

@@ -297,7 +297,7 @@ explained! {
     }
     MetadataCache BY_COUNTERS {
         meaning: "Names and attributes came from memory. This is the speed of the kernel's look-ups.",
-        evidence: "A test that only looks up (stat, open, readdir, missing names); threads on a CPU, or ready \
+        evidence: "A test that only looks up (stat, open, readdir, readlink, xattr-get, walk, missing names); threads on a CPU, or ready \
             for one, for longer than asleep; the device read less than 6 bytes for each operation, or the kernel \
             charged the test with less, or there is no device.",
         try_next: "As root, the key cold with --cache drop-all; or many more --files than memory can hold.",

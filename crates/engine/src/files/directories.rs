@@ -14,7 +14,7 @@ use crate::names::{Kind, Name, Names, Spelling, Tree};
 use crate::recorder::{INTERVAL_NS, Recorder};
 
 /// Room for the entries that one call returns: the size of glibc's readdir buffer.
-const BUFFER_BYTES: usize = 32 << 10;
+pub(super) const BUFFER_BYTES: usize = 32 << 10;
 
 /// Reads the entries of every directory of a set.
 #[derive(Debug)]
@@ -204,6 +204,6 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
 }
 
 /// A call that failed after `done` operations.
-fn failed(call: &'static str, done: u64, cause: Cause) -> Failure {
+pub(super) fn failed(call: &'static str, done: u64, cause: Cause) -> Failure {
     Failure { call, file: done, offset_bytes: None, cause }
 }

@@ -251,6 +251,44 @@ impl NameOps for ReadFile {
     }
 }
 
+/// `readlinkat` of a symbolic link.
+#[derive(Debug)]
+pub struct Readlink {
+    /// Room for any path that a link of a set leads to.
+    target: Box<[u8]>,
+}
+
+impl Readlink {
+    /// Reads links to paths of up to this length.
+    pub fn new(target_bytes: usize) -> Self {
+        Self { target: vec![0; target_bytes + 1].into() }
+    }
+}
+
+impl NameOps for Readlink {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["readlink", "getdents64"]
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let wanted_bytes = self.target.len();
+        let read = rustix::fs::readlinkat_raw(directory, name, &mut self.target[..]);
+        let got_bytes = read.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        // A link that fills all of the room was cut off.
+        let is_whole = got_bytes > 0 && got_bytes < wanted_bytes;
+        is_whole.then_some(()).ok_or((0, Cause::Short { got_bytes, wanted_bytes }))
+    }
+}
+
 /// `unlinkat` of a name, and `fsync` of its directory if each removal is made durable.
 #[derive(Debug)]
 pub struct UnlinkNamed {
@@ -355,8 +393,18 @@ impl Content {
     }
 
     fn write(&mut self, file: u64, descriptor: &OwnedFd) -> Result<u64, Errno> {
+        self.write_from(file, 0, descriptor)
+    }
+
+    /// Writes what comes after the first bytes, at the position of the descriptor. Returns the size of the file.
+    pub(super) fn write_from(
+        &mut self,
+        file: u64,
+        first_bytes: u64,
+        descriptor: &OwnedFd,
+    ) -> Result<u64, Errno> {
         let size_bytes = self.size_bytes(file);
-        let mut offset_bytes = 0;
+        let mut offset_bytes = first_bytes;
         while offset_bytes < size_bytes {
             let len = (size_bytes - offset_bytes).min(self.chunk_bytes) as usize;
             let Self { seed, generation, .. } = *self;

@@ -59,7 +59,9 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
 pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), Trouble> {
     for phase in phases {
         let cause = match &phase.workload.work {
-            Work::Files(files) if files.shared && files.verb == FileVerb::Readdir => {
+            Work::Files(files)
+                if files.shared && matches!(files.verb, FileVerb::Readdir | FileVerb::Walk) =>
+            {
                 "each client would find the names of the others"
             }
             _ => continue,
@@ -220,6 +222,19 @@ pub(super) fn check_cold(
     Ok(())
 }
 
+/// Refuses attributes where files can have none, if the kernel has said so.
+pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+    let uses = |workload: &&Workload| workload.files().is_some_and(|files| files.verb.uses_attributes());
+    let Some(workload) = phases.iter().map(PlannedPhase::asked).find(uses) else { return Ok(()) };
+    if target.user_attributes != Some(false) {
+        return Ok(());
+    }
+    let attempt = format!("run `{}` in {}", spec::print(workload), target.path);
+    let cause = format!("files have no user attributes on {}, as it is mounted", target.file_system);
+    Err(Trouble::new(attempt, cause)
+        .remedy("leave xattr-set and xattr-get away, or mount it with user attributes"))
+}
+
 /// Largest number of names of a file on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
 const EXT4_LINKS_MAX: u64 = 65_000;
 
@@ -281,6 +296,22 @@ mod tests {
         let problem = fits("stat:kind=hardlink").unwrap_err();
         assert!(problem.contains("65000 names on ext4, not 65536; write files=65000 or less"), "{problem}");
         assert!(planned(&asking(&["stat:kind=hardlink"]), Backing::Devices, None).is_ok(), "on XFS");
+    }
+
+    #[test]
+    fn attributes_are_refused_where_files_can_have_none() {
+        let with = |user_attributes| Target { user_attributes, ..disk_that_polls(None) };
+        for spec in ["xattr-set", "xattr-get:t4"] {
+            for known in [None, Some(true)] {
+                assert!(planned_on(&asking(&[spec]), &with(known)).is_ok(), "{spec}");
+            }
+            let problem = planned_on(&asking(&["stat", spec]), &with(Some(false))).unwrap_err();
+            assert!(
+                problem.contains("no user attributes on xfs, as it is mounted; leave xattr-set"),
+                "{problem}"
+            );
+        }
+        assert!(planned_on(&asking(&["stat", "walk"]), &with(Some(false))).is_ok());
     }
 
     fn device() -> Target {

@@ -10,7 +10,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataVerb, DataWork, Engine, Probing, SyncMode, Workload, ZONES_MAX};
+use crate::workload::{DataVerb, DataWork, Engine, FileVerb, Probing, SyncMode, Workload, ZONES_MAX};
 
 /// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
@@ -539,7 +539,8 @@ pub(super) fn check_room_for_files(
         let trees = if files.shared { 1 } else { u64::from(workload.threads) };
         let inodes = files.inodes(workload.threads) + trees * (files.dirs * u64::from(files.levels) + 1) + 16;
         let descriptors = trees * files.dirs;
-        if files.sync == SyncMode::Each && files.dirs > 1 && descriptors > DESCRIPTORS_MAX {
+        let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
+        if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
             return Err(Trouble::new(
                 attempt(),
                 format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),

@@ -24,6 +24,7 @@ fn target(backing: Backing) -> Target {
         direct_io: Some(DirectIo { memory_align_bytes: 4, offset_align_bytes: 512 }),
         device_stack: Vec::new(),
         notes: Vec::new(),
+        user_attributes: None,
         erased: None,
     }
 }

@@ -55,6 +55,11 @@ fn set_bytes_max(workload: &Workload) -> u64 {
     workload.files().map_or(0, |files| files.set_bytes_max(workload.threads))
 }
 
+/// Returns the most bytes that this number of rounds of a test on files writes.
+fn rounds_bytes_max(workload: &Workload, rounds: u64) -> u64 {
+    workload.files().map_or(0, |files| files.rounds_bytes_max(rounds, workload.threads))
+}
+
 /// Returns the weight of a phase when the write limit is shared out.
 fn write_weight(phase: &PlannedPhase) -> u64 {
     match &phase.workload.work {
@@ -157,7 +162,7 @@ fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
     let stop = phase.stop;
     let by_passes = |passes: u64| match &phase.workload.work {
         Work::Data(_) => dataset.map(|set| passes.saturating_mul(set.size_bytes_max)),
-        Work::Files(_) => Some(passes.saturating_mul(set_bytes_max(&phase.workload))),
+        Work::Files(_) => Some(rounds_bytes_max(&phase.workload, passes)),
     };
     let by_ops = stop.ops.zip(phase.workload.data()).map(|(ops, data)| ops.saturating_mul(data.block_bytes));
     // Whichever limit comes first ends the phase.
@@ -169,7 +174,7 @@ fn write_least(phase: &PlannedPhase) -> u64 {
     let workload = &phase.workload;
     match &workload.work {
         Work::Data(data) => data.block_bytes * u64::from(workload.in_flight()),
-        Work::Files(_) => set_bytes_max(workload),
+        Work::Files(_) => rounds_bytes_max(workload, 1),
     }
     .min(
         phase
@@ -293,6 +298,18 @@ mod tests {
         let bytes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.bytes).collect();
         let [Some(byte), None, Some(putc), None, Some(blocks)] = bytes[..] else { panic!("{bytes:?}") };
         assert!(byte == putc && blocks / byte == 6, "{bytes:?}");
+    }
+
+    #[test]
+    fn verbs_on_files_write_their_set_once_and_then_what_a_round_adds() {
+        let most = |tests: &[&str]| {
+            let request = Request { probe: Some(Probing::None), ..asking(tests) };
+            planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 10
+        };
+        assert_eq!(most(&["append:files=10:chunk=1k:passes=5"]), 10 + 5 * 10);
+        assert_eq!(most(&["append:files=10:size=1m:chunk=1k:passes=5"]), 10 * 1025 + 10 * 1024 + 5 * 10);
+        assert_eq!(most(&["truncate:files=10:size=64k:passes=5"]), 2 * 10 * 64 + 5 * 10 * 32);
+        assert_eq!(most(&["copy:files=10:size=64k:passes=5"]), 3 * 10 * 64 + 5 * 10 * 64);
     }
 
     #[test]

@@ -396,20 +396,91 @@ fn mistakes_name_the_nearest_word() {
 
 #[test]
 fn directories_are_followed_where_there_is_something_to_follow() {
-    for verb in ["stat", "open", "unlink"] {
+    for verb in ["stat", "open", "unlink", "append", "xattr-set", "xattr-get"] {
         assert_eq!(ok(&format!("{verb}:order=dir:t2:dirs=3")).files().unwrap().order, Order::Directory);
     }
     for verb in ["create", "readdir", "rename", "link", "symlink", "mkdir", "rmdir"] {
         assert_eq!(
             problem(&format!("{verb}:order=dir")),
             format!(
-                "`order=dir`: only stat, open, read-file and unlink follow a directory; write order=seq|rnd for {verb}"
+                "`order=dir`: only stat, open, read-file, unlink, append, xattr-set and xattr-get follow a directory; \
+                 write order=seq|rnd for {verb}"
             )
         );
     }
     assert!(problem("stat:order=dir:missing").contains("leave missing away"));
     assert!(problem("stat:order=dir:t2:shared").contains("leave shared away"));
     assert_eq!(problem("stat:order=name"), "`order=name`: write order=seq|rnd|dir");
+}
+
+#[test]
+fn trees_have_a_width_and_a_depth() {
+    for (spec, dirs, levels, printed) in [
+        ("walk:tree=10x3", 1000, 3, "walk:tree=10x3"),
+        ("create:dirs=1000:levels=3", 1000, 3, "create:tree=10x3"),
+        ("stat:tree=7x1", 7, 1, "stat:dirs=7"),
+        ("stat:dirs=7:levels=2", 7, 2, "stat:dirs=7:levels=2"),
+        ("stat:levels=3", 1, 3, "stat:levels=3"),
+        ("remove:tree=2x16", 1 << 16, 16, "remove:tree=2x16"),
+        ("unlink:tree=2x2:dirs=3", 3, 2, "unlink:dirs=3:levels=2"),
+    ] {
+        let work = ok(spec);
+        let files = work.files().unwrap();
+        assert_eq!((files.dirs, files.levels), (dirs, levels), "{spec}");
+        assert_eq!(print(&work), printed);
+        assert_eq!(ok(printed), work);
+    }
+    for value in ["", "10", "10x", "x3", "1x3", "0x2", "10x0", "2x17", "10X3", "10x3x2", "-2x3", "1kx1"] {
+        let told = problem(&format!("walk:tree={value}"));
+        assert!(
+            told.starts_with(&format!("`tree={value}`: write WIDTHxDEPTH, such as tree=10x3, of 2")),
+            "{told}"
+        );
+    }
+    for value in ["300x4", "65537x1", "4294967296x2", "18446744073709551615x16"] {
+        let told = problem(&format!("walk:tree={value}"));
+        assert!(told.ends_with("more than 65536 directories; ask for a narrower or flatter tree"), "{told}");
+    }
+    assert!(problem("walk:tree").ends_with("write tree=WIDTHxDEPTH"));
+    assert!(problem("mix:mail:tree=2x2").contains("has no meaning for mix"));
+}
+
+#[test]
+fn verbs_on_what_files_hold_say_what_they_need() {
+    let chunk_bytes = |spec| ok(spec).files().unwrap().chunk_bytes;
+    assert_eq!((chunk_bytes("append"), chunk_bytes("copy:size=1m")), (4 << 10, 1 << 20));
+    assert_eq!(print(&ok("append:chunk=1m")), "append:chunk=1m");
+    assert_eq!(print(&ok("append:chunk=4k:size=1m")), "append:size=1m");
+    assert_eq!(print(&ok("copy:size=4k:by=read-write")), "copy:size=4k");
+    assert_eq!(ok("copy:size=4k:by=reflink").label(), "t1 4K reflink");
+    assert_eq!(ok("readlink").files().unwrap().kind, FileKind::Symlink);
+    assert_eq!(print(&ok("readlink")), "readlink");
+    for (spec, told) in [
+        ("truncate", "truncate halves files; write for example truncate:size=64k"),
+        ("copy", "copy copies what files hold; write for example copy:size=64k"),
+        (
+            "copy:size=4k:by=reflink:chunk=1k",
+            "`chunk=1k`: a reflink is one call for all of a file; leave chunk away, or write by=read-write or by=copy-range",
+        ),
+        ("copy:size=4k:by=cp", "`by=cp`: write by=read-write|copy-range|reflink"),
+        ("stat:by=reflink", "`by=reflink` has no meaning for stat; copy takes it"),
+        ("readlink:size=4k", "readlink reads links, which have no bytes of their own; leave size away"),
+        ("readlink:files=7:t4", "the first file of each thread is no link; write files=8 or more"),
+        (
+            "readlink:kind=file",
+            "`kind=file` has no meaning for readlink; create, stat, open and unlink take it",
+        ),
+        ("walk:order=rnd", "`order=rnd` has no meaning for walk"),
+        ("remove:order=dir", "`order=dir` has no meaning for remove"),
+        (
+            "remove:shared",
+            "`shared` has no meaning for remove: with mix and remove, each thread has a tree of its own",
+        ),
+        ("walk:missing", "`missing` has no meaning for walk"),
+        ("xattr-get:contents", "`contents` has no meaning for xattr-get; write stat:contents"),
+    ] {
+        assert_eq!(problem(spec), told, "{spec}");
+    }
 }
 
 #[test]
@@ -447,7 +518,8 @@ fn chunks_are_of_what_is_written_or_read() {
         ),
         (
             "unlink:size=4k:chunk=8k",
-            "`chunk=8k` has no meaning for unlink; create, read-file and stat:contents with size=SIZE take it",
+            "`chunk=8k` has no meaning for unlink; append takes it, and create, read-file, copy and stat:contents with \
+             size=SIZE",
         ),
         ("create:size=4k:chunk=255", "`chunk=255`: 256 to 1m can be asked for"),
         ("create:size=4k:chunk=2m", "`chunk=2m`: 256 to 1m can be asked for"),
@@ -478,6 +550,7 @@ fn any_value(form: &'static str) -> BoxedStrategy<String> {
                 format!("{rate}{share}{}", if poisson { ",poisson" } else { "" })
             })
             .boxed(),
+        "WIDTHxDEPTH" => (2u64..=20, 1u32..=4).prop_map(|(width, depth)| format!("{width}x{depth}")).boxed(),
         "THETA" => (1u32..=10_000).prop_map(|theta| format!("{}", f64::from(theta) / 1000.0)).boxed(),
         "A/B" => (1u8..=100, 1u8..=100).prop_map(|(a, b)| format!("{a}/{b}")).boxed(),
         words => {

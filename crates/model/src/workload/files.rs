@@ -1,13 +1,17 @@
 //! Tests on files as such, and their keys.
 
 use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
-use super::{Arrival, FileKind, FileVerb, MixName, Naming, Order, SyncMode};
+use super::{Arrival, CopyWay, FileKind, FileVerb, MixName, Naming, Order, SyncMode};
 use crate::mix::{Mix, NamedMix};
 use crate::size;
 use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
 
 /// Most bytes that one call on a file of a set writes or reads, and the default.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
+/// Bytes that `append` writes, if nothing else is asked for: a page, as loggers write it.
+const APPENDED_BYTES: u64 = 4 << 10;
+/// Fewest directories in each directory of a tree. With fewer, there would be no tree.
+const WIDTH_MIN: u64 = 2;
 
 keys! {
     /// A test on files as such.
@@ -30,19 +34,22 @@ keys! {
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;
-    key "dirs" "N" [dirs: Count(1, DIRS_MAX)] for not_a_mix, OF_MIX;
+    key "dirs" "N" [set_dirs, value_of_dirs] for not_a_mix, OF_MIX;
         label Label::Nothing; "directories of each thread; 1 if absent";
 
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
-    key "levels" "N" [levels: Count(1, LEVELS_MAX as u64)] for not_a_mix, OF_MIX;
+    key "levels" "N" [set_levels, value_of_levels] for not_a_mix, OF_MIX;
         label Label::Nothing; "depth of these directories; 1 if absent";
+    key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for not_a_mix, OF_MIX;
+        label Label::Nothing; "WIDTH directories in each directory, over DEPTH levels: `tree=10x3` is `dirs=1000:levels=3`";
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
     key "order" "seq|rnd|dir" [order: Words] for |work| work.verb.can_follow_directory(), "";
         label Label::Value; "order of the visits: by number, at random, or as the directory lists the files; `seq` if absent";
-    key "order" "seq|rnd" [order: Words] for |work| not_a_mix(work) && !work.verb.can_follow_directory(), OF_MIX;
+    key "order" "seq|rnd" [order: Words]
+        for |work| not_a_mix(work) && !work.verb.can_follow_directory() && !work.verb.walks_trees(), OF_MIX;
         label Label::Value; "order of the visits: by number, or at random; `seq` if absent";
 
     /// Form of the names.
@@ -51,14 +58,15 @@ keys! {
         label Label::Value; "names are a number, or have up to 12 random letters after or before it; `plain` if absent";
 
     /// Kind of the entries in the set.
-    field kind: FileKind = FileKind::File;
+    field kind: FileKind = usual_kind(verb);
     key "kind" (FileKind::FORM) [kind: Words] for |work| work.verb.can_use_links(),
         "; create, stat, open and unlink take it";
         label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
 
     /// True if all threads work in the same directories instead of their own, and a mix on the same files.
     field shared: bool = false;
-    key "shared" "" [shared: Flag] for any_verb, "";
+    key "shared" "" [shared: Flag] for |work| work.verb != FileVerb::Remove,
+         ": each thread removes a tree of its own";
         label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own. The threads of a mix share its files; no two work on one at the same time";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
@@ -77,9 +85,14 @@ keys! {
         label Label::Key; "also opens, reads and closes files that are not empty";
 
     /// Most bytes that one call writes or reads.
-    field chunk_bytes: u64 = CHUNK_BYTES_MAX;
+    field chunk_bytes: u64 = usual_chunk_bytes(verb);
     key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for not_a_mix, OF_MIX;
-        label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`); 1 MiB if absent";
+        label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; 1 MiB if absent, and 4 KiB for `append`";
+
+    /// How `copy` moves the data.
+    field by: CopyWay = CopyWay::ReadWrite;
+    key "by" (CopyWay::FORM) [by: Words] for |work| work.verb == FileVerb::Copy, "; copy takes it";
+        label Label::Value; "`read` and `write` in turn, `copy_file_range`, or `FICLONE`, which shares the blocks; `read-write` if absent";
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;
@@ -103,6 +116,59 @@ const OF_MIX: &str = ", which has files and calls of its own";
 
 fn not_a_mix(work: &FilesWork) -> bool {
     work.verb != FileVerb::Mix
+}
+
+fn usual_kind(verb: FileVerb) -> FileKind {
+    if verb == FileVerb::Readlink { FileKind::Symlink } else { FileKind::File }
+}
+
+/// Returns the most bytes of one call, where nothing else is asked for.
+fn usual_chunk_bytes(verb: FileVerb) -> u64 {
+    if verb == FileVerb::Append { APPENDED_BYTES } else { CHUNK_BYTES_MAX }
+}
+
+fn set_dirs(work: &mut FilesWork, value: &str) -> Result<(), String> {
+    work.dirs = Count(1, DIRS_MAX).parse("dirs", "N", value)?;
+    Ok(())
+}
+
+fn set_levels(work: &mut FilesWork, value: &str) -> Result<(), String> {
+    work.levels = Count(1, LEVELS_MAX.into()).parse("levels", "N", value)?;
+    Ok(())
+}
+
+fn value_of_dirs(work: &FilesWork) -> Option<String> {
+    (work.dirs != 1 && work.width().is_none()).then(|| size::exact(work.dirs))
+}
+
+fn value_of_levels(work: &FilesWork) -> Option<String> {
+    (work.levels != 1 && work.width().is_none()).then(|| size::exact(work.levels.into()))
+}
+
+fn value_of_tree(work: &FilesWork) -> Option<String> {
+    work.width().map(|width| format!("{width}x{}", work.levels))
+}
+
+fn set_tree(work: &mut FilesWork, value: &str) -> Result<(), String> {
+    let parts = value.split_once('x').and_then(|(width, depth)| {
+        let width = width.parse::<u64>().ok().filter(|width| *width >= WIDTH_MIN)?;
+        Some((width, depth.parse::<u32>().ok().filter(|depth| (1..=LEVELS_MAX).contains(depth))?))
+    });
+    let Some((width, depth)) = parts else {
+        return Err(format!(
+            "`tree={value}`: write WIDTHxDEPTH, such as tree=10x3, of {WIDTH_MIN} directories or more over 1 to \
+             {LEVELS_MAX} levels"
+        ));
+    };
+    let dirs = width.checked_pow(depth).filter(|dirs| *dirs <= DIRS_MAX);
+    let Some(dirs) = dirs else {
+        return Err(format!(
+            "`tree={value}`: at its lowest level it has more than {DIRS_MAX} directories; ask for a narrower or flatter \
+             tree"
+        ));
+    };
+    (work.dirs, work.levels) = (dirs, depth);
+    Ok(())
 }
 
 fn set_size(work: &mut FilesWork, value: &str) -> Result<(), String> {
@@ -160,9 +226,16 @@ impl FilesWork {
         if self.verb == FileVerb::Mix { self.mix.get() } else { None }
     }
 
+    /// Returns the number of directories in each directory of a tree of several levels, if it is the same everywhere.
+    pub fn width(&self) -> Option<u64> {
+        let root = (self.dirs as f64).powf(1.0 / f64::from(self.levels.max(1))).round() as u64;
+        let is_full = root >= WIDTH_MIN && root.checked_pow(self.levels) == Some(self.dirs);
+        (self.levels > 1 && is_full).then_some(root)
+    }
+
     /// Returns true if it writes data into files.
     pub fn writes_data(&self) -> bool {
-        self.size_max_bytes > 0 || self.verb == FileVerb::Mix
+        self.size_max_bytes > 0 || matches!(self.verb, FileVerb::Append | FileVerb::Mix)
     }
 
     /// Returns true if it makes something durable.
@@ -170,11 +243,37 @@ impl FilesWork {
         self.sync != SyncMode::None || self.mix().is_some_and(|mix| mix.syncs())
     }
 
-    /// Returns the most bytes written into the files of one full set of so many threads.
+    /// Returns the most bytes that the files of one full set of so many threads hold, with all that a round adds.
     pub fn set_bytes_max(&self, threads: u32) -> u64 {
+        let file_bytes = match self.verb {
+            FileVerb::Append => self.size_max_bytes.saturating_add(self.chunk_bytes),
+            FileVerb::Copy => self.size_max_bytes.saturating_mul(2),
+            _ => self.size_max_bytes,
+        };
         match self.mix() {
             Some(mix) => mix.bytes_max(self.files, threads),
-            None => self.files.saturating_mul(self.size_max_bytes),
+            None => self.files.saturating_mul(file_bytes),
         }
+    }
+
+    /// Returns the most bytes that a round writes, with those that restore the files after it.
+    pub fn round_bytes_max(&self, threads: u32) -> u64 {
+        match self.verb {
+            FileVerb::Append => self.files.saturating_mul(self.chunk_bytes),
+            FileVerb::Truncate => self.files.saturating_mul(self.size_max_bytes.div_ceil(2)),
+            FileVerb::Copy => self.files.saturating_mul(self.size_max_bytes),
+            _ => self.set_bytes_max(threads),
+        }
+    }
+
+    /// Returns the most bytes that this number of rounds writes, with the set of a verb that does not write it anew.
+    pub fn rounds_bytes_max(&self, rounds: u64, threads: u32) -> u64 {
+        let prepared_bytes = match self.verb {
+            FileVerb::Append | FileVerb::Truncate | FileVerb::Copy => {
+                self.files.saturating_mul(self.size_max_bytes)
+            }
+            _ => 0,
+        };
+        prepared_bytes.saturating_add(rounds.saturating_mul(self.round_bytes_max(threads)))
     }
 }

@@ -17,18 +17,35 @@ const BUFFER_BYTES: usize = 32 << 10;
 /// Makes the lowest directories of a place durable, and before them their files if these have content.
 pub fn directories(place: &Place<'_>, has_content: bool) -> Result<(), Failure> {
     for dir in 0..place.tree.dirs {
-        let fail =
-            |errno: Errno| Failure { call: "fsync", file: dir, offset_bytes: None, cause: errno.into() };
-        let path = place.tree.directory(dir);
-        let path = if path.is_empty() { "." } else { path.as_str() };
-        let directory =
-            rustix::fs::openat(place.directory, path, DIRECTORY_FLAGS, Mode::empty()).map_err(fail)?;
+        let directory = lowest(place, dir).map_err(failed(dir))?;
         if has_content {
-            files(&directory).map_err(fail)?;
+            files(&directory).map_err(failed(dir))?;
         }
-        rustix::fs::fsync(directory).map_err(fail)?;
+        rustix::fs::fsync(directory).map_err(failed(dir))?;
     }
     Ok(())
+}
+
+/// Makes the removal of a tree durable, and its part in the lowest directories if these are not all gone.
+pub fn removal(place: &Place<'_>, is_whole: bool) -> Result<(), Failure> {
+    for dir in 0..if is_whole { 0 } else { place.tree.dirs } {
+        match lowest(place, dir) {
+            Err(Errno::NOENT) => {}
+            left => left.and_then(rustix::fs::fsync).map_err(failed(dir))?,
+        }
+    }
+    let root = rustix::fs::openat(place.directory, ".", DIRECTORY_FLAGS, Mode::empty());
+    root.and_then(rustix::fs::fsync).map_err(failed(0))
+}
+
+fn failed(dir: u64) -> impl FnOnce(Errno) -> Failure {
+    move |errno| Failure { call: "fsync", file: dir, offset_bytes: None, cause: errno.into() }
+}
+
+fn lowest(place: &Place<'_>, dir: u64) -> Result<OwnedFd, Errno> {
+    let path = place.tree.directory(dir);
+    let path = if path.is_empty() { "." } else { path.as_str() };
+    rustix::fs::openat(place.directory, path, DIRECTORY_FLAGS, Mode::empty())
 }
 
 fn files(directory: &OwnedFd) -> Result<(), Errno> {
@@ -66,6 +83,9 @@ mod tests {
         assert_eq!((failure.file, failure.cause), (1, Errno::NOENT.into()));
         fs::create_dir(temp.path().join("d00001")).unwrap();
         assert_eq!(directories(&place, true), Ok(()));
+        fs::remove_dir(temp.path().join("d00001")).unwrap();
+        assert_eq!(removal(&place, false), Ok(()));
+        assert_eq!(removal(&place, true), Ok(()));
         let flat = Place { tree: Tree { dirs: 1, ..tree }, ..place };
         assert_eq!(directories(&flat, false), Ok(()));
     }

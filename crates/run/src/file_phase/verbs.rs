@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use engine::clock::Clock;
 use engine::files::{
-    self, Content, Create, CreateLinks, Entries, FileOps, Flows, Link, Mkdir, NameOps, Numbered, Open, Place,
-    ReadFile, Readdir, Rename, Rmdir, Round, RoundLimits, Share, SharedFiles, Stat, StatContents, Symlink,
-    Unlink, UnlinkMissing, UnlinkNamed, Visits,
+    self, Append, Content, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, Link,
+    Mkdir, NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink, Reflink, RemoveTree,
+    Rename, Rmdir, Round, RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Symlink,
+    Truncate, Unlink, UnlinkMissing, UnlinkNamed, Visits, WalkTree,
 };
 use engine::names::{Kind, Names, Spelling, Tree};
 use engine::pacing::OpenLoop;
 use engine::recorder::Recorder;
 use model::mix::{Mix, Operation};
-use model::workload::{FileKind, FileVerb, FilesWork, MixName, Order, SyncMode};
+use model::workload::{CopyWay, FileKind, FileVerb, FilesWork, MixName, Order, SyncMode};
 
 /// A measured round.
 pub(super) trait MeasuredRound {
@@ -118,6 +119,40 @@ impl MeasuredRound for Readdir {
     }
 }
 
+impl<S: Spelling> MeasuredRound for WalkTree<S> {
+    fn steps(&self) -> &'static [&'static str] {
+        Self::STEPS
+    }
+
+    fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        visits: Visits,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        self.round(place, visits.files, clock, recorder, limits)
+    }
+}
+
+impl<S: Spelling> MeasuredRound for RemoveTree<S> {
+    fn steps(&self) -> &'static [&'static str] {
+        self.steps()
+    }
+
+    fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        visits: Visits,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        self.round(place, Some(visits.files), clock, recorder, limits)
+    }
+}
+
 /// An action on a verb that has become a type.
 pub(super) trait WithVerb {
     type Answer;
@@ -155,6 +190,12 @@ pub(super) enum Change {
     Renamed,
     /// No more names of a kind.
     Removed(Kind),
+    /// Neither files nor directories.
+    RemovedTree,
+    /// Other sizes of the files.
+    Resized,
+    /// Attributes of the files.
+    Attributed,
     /// Names that only the mix knows.
     Mixed,
 }
@@ -163,6 +204,11 @@ pub(super) enum Change {
 pub(super) fn change(verb: FileVerb) -> Change {
     match verb {
         FileVerb::Stat | FileVerb::Open | FileVerb::ReadFile | FileVerb::Readdir => Change::Nothing,
+        FileVerb::Readlink | FileVerb::XattrGet | FileVerb::Walk => Change::Nothing,
+        FileVerb::Append | FileVerb::Truncate => Change::Resized,
+        FileVerb::XattrSet => Change::Attributed,
+        FileVerb::Copy => Change::Made(Kind::Copy),
+        FileVerb::Remove => Change::RemovedTree,
         FileVerb::Mix => Change::Mixed,
         FileVerb::Create => Change::Made(Kind::File),
         FileVerb::Link => Change::Made(Kind::Link),
@@ -232,6 +278,30 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
         (FileVerb::Mkdir, _) => {
             with.call(ByNumber(Mkdir::new(names, Kind::Directory, Kind::Directory, durable)))
         }
+        (FileVerb::Append, _) => in_order(work, names, Append::new(work.chunk_bytes, durable), with),
+        (FileVerb::Truncate, _) => {
+            with.call(ByNumber(Truncate::new(names, content.unwrap_or_else(no_content), durable)))
+        }
+        (FileVerb::Copy, _) => {
+            let content = content.unwrap_or_else(no_content);
+            match work.by {
+                CopyWay::ReadWrite => {
+                    with.call(ByNumber(Copy::new(names, content, ReadWrite::new(chunk_bytes), durable)))
+                }
+                CopyWay::CopyRange => {
+                    with.call(ByNumber(Copy::new(names, content, CopyRange::new(chunk_bytes), durable)))
+                }
+                CopyWay::Reflink => with.call(ByNumber(Copy::new(names, content, Reflink, durable))),
+            }
+        }
+        (FileVerb::Readlink, _) => {
+            let target_bytes = names.path_from_lowest(original).as_bytes().len();
+            with.call(ByNumber(Numbered::new(names, Readlink::new(target_bytes))))
+        }
+        (FileVerb::XattrSet, _) => in_order(work, names, SetAttribute::new(durable), with),
+        (FileVerb::XattrGet, _) => in_order(work, names, GetAttribute, with),
+        (FileVerb::Walk, _) => with.call(WalkTree::new(names)),
+        (FileVerb::Remove, _) => with.call(RemoveTree::new(names, durable)),
         (FileVerb::Mix, _) => {
             // The plan has the mix, whatever its file is now.
             let mix = work.mix().unwrap_or(Mix::shipped(MixName::Mail));
@@ -248,6 +318,10 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
             with.call(ByNumber(Rmdir::new(names, Kind::Directory, Kind::Directory, durable)))
         }
     }
+}
+
+fn no_content() -> Content {
+    Content::new(0, 0, 1, 0, 0)
 }
 
 /// Chooses an operation on names, which come from numbers or from directories.
@@ -290,6 +364,18 @@ mod tests {
             ("read-file:size=1k..4k:order=dir", &["open", "read", "close", "getdents64"]),
             ("readdir", &["open", "getdents64", "close"]),
             ("rename:names=letters-first:sync=each", &["rename", "fsync"]),
+            ("append", &["open", "write", "close"]),
+            ("append:order=dir:sync=each", &["open", "write", "fsync", "close", "getdents64"]),
+            ("truncate:size=4k", &["open", "ftruncate", "close"]),
+            ("copy:size=4k", &["open", "create", "read", "write", "close"]),
+            ("copy:size=4k:by=copy-range", &["open", "create", "copy_file_range", "close"]),
+            ("copy:size=4k:by=reflink:sync=each", &["open", "create", "reflink", "fsync", "close"]),
+            ("readlink", &[]),
+            ("xattr-set:sync=each", &["open", "fsetxattr", "fsync", "close"]),
+            ("xattr-get:order=dir", &["open", "fgetxattr", "close", "getdents64"]),
+            ("walk:tree=3x2", &["open", "getdents64", "stat", "close"]),
+            ("remove", &["open", "getdents64", "unlink", "rmdir", "close"]),
+            ("remove:sync=each", &["open", "getdents64", "unlink", "rmdir", "close", "fsync"]),
         ] {
             let workload = parse(spec, &Defaults::default()).unwrap();
             assert_eq!(steps(workload.files().unwrap()), expected, "{spec}");

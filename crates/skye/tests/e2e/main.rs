@@ -21,6 +21,7 @@ mod doctor;
 mod dry_run;
 mod engines;
 mod erase;
+mod file_verbs;
 mod fleet;
 mod getc_putc;
 mod given;

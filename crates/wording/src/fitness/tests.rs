@@ -64,6 +64,7 @@ fn sound() -> Health {
             direct_io: Some(DirectIo { memory_align_bytes: 4, offset_align_bytes: 512 }),
             device_stack: vec![disk("sda")],
             notes: Vec::new(),
+            user_attributes: None,
             erased: None,
         },
         unwritable: None,

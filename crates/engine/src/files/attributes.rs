@@ -1,0 +1,174 @@
+//! Verbs on an extended attribute of each file.
+//!
+//! Kernels before 6.13 have no call that takes a directory and a name. Paths through `/proc/self/fd` would be resolved by
+//! another file system first. So a file is opened, as backups and file servers do, and each call is a step.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{Mode, XattrFlags};
+use rustix::io::Errno;
+
+use super::{CallError, Laps, NameOps, READ_FLAGS, close};
+use crate::clock::Clock;
+use crate::failure::Cause;
+use crate::names::Kind;
+
+/// Name of the attribute. Every user may set those that begin with `user.`.
+const NAME: &CStr = c"user.skye";
+/// Bytes of its value. ext4 and XFS keep so few in the inode.
+const VALUE_BYTES: usize = 64;
+const VALUE: [u8; VALUE_BYTES] = [b's'; VALUE_BYTES];
+
+/// `openat`, `fsetxattr`, `fsync` if each attribute is made durable, and `close`.
+#[derive(Debug)]
+pub struct SetAttribute {
+    durable: bool,
+}
+
+impl SetAttribute {
+    /// Sets the attribute; if `durable`, makes it durable.
+    pub fn new(durable: bool) -> Self {
+        Self { durable }
+    }
+}
+
+impl NameOps for SetAttribute {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        match self.durable {
+            false => &["open", "fsetxattr", "close", "getdents64"],
+            true => &["open", "fsetxattr", "fsync", "close", "getdents64"],
+        }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        rustix::fs::fsetxattr(&opened, NAME, &VALUE, XattrFlags::empty())
+            .map_err(|errno| (1, errno.into()))?;
+        laps.lap(1);
+        if self.durable {
+            rustix::fs::fsync(&opened).map_err(|errno| (2, errno.into()))?;
+            laps.lap(2);
+        }
+        let last = 2 + usize::from(self.durable);
+        close(opened).map_err(|errno| (last, errno.into()))?;
+        laps.lap(last);
+        Ok(())
+    }
+}
+
+/// `openat`, `fgetxattr` and `close`.
+#[derive(Debug)]
+pub struct GetAttribute;
+
+impl NameOps for GetAttribute {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["open", "fgetxattr", "close", "getdents64"]
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let mut value = [0u8; VALUE_BYTES];
+        let read = rustix::fs::fgetxattr(&opened, NAME, &mut value);
+        let got_bytes = read.map_err(|errno| (1, errno.into()))?;
+        if got_bytes != VALUE_BYTES {
+            return Err((1, Cause::Short { got_bytes, wanted_bytes: VALUE_BYTES }));
+        }
+        laps.lap(1);
+        close(opened).map_err(|errno| (2, errno.into()))?;
+        laps.lap(2);
+        Ok(())
+    }
+}
+
+/// `openat`, `fremovexattr` and `close`: a file has no attribute after it.
+#[derive(Debug)]
+pub struct RemoveAttribute;
+
+impl NameOps for RemoveAttribute {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        &["open", "fremovexattr", "close", "getdents64"]
+    }
+
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        match rustix::fs::fremovexattr(&opened, NAME) {
+            Ok(()) | Err(Errno::NODATA) => laps.lap(1),
+            Err(errno) => return Err((1, errno.into())),
+        }
+        close(opened).map_err(|errno| (2, errno.into()))?;
+        laps.lap(2);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::{Numbered, Place, RoundLimits, Visits, round};
+    use super::*;
+    use crate::clock::Monotonic;
+    use crate::failure::Failure;
+    use crate::names::Tree;
+    use crate::recorder::{Recorder, Shape};
+
+    #[test]
+    fn attributes_are_set_read_and_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = fs::File::open(temp.path()).unwrap();
+        if rustix::fs::fgetxattr(&directory, NAME, &mut [0u8; 1]) == Err(Errno::OPNOTSUPP) {
+            return;
+        }
+        let tree = Tree { files: 3, dirs: 1, levels: 1 };
+        (0..3).for_each(|file| fs::write(temp.path().join(format!("f{file:08x}")), "").unwrap());
+        let place = Place { directory: directory.as_fd(), leaves: &[], tree };
+        fn all(operation: impl NameOps, place: &Place<'_>) -> Result<(), Failure> {
+            let mut verb = Numbered::new(place.tree.plain(), operation);
+            let (mut recorder, _reader) = Recorder::new(Shape::closed(4));
+            let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+            round(&mut verb, place, Visits::in_sequence(0, 3), &Monotonic, &mut recorder, limits).result
+        }
+        let missing = all(GetAttribute, &place).unwrap_err();
+        assert_eq!((missing.call, missing.cause), ("fgetxattr", Errno::NODATA.into()));
+        for durable in [false, true] {
+            assert_eq!(all(SetAttribute::new(durable), &place), Ok(()));
+            assert_eq!(all(GetAttribute, &place), Ok(()));
+        }
+        // Files that have none are no failure, so that a part of a set can be restored.
+        assert_eq!(all(RemoveAttribute, &place), Ok(()));
+        assert_eq!(all(RemoveAttribute, &place), Ok(()));
+        assert!(all(GetAttribute, &place).is_err());
+    }
+}

@@ -1,0 +1,444 @@
+//! Verbs that change what files hold, or copy it.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, SeekFrom};
+
+use super::verbs::{CREATE_FLAGS, CREATE_MODE, Content};
+use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close};
+use crate::clock::Clock;
+use crate::failure::Cause;
+use crate::names::{Kind, Name, Names, Spelling};
+
+const WRITE_FLAGS: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const APPEND_FLAGS: OFlags = WRITE_FLAGS.union(OFlags::APPEND);
+/// Byte that is appended.
+const APPENDED: u8 = b'a';
+
+/// Makes a file durable if that is asked for, and closes it: the steps after the second.
+#[inline]
+fn finish<C: Clock>(file: OwnedFd, durable: bool, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
+    if durable {
+        rustix::fs::fsync(&file).map_err(|errno| (2, errno.into()))?;
+        laps.lap(2);
+    }
+    let last = 2 + usize::from(durable);
+    close(file).map_err(|errno| (last, errno.into()))?;
+    laps.lap(last);
+    Ok(())
+}
+
+/// `openat`, one `write` at the end of the file, `fsync` if each is made durable, and `close`.
+#[derive(Debug)]
+pub struct Append {
+    bytes: Box<[u8]>,
+    durable: bool,
+}
+
+impl Append {
+    /// Appends this number of bytes; if `durable`, makes them durable.
+    pub fn new(bytes: u64, durable: bool) -> Self {
+        Self { bytes: vec![APPENDED; bytes.max(1) as usize].into(), durable }
+    }
+}
+
+impl NameOps for Append {
+    const KIND: Kind = Kind::File;
+
+    fn steps(&self) -> &'static [&'static str] {
+        match self.durable {
+            false => &["open", "write", "close", "getdents64"],
+            true => &["open", "write", "fsync", "close", "getdents64"],
+        }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(directory, name, APPEND_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let wanted_bytes = self.bytes.len();
+        let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(|errno| (1, errno.into()))?;
+        if got_bytes != wanted_bytes {
+            return Err((1, Cause::Short { got_bytes, wanted_bytes }));
+        }
+        laps.recorder.written(wanted_bytes as u64);
+        laps.lap(1);
+        finish(opened, self.durable, laps)
+    }
+}
+
+/// `openat`, `ftruncate` to half of the size, `fsync` if each cut is made durable, and `close`.
+#[derive(Debug)]
+pub struct Truncate<S> {
+    name: Name<S>,
+    content: Content,
+    durable: bool,
+}
+
+impl<S: Spelling> Truncate<S> {
+    /// Cuts the files of a set, which hold this content. If `durable`, makes each cut durable.
+    pub fn new(names: Names<S>, content: Content, durable: bool) -> Self {
+        Self { name: Name::new(names, Kind::File), content, durable }
+    }
+}
+
+impl<S: Spelling> FileOps for Truncate<S> {
+    fn steps(&self) -> &'static [&'static str] {
+        if self.durable { &["open", "ftruncate", "fsync", "close"] } else { &["open", "ftruncate", "close"] }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(place.directory, self.name.of(file), WRITE_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let half_bytes = self.content.size_bytes(file) / 2;
+        rustix::fs::ftruncate(&opened, half_bytes).map_err(|errno| (1, errno.into()))?;
+        laps.lap(1);
+        finish(opened, self.durable, laps)
+    }
+}
+
+/// Gives files the sizes back that they had, and the content of what is missing. It is not measured.
+#[derive(Debug)]
+pub struct Restore<S> {
+    name: Name<S>,
+    content: Option<Content>,
+    written_bytes: u64,
+}
+
+impl<S: Spelling> Restore<S> {
+    /// Restores files of a set that held this content; without one, they were empty.
+    pub fn new(names: Names<S>, content: Option<Content>) -> Self {
+        Self { name: Name::new(names, Kind::File), content, written_bytes: 0 }
+    }
+
+    /// Bytes that it has written.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+}
+
+impl<S: Spelling> FileOps for Restore<S> {
+    fn steps(&self) -> &'static [&'static str] {
+        &["open", "fstat", "ftruncate", "write", "close"]
+    }
+
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let opened = rustix::fs::openat(place.directory, self.name.of(file), WRITE_FLAGS, Mode::empty());
+        let opened = opened.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let found_bytes = rustix::fs::fstat(&opened).map_err(|errno| (1, errno.into()))?.st_size as u64;
+        let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
+        if found_bytes > size_bytes {
+            rustix::fs::ftruncate(&opened, size_bytes).map_err(|errno| (2, errno.into()))?;
+        } else if let Some(content) = self.content.as_mut().filter(|_| found_bytes < size_bytes) {
+            rustix::fs::seek(&opened, SeekFrom::Start(found_bytes)).map_err(|errno| (3, errno.into()))?;
+            content.write_from(file, found_bytes, &opened).map_err(|errno| (3, errno.into()))?;
+            self.written_bytes += size_bytes - found_bytes;
+        }
+        close(opened).map_err(|errno| (4, errno.into()))?;
+        laps.lap(4);
+        Ok(())
+    }
+}
+
+/// How a copy moves the data of a file.
+pub trait CopyData: fmt::Debug {
+    /// Names of the calls of a copy; the last closes both files.
+    const STEPS: &'static [&'static str];
+    /// The same with a sync before the last.
+    const DURABLE_STEPS: &'static [&'static str];
+
+    /// Copies this number of bytes, and takes a lap after each call, from the third step on.
+    ///
+    /// # Errors
+    /// The call that failed.
+    fn copy<C: Clock>(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        size_bytes: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError>;
+}
+
+/// `read` and `write` in turn.
+#[derive(Debug)]
+pub struct ReadWrite {
+    chunk: Box<[u8]>,
+}
+
+impl ReadWrite {
+    /// Copies in chunks of `chunk_bytes`.
+    pub fn new(chunk_bytes: u64) -> Self {
+        Self { chunk: vec![0; chunk_bytes.max(1) as usize].into() }
+    }
+}
+
+impl CopyData for ReadWrite {
+    const STEPS: &'static [&'static str] = &["open", "create", "read", "write", "close"];
+    const DURABLE_STEPS: &'static [&'static str] = &["open", "create", "read", "write", "fsync", "close"];
+
+    #[inline]
+    fn copy<C: Clock>(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        size_bytes: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let mut left_bytes = size_bytes;
+        while left_bytes > 0 {
+            let wanted_bytes = left_bytes.min(self.chunk.len() as u64) as usize;
+            let read = rustix::io::read(from, &mut self.chunk[..wanted_bytes]);
+            let got_bytes = read.map_err(|errno| (2, errno.into()))?;
+            if got_bytes == 0 {
+                return Err((2, Cause::Short { got_bytes, wanted_bytes }));
+            }
+            laps.recorder.read(got_bytes as u64);
+            laps.lap(2);
+            let mut rest = &self.chunk[..got_bytes];
+            while !rest.is_empty() {
+                let written_bytes = rustix::io::write(to, rest).map_err(|errno| (3, errno.into()))?;
+                laps.recorder.written(written_bytes as u64);
+                laps.lap(3);
+                rest = &rest[written_bytes..];
+            }
+            left_bytes -= got_bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+/// `copy_file_range`.
+#[derive(Debug)]
+pub struct CopyRange {
+    chunk_bytes: u64,
+}
+
+impl CopyRange {
+    /// Copies in chunks of `chunk_bytes`.
+    pub fn new(chunk_bytes: u64) -> Self {
+        Self { chunk_bytes: chunk_bytes.max(1) }
+    }
+}
+
+impl CopyData for CopyRange {
+    const STEPS: &'static [&'static str] = &["open", "create", "copy_file_range", "close"];
+    const DURABLE_STEPS: &'static [&'static str] = &["open", "create", "copy_file_range", "fsync", "close"];
+
+    #[inline]
+    fn copy<C: Clock>(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        size_bytes: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let mut left_bytes = size_bytes;
+        while left_bytes > 0 {
+            let wanted_bytes = left_bytes.min(self.chunk_bytes) as usize;
+            let copied = rustix::fs::copy_file_range(from, None, to, None, wanted_bytes);
+            let got_bytes = copied.map_err(|errno| (2, errno.into()))?;
+            if got_bytes == 0 {
+                return Err((2, Cause::Short { got_bytes, wanted_bytes }));
+            }
+            laps.recorder.read(got_bytes as u64);
+            laps.recorder.written(got_bytes as u64);
+            laps.lap(2);
+            left_bytes -= got_bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+/// `ioctl(FICLONE)`, which moves no data.
+#[derive(Debug)]
+pub struct Reflink;
+
+impl CopyData for Reflink {
+    const STEPS: &'static [&'static str] = &["open", "create", "reflink", "close"];
+    const DURABLE_STEPS: &'static [&'static str] = &["open", "create", "reflink", "fsync", "close"];
+
+    #[inline]
+    fn copy<C: Clock>(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        _: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        rustix::fs::ioctl_ficlone(to, from).map_err(|errno| (2, errno.into()))?;
+        laps.lap(2);
+        Ok(())
+    }
+}
+
+/// `openat` of a file and of a new one beside it, the copy, `fsync` if each copy is made durable, and `close` of both.
+#[derive(Debug)]
+pub struct Copy<W, S> {
+    from: Name<S>,
+    to: Name<S>,
+    content: Content,
+    way: W,
+    durable: bool,
+}
+
+impl<W: CopyData, S: Spelling> Copy<W, S> {
+    /// Copies the files of a set, which hold this content. If `durable`, makes each copy durable.
+    pub fn new(names: Names<S>, content: Content, way: W, durable: bool) -> Self {
+        Self { from: Name::new(names, Kind::File), to: Name::new(names, Kind::Copy), content, way, durable }
+    }
+}
+
+impl<W: CopyData, S: Spelling> FileOps for Copy<W, S> {
+    fn steps(&self) -> &'static [&'static str] {
+        if self.durable { W::DURABLE_STEPS } else { W::STEPS }
+    }
+
+    #[inline]
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), CallError> {
+        let from = rustix::fs::openat(place.directory, self.from.of(file), READ_FLAGS, Mode::empty());
+        let from = from.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        let to = rustix::fs::openat(place.directory, self.to.of(file), CREATE_FLAGS, CREATE_MODE);
+        let to = to.map_err(|errno| (1, errno.into()))?;
+        laps.lap(1);
+        self.way.copy(&from, &to, self.content.size_bytes(file), laps)?;
+        let mut step = W::STEPS.len() - 1;
+        if self.durable {
+            // The copy is durable only once its name is, too.
+            let synced = rustix::fs::fsync(&to).and_then(|()| rustix::fs::fsync(place.leaf(file)));
+            synced.map_err(|errno| (step, errno.into()))?;
+            laps.lap(step);
+            step += 1;
+        }
+        for opened in [to, from] {
+            close(opened).map_err(|errno| (step, errno.into()))?;
+            laps.lap(step);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::{Create, Numbered, RoundLimits, Visits, round};
+    use super::*;
+    use crate::clock::Monotonic;
+    use crate::names::Tree;
+    use crate::recorder::{Recorder, Shape};
+
+    const TREE: Tree = Tree { files: 20, dirs: 1, levels: 1 };
+
+    /// Runs a round over all files, and returns the bytes written and read, and the calls of each step.
+    fn all(verb: &mut impl FileOps, place: &Place<'_>) -> (u64, u64, Vec<u64>) {
+        let steps = verb.steps().len();
+        let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+        let visits = Visits::in_sequence(0, TREE.files);
+        let done = round(verb, place, visits, &Monotonic, &mut recorder, limits);
+        assert_eq!((done.result, done.done), (Ok(()), TREE.files));
+        drop(recorder);
+        let mut sums = (0, 0, vec![0; steps]);
+        reader.drain_last(|delta| {
+            sums.0 += delta.written_bytes;
+            sums.1 += delta.read_bytes;
+            sums.2.iter_mut().zip(&delta.steps).for_each(|(sum, step)| *sum += step.count());
+        });
+        sums
+    }
+
+    fn content() -> Content {
+        Content::new(0, 5000, 700, 9, 0)
+    }
+
+    /// Runs a test on files with contents, which it gets before.
+    fn on_files(test: impl FnOnce(&Place<'_>, &dyn Fn(char) -> Vec<Vec<u8>>)) {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = fs::File::open(temp.path()).unwrap();
+        let place = Place { directory: directory.as_fd(), leaves: &[], tree: TREE };
+        all(&mut Create::new(TREE.plain(), Some(content()), false), &place);
+        let held = |kind: char| {
+            let paths = (0..TREE.files).map(|file| temp.path().join(format!("{kind}{file:08x}")));
+            paths.map(|path| fs::read(path).unwrap()).collect()
+        };
+        test(&place, &held);
+    }
+
+    #[test]
+    fn files_grow_and_shrink_and_become_what_they_were() {
+        on_files(|place, held| {
+            let before = held('f');
+            let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
+            let mut append = Numbered::new(TREE.plain(), Append::new(300, true));
+            assert_eq!(all(&mut append, place), (300 * 20, 0, vec![20; 4]));
+            assert!(held('f').iter().zip(&before).all(|(file, old)| file.len() == old.len() + 300));
+            let mut restore = Restore::new(TREE.plain(), Some(content()));
+            all(&mut restore, place);
+            assert_eq!((held('f') == before, restore.written_bytes()), (true, 0));
+
+            let mut truncate = Truncate::new(TREE.plain(), content(), false);
+            assert_eq!(all(&mut truncate, place), (0, 0, vec![20; 3]));
+            assert!(held('f').iter().zip(&before).all(|(file, old)| *file == old[..old.len() / 2]));
+            all(&mut restore, place);
+            let after = held('f');
+            // The stamps of the second half tell where it was written, and not that it was cut.
+            assert!(after.iter().zip(&before).all(|(file, old)| file.len() == old.len()));
+            let halves: u64 = before.iter().map(|file| file.len() as u64 / 2).sum();
+            assert_eq!(restore.written_bytes(), sizes - halves);
+            let mut empty = Restore::new(TREE.plain(), None);
+            all(&mut empty, place);
+            assert!(held('f').iter().all(Vec::is_empty));
+        });
+    }
+
+    fn copies<W: CopyData>(way: W, durable: bool) {
+        on_files(|place, held| {
+            let before = held('f');
+            let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
+            let mut copy = Copy::new(TREE.plain(), content(), way, durable);
+            let (written, read, calls) = all(&mut copy, place);
+            assert_eq!((written, read), (sizes, sizes));
+            assert_eq!((calls[0], calls[1], *calls.last().unwrap()), (20, 20, 40));
+            assert!(calls[2] > 20, "in chunks: {calls:?}");
+            assert_eq!((held('c'), held('f')), (before.clone(), before));
+        });
+    }
+
+    #[test]
+    fn copies_hold_the_same_data() {
+        copies(ReadWrite::new(700), true);
+        copies(ReadWrite::new(1000), false);
+        copies(CopyRange::new(700), false);
+        copies(CopyRange::new(1000), true);
+    }
+}

@@ -1,0 +1,411 @@
+//! Loops over whole trees of directories: every entry is visited, or removed.
+//!
+//! Each level has a buffer of its own. Its directory stays open while a loop works below it, as `find` and `rm -r` do.
+//! Names outside the set are no business of these loops.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::directories::{BUFFER_BYTES, failed};
+use super::{Place, READ_FLAGS, Round, RoundLimits, Walk, close};
+use crate::clock::Clock;
+use crate::failure::{Cause, Failure};
+use crate::names::{Kind, Names, Spelling, is_directory};
+use crate::recorder::Recorder;
+
+/// Room for the entries that one call returns, for one level.
+type Buffer = Box<[MaybeUninit<u8>]>;
+
+/// Returns a buffer for each level of a tree, its root included.
+fn buffers<S>(names: &Names<S>) -> Box<[Buffer]> {
+    (0..=names.tree.levels_below()).map(|_| Box::new_uninit_slice(BUFFER_BYTES)).collect()
+}
+
+fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(parent, name, READ_FLAGS.union(OFlags::DIRECTORY), Mode::empty())
+}
+
+/// Looks at every entry below a directory, and goes into the directories that it finds.
+#[derive(Debug)]
+pub struct WalkTree<S> {
+    names: Names<S>,
+    buffers: Box<[Buffer]>,
+}
+
+impl<S: Spelling> WalkTree<S> {
+    /// Names of its calls.
+    pub const STEPS: &'static [&'static str] = &["open", "getdents64", "stat", "close"];
+
+    /// A walk through the tree of a set.
+    pub fn new(names: Names<S>) -> Self {
+        Self { names, buffers: buffers(&names) }
+    }
+
+    /// Walks through the tree once. One operation is one entry.
+    ///
+    /// The latency of an operation includes the `getdents64` that returned its name, if the walk needed one. It also
+    /// includes opening its directory, if the name is its first, and closing the directories that were left before it.
+    /// At least `files` files must have come, and all directories; where directories are shared, more may come.
+    pub fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        files: u64,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        let mut walk = Walk::start(clock, recorder, limits);
+        let read = descend(place.directory, c".", self.names.spelling, &mut self.buffers, &mut walk);
+        let (done, end_ns) = (walk.done, walk.laps.last_ns);
+        let expected = files + self.names.tree.directories();
+        let result = match read {
+            Ok(true) if done < expected => {
+                Err(failed("getdents64", done, Cause::Names { came: done, files: expected }))
+            }
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure),
+        };
+        walk.finish(end_ns, result)
+    }
+}
+
+/// Visits all that is below a directory. Returns false if the deadline or the stop flag ends the round.
+fn descend<C: Clock, S: Spelling>(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    spelling: S,
+    buffers: &mut [Buffer],
+    walk: &mut Walk<'_, C>,
+) -> Result<bool, Failure> {
+    const OPEN: usize = 0;
+    const GETDENTS: usize = 1;
+    const STAT: usize = 2;
+    const CLOSE: usize = 3;
+    // No directory of the set lies below its lowest level.
+    let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(true) };
+    let fail = |step: usize, done, errno: Errno| failed(WalkTree::<S>::STEPS[step], done, errno.into());
+    let directory = open(parent, name).map_err(|errno| fail(OPEN, walk.done, errno))?;
+    walk.laps.lap(OPEN);
+    let mut entries = RawDir::new(&directory, buffer);
+    loop {
+        let calls_kernel = entries.is_buffer_empty();
+        let entry = entries.next();
+        if calls_kernel {
+            walk.laps.lap(GETDENTS);
+        }
+        let Some(entry) = entry else { break };
+        let entry = entry.map_err(|errno| fail(GETDENTS, walk.done, errno))?;
+        // Check also if no name is of the set, as a directory may never end.
+        if walk.laps.last_ns >= walk.limits.deadline_ns {
+            return Ok(false);
+        }
+        let name = entry.file_name();
+        let may_lead_on = is_directory(name.to_bytes());
+        if !may_lead_on && !spelling.can_be(name.to_bytes(), Kind::File) {
+            continue;
+        }
+        let found = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let found = found.map_err(|errno| fail(STAT, walk.done, errno))?;
+        walk.laps.lap(STAT);
+        if !walk.count() {
+            return Ok(false);
+        }
+        // Some file systems do not tell types in their listings.
+        let kind = match entry.file_type() {
+            FileType::Unknown => FileType::from_raw_mode(found.st_mode),
+            known => known,
+        };
+        let leads_on = may_lead_on && kind == FileType::Directory;
+        if leads_on && !descend(directory.as_fd(), name, spelling, deeper, walk)? {
+            return Ok(false);
+        }
+    }
+    close(directory).map_err(|errno| fail(CLOSE, walk.done, errno))?;
+    walk.laps.lap(CLOSE);
+    Ok(true)
+}
+
+/// Removes every entry of a set below a directory, as `rm -r` does.
+#[derive(Debug)]
+pub struct RemoveTree<S> {
+    names: Names<S>,
+    buffers: Box<[Buffer]>,
+    durable: bool,
+}
+
+/// End of a removal below a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Emptied {
+    /// All is gone.
+    Whole,
+    /// Names that are not of the set are left.
+    Foreign,
+    /// The deadline or the stop flag came first.
+    Stopped,
+}
+
+impl<S: Spelling> RemoveTree<S> {
+    /// A removal of the tree of a set. If `durable`, each removal is made durable.
+    pub fn new(names: Names<S>, durable: bool) -> Self {
+        Self { names, buffers: buffers(&names), durable }
+    }
+
+    /// Names of its calls.
+    pub fn steps(&self) -> &'static [&'static str] {
+        if self.durable { REMOVAL_STEPS } else { &REMOVAL_STEPS[..REMOVAL_STEPS.len() - 1] }
+    }
+
+    /// Removes all files and directories of the set below a directory. One operation is one entry.
+    ///
+    /// The latency of an operation is that of [`WalkTree::round`]. Names that are not of the set are left, as are the
+    /// directories above them; that is a failure, once all else is gone. If `files` is given, so many files must have
+    /// come, and all directories.
+    pub fn round<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        files: Option<u64>,
+        clock: &C,
+        recorder: &mut Recorder,
+        limits: RoundLimits<'_>,
+    ) -> Round {
+        let removal = Removal { spelling: self.names.spelling, durable: self.durable };
+        let mut walk = Walk::start(clock, recorder, limits);
+        let removed = removal.empty(place.directory, c".", &mut self.buffers, &mut walk);
+        let (done, end_ns) = (walk.done, walk.laps.last_ns);
+        let expected = files.map(|files| files + self.names.tree.directories());
+        let result = match (removed, expected) {
+            (Ok(Emptied::Foreign), _) => Err(failed("remove", done, Cause::Foreign)),
+            (Ok(Emptied::Whole), Some(files)) if done != files => {
+                Err(failed("getdents64", done, Cause::Names { came: done, files }))
+            }
+            (Ok(_), _) => Ok(()),
+            (Err(failure), _) => Err(failure),
+        };
+        walk.finish(end_ns, result)
+    }
+}
+
+/// Rules of a removal.
+#[derive(Debug, Clone, Copy)]
+struct Removal<S> {
+    spelling: S,
+    durable: bool,
+}
+
+/// Calls of a removal; the last where each is made durable.
+const REMOVAL_STEPS: &[&str] = &["open", "getdents64", "unlink", "rmdir", "close", "fsync"];
+
+impl<S: Spelling> Removal<S> {
+    const OPEN: usize = 0;
+    const GETDENTS: usize = 1;
+    const UNLINK: usize = 2;
+    const RMDIR: usize = 3;
+    const CLOSE: usize = 4;
+    const FSYNC: usize = 5;
+
+    fn failed(step: usize, done: u64, errno: Errno) -> Failure {
+        failed(REMOVAL_STEPS[step], done, errno.into())
+    }
+
+    /// Removes all of the set that is below a directory.
+    fn empty<C: Clock>(
+        self,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        buffers: &mut [Buffer],
+        walk: &mut Walk<'_, C>,
+    ) -> Result<Emptied, Failure> {
+        // No directory of the set lies below its lowest level.
+        let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(Emptied::Foreign) };
+        let directory = match open(parent, name) {
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Emptied::Foreign),
+            opened => opened.map_err(|errno| Self::failed(Self::OPEN, walk.done, errno))?,
+        };
+        walk.laps.lap(Self::OPEN);
+        let mut emptied = Emptied::Whole;
+        let mut entries = RawDir::new(&directory, buffer);
+        loop {
+            let calls_kernel = entries.is_buffer_empty();
+            let entry = entries.next();
+            if calls_kernel {
+                walk.laps.lap(Self::GETDENTS);
+            }
+            let Some(entry) = entry else { break };
+            let entry = entry.map_err(|errno| Self::failed(Self::GETDENTS, walk.done, errno))?;
+            // Check also if no name is of the set, as a directory may never end.
+            if walk.laps.last_ns >= walk.limits.deadline_ns {
+                return Ok(Emptied::Stopped);
+            }
+            let name = entry.file_name();
+            let (step, flags) = if self.spelling.can_be(name.to_bytes(), Kind::File) {
+                (Self::UNLINK, AtFlags::empty())
+            } else if is_directory(name.to_bytes()) {
+                match self.empty(directory.as_fd(), name, deeper, walk)? {
+                    Emptied::Whole => (Self::RMDIR, AtFlags::REMOVEDIR),
+                    Emptied::Foreign => {
+                        emptied = Emptied::Foreign;
+                        continue;
+                    }
+                    Emptied::Stopped => return Ok(Emptied::Stopped),
+                }
+            } else {
+                if !matches!(name.to_bytes(), b"." | b"..") {
+                    emptied = Emptied::Foreign;
+                }
+                continue;
+            };
+            let removed = rustix::fs::unlinkat(&directory, name, flags);
+            removed.map_err(|errno| Self::failed(step, walk.done, errno))?;
+            walk.laps.lap(step);
+            if self.durable {
+                let synced = rustix::fs::fsync(&directory);
+                synced.map_err(|errno| Self::failed(Self::FSYNC, walk.done, errno))?;
+                walk.laps.lap(Self::FSYNC);
+            }
+            if !walk.count() {
+                return Ok(Emptied::Stopped);
+            }
+        }
+        close(directory).map_err(|errno| Self::failed(Self::CLOSE, walk.done, errno))?;
+        walk.laps.lap(Self::CLOSE);
+        Ok(emptied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::clock::Monotonic;
+    use crate::names::{LettersFirst, Plain, Tree};
+    use crate::recorder::Shape;
+
+    /// Makes the directories and the files of a set.
+    fn make<S: Spelling>(path: &Path, names: Names<S>) {
+        (0..names.tree.dirs)
+            .for_each(|dir| fs::create_dir_all(path.join(names.tree.directory(dir))).unwrap());
+        (0..names.tree.files).for_each(|file| {
+            fs::write(path.join(names.path(file).to_str().unwrap()), "").unwrap();
+        });
+    }
+
+    /// Runs a round, and returns it with the calls of each step.
+    fn counted(
+        steps: usize,
+        deadline_ns: u64,
+        one: impl FnOnce(&mut Recorder, RoundLimits<'_>) -> Round,
+    ) -> (Round, Vec<u64>) {
+        let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
+        let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &AtomicBool::new(false) });
+        drop(recorder);
+        let (mut ops, mut calls) = (0, vec![0; steps]);
+        reader.drain_last(|delta| {
+            ops += delta.ops;
+            calls.iter_mut().zip(&delta.steps).for_each(|(sum, step)| *sum += step.count());
+        });
+        assert_eq!(ops, round.done);
+        (round, calls)
+    }
+
+    fn walk<S: Spelling>(names: Names<S>, place: &Place<'_>, files: u64) -> (Round, Vec<u64>) {
+        let mut walk = WalkTree::new(names);
+        counted(WalkTree::<S>::STEPS.len(), u64::MAX, |recorder, limits| {
+            walk.round(place, files, &Monotonic, recorder, limits)
+        })
+    }
+
+    fn remove<S: Spelling>(names: Names<S>, place: &Place<'_>, deadline_ns: u64) -> (Round, Vec<u64>) {
+        let mut remove = RemoveTree::new(names, false);
+        let files = Some(names.tree.files);
+        counted(remove.steps().len(), deadline_ns, |recorder, limits| {
+            remove.round(place, files, &Monotonic, recorder, limits)
+        })
+    }
+
+    fn every_entry_comes_once<S: Spelling>(spelling: S) {
+        // More entries than one call returns, upper levels with few and with many directories, and empty ones.
+        for (files, dirs, levels) in [(3000, 1, 1), (500, 7, 2), (9, 8, 1), (100, 27, 3)] {
+            let temp = tempfile::tempdir().unwrap();
+            let tree = Tree { files, dirs, levels };
+            let names = Names { tree, spelling };
+            let root = fs::File::open(temp.path()).unwrap();
+            let place = Place { directory: root.as_fd(), leaves: &[], tree };
+            make(temp.path(), names);
+            let (round, calls) = walk(names, &place, files);
+            let entries = files + tree.directories();
+            assert_eq!((round.result, round.done), (Ok(()), entries), "{tree:?}");
+            let directories = 1 + tree.directories();
+            assert_eq!((calls[0], calls[2], calls[3]), (directories, entries, directories));
+            assert!(calls[1] >= 2 * directories, "each directory is read to its end: {calls:?}");
+
+            let (round, calls) = remove(names, &place, u64::MAX);
+            assert_eq!((round.result, round.done), (Ok(()), entries), "{tree:?}");
+            assert_eq!((calls[2], calls[3]), (files, tree.directories()));
+            assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn trees_are_walked_and_removed_whole() {
+        every_entry_comes_once(Plain);
+        every_entry_comes_once(LettersFirst { seed: 3 });
+    }
+
+    #[test]
+    fn what_is_not_of_the_set_is_neither_followed_nor_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("f00000000"), "mine").unwrap();
+        let tree = Tree { files: 12, dirs: 4, levels: 2 };
+        let names = tree.plain();
+        make(temp.path(), names);
+        let at = |path: &str| temp.path().join(path);
+        fs::write(at(".hidden"), "mine").unwrap();
+        fs::create_dir_all(at("d00000/others/d00000")).unwrap();
+        fs::write(at("d00000/others/f00000000"), "mine").unwrap();
+        // A link in place of a directory, and a directory below the lowest level.
+        std::os::unix::fs::symlink(elsewhere.path(), at("d00000/d0000f")).unwrap();
+        fs::create_dir(at("d00001/d00001/d00000")).unwrap();
+        fs::write(at("d00001/d00001/d00000/f00000001"), "mine").unwrap();
+        let root = fs::File::open(temp.path()).unwrap();
+        let place = Place { directory: root.as_fd(), leaves: &[], tree };
+        // The link and the directory have names of the set, but nothing in them is looked at.
+        let (round, _) = walk(names, &place, 12);
+        assert_eq!((round.result, round.done), (Ok(()), 12 + 6 + 2));
+
+        let (round, _) = remove(names, &place, u64::MAX);
+        let failure = round.result.unwrap_err();
+        assert_eq!((failure.call, failure.cause), ("remove", Cause::Foreign));
+        // Files, and the three lowest directories in which nothing else lies.
+        assert_eq!(round.done, 12 + 3);
+        for left in
+            [".hidden", "d00000/others/f00000000", "d00000/others/d00000", "d00001/d00001/d00000/f00000001"]
+        {
+            assert!(at(left).exists(), "{left}");
+        }
+        assert!(elsewhere.path().join("f00000000").exists() && at("d00000/d0000f").is_symlink());
+    }
+
+    #[test]
+    fn a_deadline_is_no_failure_and_missing_names_are_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = Tree { files: 12, dirs: 4, levels: 2 };
+        make(temp.path(), tree.plain());
+        let root = fs::File::open(temp.path()).unwrap();
+        let place = Place { directory: root.as_fd(), leaves: &[], tree };
+        let (round, _) = remove(tree.plain(), &place, 1);
+        assert_eq!((round.result, round.done), (Ok(()), 0));
+        let (round, _) = walk(tree.plain(), &place, 13);
+        assert_eq!(round.result.unwrap_err().cause, Cause::Names { came: 18, files: 19 });
+        fs::remove_file(temp.path().join("d00001/d00001/f0000000b")).unwrap();
+        let (round, _) = remove(tree.plain(), &place, u64::MAX);
+        assert_eq!(round.result.unwrap_err().cause, Cause::Names { came: 17, files: 18 });
+    }
+}

@@ -1,0 +1,213 @@
+//! Sets of files: their directories, and the files that are made, restored and removed around a round.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use engine::clock::{Clock, Monotonic};
+use engine::files::{
+    Create, CreateLinks, FileOps, Laps, Numbered, Place, RemoveTree, Restore, Round, RoundLimits,
+    SetAttribute, Unlink, Visits,
+};
+use engine::names::{Kind, Names, Spelling};
+use engine::recorder::{self, Recorder};
+use engine::{Failure, failure::Cause};
+use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::{FileSet, Member, THREAD_DIGITS, nothing};
+use crate::removal::DIRECTORY_FLAGS;
+
+/// Returns the files that a round visits.
+pub(super) fn visited(work: &FilesWork, set: &FileSet) -> u64 {
+    let is_of_set = work.verb.visits_files() && !work.missing;
+    if is_of_set { set.made.iter().sum::<u64>().max(1) } else { work.files }
+}
+
+/// Returns the operations of a full round.
+pub(super) fn operations(work: &FilesWork, set: &FileSet) -> u64 {
+    let (files, threads) = (visited(work, set), set.made.len() as u64);
+    let directories = set.shape.map_or(0, |shape| shape.tree.directories());
+    match work.verb {
+        // Each thread meets the files of all.
+        FileVerb::Walk if work.shared => (files + directories) * threads,
+        FileVerb::Walk | FileVerb::Remove => files + directories * threads,
+        FileVerb::Readlink => files.saturating_sub(threads),
+        _ => files,
+    }
+}
+
+/// Two operations on each file, one after the other.
+struct Both<A, B>(A, B);
+
+impl<A: FileOps, B: FileOps> FileOps for Both<A, B> {
+    fn steps(&self) -> &'static [&'static str] {
+        // They are not measured, and the name of a failed call is that of the second: the first makes common calls.
+        self.1.steps()
+    }
+
+    fn operate<C: Clock>(
+        &mut self,
+        place: &Place<'_>,
+        file: u64,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<(), (usize, Cause)> {
+        self.0.operate(place, file, laps)?;
+        self.1.operate(place, file, laps)
+    }
+}
+
+fn failed(call: &'static str) -> impl FnOnce(Errno) -> Failure {
+    move |errno| Failure { call, file: 0, offset_bytes: None, cause: errno.into() }
+}
+
+fn make_directory(parent: BorrowedFd<'_>, path: &str) -> Result<(), Failure> {
+    match rustix::fs::mkdirat(parent, path, Mode::RWXU) {
+        Err(Errno::EXIST) => Ok(()),
+        made => made.map_err(failed("mkdir")),
+    }
+}
+
+impl Member {
+    /// Opens the directories of this member, and makes those that do not exist yet.
+    pub(super) fn open_directories(&self) -> Result<(OwnedFd, Vec<OwnedFd>), Failure> {
+        let name = format!("t{:0THREAD_DIGITS$x}", self.owner);
+        make_directory(self.parent.as_fd(), &name)?;
+        let directory = rustix::fs::openat(&self.parent, name.as_str(), DIRECTORY_FLAGS, Mode::empty())
+            .map_err(failed("open"))?;
+        let leaves = self.make_directories(directory.as_fd())?;
+        Ok((directory, leaves))
+    }
+
+    /// Makes the directories below that of this member which do not exist yet. Opens the lowest if each change is made
+    /// durable in them.
+    pub(super) fn make_directories(&self, directory: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, Failure> {
+        let mut leaves = Vec::new();
+        // A directory that is held open keeps its inode after its removal.
+        let opens = self.work.sync == SyncMode::Each && self.work.verb != FileVerb::Remove;
+        for dir in 0..if self.tree.dirs > 1 { self.tree.dirs } else { 0 } {
+            let path = self.tree.directory(dir);
+            for (end, _) in path.match_indices('/') {
+                make_directory(directory, &path[..end])?;
+            }
+            make_directory(directory, &path)?;
+            if opens {
+                let leaf = rustix::fs::openat(directory, path.as_str(), DIRECTORY_FLAGS, Mode::empty());
+                leaves.push(leaf.map_err(failed("open"))?);
+            }
+        }
+        Ok(leaves)
+    }
+
+    /// Makes the files of the set that do not exist yet; true if all of them exist then.
+    pub(super) fn make_rest<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
+        let (mut round, is_whole) = self.make_files(names, place, rest, deadline_ns);
+        if let Some(content) = self.content() {
+            let made = rest.first..rest.first + round.done;
+            self.untimed_bytes += made.map(|file| content.size_bytes(file)).sum::<u64>();
+        }
+        self.made += round.done;
+        // Otherwise the first sync, or the first shared block, would wait for data that preparation left in memory.
+        let is_new = round.done > 0 && self.work.verb == FileVerb::Copy;
+        let is_changed = self.work.sync.is_durable() && self.work.verb.changes_files();
+        if round.result.is_ok() && (is_new || is_changed) {
+            round.result = rustix::fs::syncfs(place.directory).map_err(failed("syncfs"));
+        }
+        (round, is_whole)
+    }
+
+    /// Makes these files of the set.
+    fn make_files<S: Spelling>(
+        &self,
+        names: Names<S>,
+        place: &Place<'_>,
+        visits: Visits,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let original = self.first;
+        match self.work.kind {
+            FileKind::File => {
+                let mut create = Create::new(names, self.content(), false);
+                if self.work.verb != FileVerb::XattrGet {
+                    return self.quietly(&mut create, place, visits, deadline_ns);
+                }
+                let mut both = Both(create, Numbered::new(names, SetAttribute::new(false)));
+                self.quietly(&mut both, place, visits, deadline_ns)
+            }
+            FileKind::Hardlink => {
+                let mut links = CreateLinks::<false, _>::new(names, original, false);
+                self.quietly(&mut links, place, visits, deadline_ns)
+            }
+            FileKind::Symlink => {
+                let mut links = CreateLinks::<true, _>::new(names, original, false);
+                self.quietly(&mut links, place, visits, deadline_ns)
+            }
+        }
+    }
+
+    /// Returns the visits that reach all files which a round has changed.
+    pub(super) fn changed(&self, done: u64) -> Visits {
+        let visits = self.visits();
+        // A directory may have named any of them.
+        if self.work.order == Order::Directory { visits } else { Visits { files: done, ..visits } }
+    }
+
+    /// Gives the files that a round has changed their sizes and contents back.
+    pub(super) fn restore<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        done: u64,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let mut restore = Restore::new(names, self.content());
+        let restored = self.quietly(&mut restore, place, self.changed(done), deadline_ns);
+        self.untimed_bytes += restore.written_bytes();
+        restored
+    }
+
+    /// Removes what the removal of a tree has left.
+    pub(super) fn remove_rest<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        done: u64,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let rest = (self.made + self.tree.directories()).saturating_sub(done);
+        self.made = 0;
+        if rest == 0 {
+            return (nothing(), true);
+        }
+        let (mut recorder, _) = Recorder::new(recorder::Shape::default());
+        let limits = RoundLimits { deadline_ns, stop: &self.stop };
+        let mut remove = RemoveTree::new(names, false);
+        let round = remove.round(place, None, &Monotonic, &mut recorder, limits);
+        let is_whole = round.done == rest;
+        (round, is_whole)
+    }
+
+    /// Returns the files that a round did not reach.
+    pub(super) fn rest_of(&self, done: u64) -> impl Iterator<Item = u64> + use<> {
+        let Visits { first, files, order } = self.visits();
+        (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
+    }
+
+    pub(super) fn remove_files<S: Spelling>(
+        &mut self,
+        names: Names<S>,
+        place: &Place<'_>,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let mut unlink = Unlink::new(names, Kind::File, Kind::File, false);
+        let made = Visits::in_sequence(self.first, self.made);
+        let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
+        self.made = 0;
+        (round, is_whole)
+    }
+}
