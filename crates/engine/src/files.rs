@@ -7,6 +7,7 @@ mod attributes;
 mod contents;
 mod directories;
 pub mod flows;
+mod replay;
 mod trees;
 mod verbs;
 
@@ -28,6 +29,7 @@ pub use attributes::{GetAttribute, RemoveAttribute, SetAttribute};
 pub use contents::{Append, Copy, CopyRange, ReadWrite, Reflink, Restore, Truncate};
 pub use directories::{Entries, Readdir};
 pub use flows::{Flows, Share, SharedFiles};
+pub use replay::{Client, Replay};
 pub use trees::{RemoveTree, WalkTree};
 pub use verbs::{
     Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Readlink, Rename, Rmdir, Stat,
@@ -60,6 +62,8 @@ pub struct Laps<'a, C> {
     clock: &'a C,
     recorder: &'a mut Recorder,
     last_ns: u64,
+    /// Instant from which the latency of the operation counts.
+    since_ns: u64,
 }
 
 impl<C: Clock> Laps<'_, C> {
@@ -82,6 +86,40 @@ impl<C: Clock> Laps<'_, C> {
     fn skip(&mut self) {
         self.last_ns = self.clock.now_ns();
     }
+
+    /// Leaves the time since the last operation out of the next one.
+    fn restart(&mut self) {
+        self.skip();
+        self.since_ns = self.last_ns;
+    }
+
+    /// Waits until the next operation is due, from when its latency counts. Returns false if the round is over before.
+    #[cold]
+    fn wait_until(&mut self, due_ns: u64, limits: RoundLimits<'_>) -> bool {
+        while self.clock.now_ns() < due_ns {
+            let now_ns = self.clock.now_ns();
+            if now_ns >= limits.deadline_ns || limits.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            self.clock.wait_until(due_ns.min(limits.deadline_ns).min(now_ns + INTERVAL_NS));
+        }
+        self.skip();
+        self.since_ns = due_ns;
+        true
+    }
+}
+
+/// Operations that ended in another way than a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unexpected {
+    /// Number of them.
+    pub count: u64,
+    /// Line of the first.
+    pub line: u32,
+    /// Name of the first.
+    pub name: &'static str,
+    /// Error of the first; `None` if it succeeded, or moved other bytes.
+    pub errno: Option<Errno>,
 }
 
 /// A failed call: its step and the cause.
@@ -120,6 +158,17 @@ pub trait FileOps {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError>;
+
+    /// Makes ready for the next operation. Returns false if the round is over before it is due.
+    #[inline]
+    fn is_due<C: Clock>(&mut self, _: &mut Laps<'_, C>, _: RoundLimits<'_>) -> bool {
+        true
+    }
+
+    /// Returns the operations that ended in another way than a file says.
+    fn unexpected(&self) -> Option<Unexpected> {
+        None
+    }
 
     /// Returns the number of the file at which the operation on this one failed.
     fn failed_at(&self, file: u64) -> u64 {
@@ -218,7 +267,7 @@ impl<'a, C: Clock> Walk<'a, C> {
     fn start(clock: &'a C, recorder: &'a mut Recorder, limits: RoundLimits<'a>) -> Self {
         let start_ns = clock.now_ns();
         recorder.start(start_ns);
-        let laps = Laps { clock, recorder, last_ns: start_ns };
+        let laps = Laps { clock, recorder, last_ns: start_ns, since_ns: start_ns };
         Self { laps, limits, done: 0, start_ns, ended_ns: start_ns, next_tick_ns: start_ns + INTERVAL_NS }
     }
 
@@ -226,7 +275,8 @@ impl<'a, C: Clock> Walk<'a, C> {
     #[inline]
     fn count(&mut self) -> bool {
         let now_ns = self.laps.last_ns;
-        self.laps.recorder.operation(now_ns.saturating_sub(self.ended_ns), 0);
+        self.laps.recorder.operation(now_ns.saturating_sub(self.laps.since_ns), 0);
+        self.laps.since_ns = now_ns;
         self.ended_ns = now_ns;
         self.done += 1;
         if now_ns < self.next_tick_ns {
@@ -289,6 +339,9 @@ pub fn round<C: Clock, V: FileOps>(
     let mut walk = Walk::start(clock, recorder, limits);
     let mut result = Ok(());
     while walk.done < visits.files && walk.ended_ns < limits.deadline_ns {
+        if !verb.is_due(&mut walk.laps, limits) {
+            break;
+        }
         let file = visits.at(walk.done);
         if let Err((step, cause)) = verb.operate(place, file, &mut walk.laps) {
             let call = verb.steps().get(step).copied().unwrap_or("call");

@@ -21,10 +21,10 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Append, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, Link, Mkdir,
-    NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink, RemoveTree, Rename, Rmdir, Round,
-    RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Symlink, Truncate, Unlink,
-    UnlinkMissing, UnlinkNamed, Visits, WalkTree, due, round,
+    self, Append, Client, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, Link,
+    Mkdir, NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink, RemoveTree, Rename,
+    Replay, Rmdir, Round, RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Symlink,
+    Truncate, Unlink, UnlinkMissing, UnlinkNamed, Visits, WalkTree, due, round,
 };
 use engine::mapped::MappedEngine;
 use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
@@ -43,6 +43,7 @@ use engine::verb::{
 };
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, ZeroWriter, Zones};
+use model::load::Load;
 use model::sim::SimDevice;
 use model::workload::MixName;
 use model::workload::{DataVerb, Engine, FileVerb};
@@ -385,6 +386,17 @@ impl Files {
         })
     }
 
+    /// Replays a load with every operation.
+    fn replayed(&self) -> u64 {
+        let load = Load::parse(include_str!("../src/files/replay/all.txt")).unwrap();
+        let operations = load.operations;
+        let client = Client { number: 0, count: 1 };
+        let mut replay = Replay::new(load.into(), client, true, 1, 5);
+        self.rounds(replay.steps().len(), |place, recorder, limits| {
+            round(&mut replay, place, Visits::in_sequence(0, operations), &Monotonic, recorder, limits)
+        })
+    }
+
     fn verb(&self, mut verb: impl FileOps) -> u64 {
         let order = Some(Permutation::new(TREE.files, 3));
         let visits = Visits { first: 0, files: TREE.files, order };
@@ -452,6 +464,7 @@ fn add_mixes(loops: &mut Loops) {
         loops.push((format!("mix {name}"), Box::new(|| Files::new().mixed(*name))));
     }
     loops.push(("mix, shared, at a rate".into(), Box::new(|| Files::new().mixed_at_a_rate())));
+    loops.push(("replay".into(), Box::new(|| Files::new().replayed())));
 }
 
 fn add_files(loops: &mut Loops) {

@@ -172,6 +172,10 @@ findings! {
         /// The kernel refused something that makes the ring faster.
         RingWithout { features: Name }
     }
+    "unlike_load" Remark {
+        /// Operations ended in another way than the load file says.
+        UnlikeLoad { unlike: Count, operations: Count, first: Name }
+    }
     "fell_behind" Suspect {
         /// Operations of an open loop never started.
         FellBehind { missed: Count, due: Count }

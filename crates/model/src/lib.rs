@@ -23,6 +23,7 @@ pub mod health;
 pub mod holding;
 pub mod hosts;
 pub mod limiter;
+pub mod load;
 pub mod machine;
 pub mod marker;
 pub mod markup;

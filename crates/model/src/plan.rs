@@ -24,7 +24,7 @@ use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Probing, Work, Workload};
 pub use asked::for_given;
-use asked::{Asked, Swept, add_possible, check_shares, expand, phase_id};
+use asked::{Asked, Swept, add_possible, check_loads, check_shares, expand, phase_id};
 pub use checks::shared_directory;
 use checks::{
     check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased, check_given,
@@ -277,6 +277,7 @@ pub fn plan_for(
     clients: Option<Clients>,
 ) -> Result<Plan, Trouble> {
     let Asked { mut tests, where_possible } = Asked::parse(request, machine)?;
+    let left_out_lines = check_loads(&tests, clients.is_some())?;
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
     let left_out = add_possible(&mut tests, where_possible, target, machine);
@@ -366,6 +367,7 @@ pub fn plan_for(
 
     let mut notes = notes(target);
     notes.extend(left_out);
+    notes.extend(left_out_lines);
     if let (Some(Size::Bytes(asked)), Some(dataset)) = (request.size, &dataset)
         && asked != dataset.size_bytes_max
     {
@@ -519,6 +521,8 @@ impl Plan {
             (self.allow_shared_directory, Allow::SharedDirectory),
         ];
         let fixed = self.dataset.as_ref().filter(|dataset| dataset.size_is_fixed);
+        let files = self.phases.iter().filter_map(|phase| phase.asked().files());
+        let loads = files.map(|files| &files.load_file).filter(|file| file.load.is_some());
         Request {
             preset: Some(self.preset.clone()),
             tests: self.tests.clone(),
@@ -541,6 +545,7 @@ impl Plan {
             precondition: self.precondition.as_ref().map(Precondition::asked),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
             allow: allowed.into_iter().filter_map(|(is_set, allow)| is_set.then_some(allow)).collect(),
+            loads: loads.cloned().collect(),
             ..Request::default()
         }
     }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::load::LoadFile;
 use crate::nearest;
 use crate::size::Size;
 use crate::workload::{CacheMode, EngineWord, Probing, spec_words};

@@ -377,6 +377,13 @@ fn parse_files<'a>(
         };
         files.mix = NamedMix::find(name, defaults.mixes)?;
     }
+    if verb == FileVerb::Replay {
+        files.files = 0;
+        match words.next().filter(|name| !name.is_empty()) {
+            Some(name) => files.load_file.name = name.to_owned(),
+            None => return Err("replay needs a load file of dbench: write replay:FILE".into()),
+        }
+    }
     for word in words {
         if !set_key(&mut files, FILE_KEYS, word, verb.word())? && !concurrency.parse(word, defaults.cpus)? {
             return Err(unknown(word, verb.word(), FILE_KEYS));
@@ -393,6 +400,9 @@ fn parse_files<'a>(
     }
     if verb == FileVerb::Mix {
         settle_mix(&mut files, u64::from(concurrency.threads))?;
+    }
+    if verb == FileVerb::Replay {
+        files.files = files.own_files(concurrency.threads).unwrap_or_default();
     }
     if files.files > FILES_MAX {
         return Err(format!("{} files are more than {}", size::exact(files.files), size::exact(FILES_MAX)));
@@ -636,6 +646,9 @@ pub fn print(workload: &Workload) -> String {
     let mut words = vec![workload.name().to_owned()];
     if let Some(files) = workload.files().filter(|files| files.verb == FileVerb::Mix) {
         words.push(files.mix.to_string());
+    }
+    if let Some(files) = workload.files().filter(|files| files.verb == FileVerb::Replay) {
+        words.push(files.load_file.name.clone());
     }
     if let Some(data) = workload.data().filter(|data| !data.verb.is_bytes()) {
         words.push(format!("{}{}", data.access, size::exact(data.block_bytes)));

@@ -190,6 +190,8 @@ spec_words! {
         Remove = "remove",
         /// One flow of a mix: several calls on several files, as a program makes them.
         Mix = "mix",
+        /// One line of a load file of dbench: a call, or a few.
+        Replay = "replay",
     }
 }
 
@@ -450,12 +452,13 @@ impl fmt::Display for Arrival {
 impl FileVerb {
     /// Returns true if it works on files that must exist before.
     pub fn visits_files(self) -> bool {
-        !matches!(self, Self::Create | Self::Mkdir | Self::Rmdir)
+        !matches!(self, Self::Create | Self::Mkdir | Self::Rmdir | Self::Replay)
     }
 
     /// Returns true if each operation takes an inode.
     pub fn takes_inodes(self) -> bool {
-        matches!(self, Self::Create | Self::Mkdir | Self::Symlink | Self::Copy | Self::Mix)
+        matches!(self, Self::Create | Self::Mkdir | Self::Symlink | Self::Copy)
+            || matches!(self, Self::Mix | Self::Replay)
     }
 
     /// Returns true if it changes files or directories.
@@ -506,15 +509,14 @@ impl Workload {
         }
     }
 
-    /// Returns the same test with another number of threads. A mix keeps its own number of files for each thread.
+    /// Returns the same test with another number of threads. A mix or a load keeps its own number of files for each thread.
     #[must_use]
     pub fn with_threads(&self, threads: u32) -> Self {
         let mut other = Self { threads, ..self.clone() };
         if let Work::Files(files) = &mut other.work
-            && let Some(mix) = files.mix()
-            && files.files == mix.population.files * u64::from(self.threads)
+            && files.own_files(self.threads) == Some(files.files)
         {
-            files.files = mix.population.files * u64::from(threads);
+            files.files = files.own_files(threads).unwrap_or(files.files);
         }
         other
     }
@@ -540,7 +542,7 @@ impl Workload {
 
     /// Returns true if the test is one measured part. Other tests on files have rounds, with gaps between them.
     pub fn is_continuous(&self) -> bool {
-        self.files().is_none_or(|files| files.verb == FileVerb::Mix)
+        self.files().is_none_or(|files| matches!(files.verb, FileVerb::Mix | FileVerb::Replay))
     }
 
     /// Returns the data part of a test on data.
@@ -595,6 +597,9 @@ impl Workload {
                     .collect()
             }
             Work::Files(files) if files.verb == FileVerb::Mix => vec![files.mix.short().to_owned(), threads],
+            Work::Files(files) if files.verb == FileVerb::Replay => {
+                vec![files.load_file.short_name().to_owned(), threads]
+            }
             Work::Data(_) | Work::Files(_) => vec![threads],
         };
         match &self.work {

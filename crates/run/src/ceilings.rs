@@ -21,7 +21,7 @@ use model::request::{Allow, Count, Request, Seconds};
 use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
 use model::size::Size;
 use model::target::Backing;
-use model::workload::{Arrival, CacheMode, DataWork, Engine, FileVerb, Work};
+use model::workload::{Arrival, CacheMode, DataWork, Engine, Work};
 use model::{Machine, Workload, spec};
 use observe::Root;
 use rustix::time::{ClockId, clock_gettime};
@@ -220,6 +220,7 @@ fn copy_bytes_per_second(time: Duration) -> f64 {
 /// Returns a test with the same calls, but without its end and its arrival times.
 fn twin(workload: &Workload) -> Workload {
     let mut twin = workload.arriving(Arrival::Closed);
+    let is_one_part = workload.is_continuous();
     match &mut twin.work {
         Work::Data(data) => {
             let DataWork { passes, ops, bytes, .. } = data;
@@ -228,8 +229,9 @@ fn twin(workload: &Workload) -> Workload {
             data.iopoll = false;
         }
         Work::Files(files) => {
-            // With fewer files, a mix would list shorter directories.
-            if files.verb != FileVerb::Mix {
+            // With fewer files, a mix would list shorter directories. A load has its own.
+            files.passes = files.passes.filter(|_| !is_one_part);
+            if !is_one_part {
                 files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
             }
             files.size_max_bytes = files.size_max_bytes.min(TWIN_BYTES / files.files.max(1));
@@ -290,8 +292,8 @@ fn twin_rate(
 ) -> Option<f64> {
     let block_bytes = workload.data().map_or(1, |data| data.block_bytes);
     let unit = u64::from(workload.in_flight()) * block_bytes.next_multiple_of(4096);
-    let of_mix = workload.files().map_or(0, |files| files.set_bytes_max(workload.threads));
-    let size_bytes = TWIN_BYTES.max(of_mix).next_multiple_of(unit);
+    let of_files = workload.files().map_or(0, |files| files.room_bytes_max(workload.threads));
+    let size_bytes = TWIN_BYTES.max(of_files).next_multiple_of(unit);
     if size_bytes > TWIN_BYTES_MAX.min(target.space.free_bytes / 4) {
         return None;
     }
@@ -302,6 +304,7 @@ fn twin_rate(
         time: Some(Seconds(time.as_secs_f64())),
         cache: Some(CacheMode::AsIs),
         allow: vec![Allow::LowSpace, Allow::Busy],
+        loads: workload.files().map(|files| files.load_file.clone()).into_iter().collect(),
         ..Request::default()
     };
     let plan = model::plan::plan(&request, target, machine).ok()?;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
     self, Content, FileOps, Mkdir, Numbered, Place, RemoveAttribute, Rename, Rmdir, Round, RoundLimits,
-    SharedFiles, Unlink, Visits,
+    SharedFiles, Unexpected, Unlink, Visits,
 };
 use engine::names::{
     DIRECTORY_DIGITS, FILE_DIGITS, Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree,
@@ -67,6 +67,7 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let files = |work: &FilesWork| match work.verb {
         // Each file that a mix creates has a new number.
         FileVerb::Mix => FILES_MAX,
+        FileVerb::Replay => work.load().map_or(0, |load| load.files.max(1)),
         _ if work.shared => work.files.saturating_mul(clients),
         _ => work.files,
     };
@@ -78,8 +79,9 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     };
     let on_files = plan.phases.iter().filter(|phase| phase.workload.files().is_some());
     let threads = on_files.map(|phase| u64::from(of_experiment(phase))).max().unwrap_or(1);
-    let levels = all().map(|work| work.levels).max().unwrap_or(1);
-    let dirs = all().map(|work| work.dirs).max().unwrap_or(1);
+    let levels = all().map(|work| work.load().map_or(work.levels, |load| load.levels)).max().unwrap_or(1);
+    // The names of a load have directories from the first on.
+    let dirs = all().map(|work| work.load().map_or(work.dirs, |load| load.dirs + 1)).max().unwrap_or(1);
     let spelled = |letters: Option<Letters>| {
         let file = |kind: Kind| NameRule::files(kind.letter(), FILE_DIGITS, files);
         let mut rules: Vec<_> = Kind::FILES.map(file).into();
@@ -169,6 +171,8 @@ pub struct FileOutcome {
     pub untimed_bytes: u64,
     /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
+    /// Operations that ended in another way than a load file says.
+    pub unexpected: Option<Unexpected>,
     /// Failure that ended it early.
     pub failure: Option<Trouble>,
 }
@@ -233,6 +237,7 @@ struct Report {
     untimed_bytes: u64,
     /// True if all of the work was done.
     is_whole: bool,
+    unexpected: Option<Unexpected>,
     result: Result<(), Failure>,
 }
 
@@ -289,6 +294,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         let member = Member {
             parent: parent.map_err(|error| Trouble::new("start a thread", error))?,
             owner: if work.shared { 0 } else { thread },
+            thread,
+            threads,
             work: work.clone(),
             tree,
             first: if work.shared { before } else { 0 },
@@ -299,7 +306,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
-            share: shared.clone().map(|all| (thread, all)),
+            shared: shared.clone(),
             pacing: task.asked.rate_ops_per_second.map(|rate| {
                 let poisson = matches!(work.arrival, Arrival::Open { poisson: true, .. });
                 OpenLoop::new(rate, poisson, thread as u32, threads as u32, task.asked.offset_seed)
@@ -478,7 +485,10 @@ impl Rounds<'_, '_> {
         outcome.last_done_ns = last_ns.saturating_sub(self.drive.start_ns);
         let is_readdir = self.work.verb == FileVerb::Readdir;
         outcome.rounds += if is_readdir { 1.0 } else { done as f64 / operations.max(1) as f64 };
-        outcome.files = visited;
+        outcome.files = match self.work.verb {
+            FileVerb::Replay => self.work.files_max(pool.len() as u32),
+            _ => visited,
+        };
         if !self.drive.is_continuous && outcome.each.len() < INTERVALS_MAX {
             outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns });
         }
@@ -514,12 +524,19 @@ impl Rounds<'_, '_> {
             self.outcome.untimed_bytes += report.untimed_bytes;
             self.outcome.missed += report.missed;
             is_whole &= report.is_whole;
+            if let Some(found) = report.unexpected {
+                self.outcome.unexpected.get_or_insert(Unexpected { count: 0, ..found }).count += found.count;
+            }
             if let (Err(failure), None) = (report.result, &failed) {
                 let owner = if self.work.shared { 0 } else { thread };
                 let path = self.task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
                 let attempt = match failure.cause {
                     Cause::Names { .. } => format!("come upon every file in {}", path.display()),
                     Cause::Foreign => format!("remove all of {}", path.display()),
+                    _ if self.work.verb == FileVerb::Replay => {
+                        let file = &self.work.load_file.name;
+                        format!("{} (line {} of {file}) in {}", failure.call, failure.file, path.display())
+                    }
                     _ => format!("{} file {} in {}", failure.call, failure.file, path.display()),
                 };
                 failed = Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)));
@@ -537,6 +554,8 @@ fn order(pool: &mut WorkerPool<Command, Report>, members: std::ops::Range<usize>
 struct Member {
     parent: OwnedFd,
     owner: u64,
+    thread: u64,
+    threads: u64,
     work: FilesWork,
     tree: Tree,
     first: u64,
@@ -548,8 +567,8 @@ struct Member {
     /// Number of directories that `rmdir` will find.
     dirs_made: u64,
     untimed_bytes: u64,
-    /// Its number, and the files that all threads of a mix share.
-    share: Option<(u64, Arc<SharedFiles>)>,
+    /// Files that all threads of a mix share.
+    shared: Option<Arc<SharedFiles>>,
     /// Start times of an open loop.
     pacing: Option<OpenLoop>,
     missed: u64,
@@ -577,8 +596,14 @@ impl Member {
     fn work_with(self, spelling: impl Spelling, mailbox: &Mailbox<Command, Report>, recorder: Recorder) {
         let names = Names { tree: self.tree, spelling };
         let (work, content) = (self.work.clone(), self.content());
-        let share = self.share.clone();
-        let numbers = Numbers { original: self.first, files: self.files, seed: self.order_seed, share };
+        let numbers = Numbers {
+            original: self.first,
+            files: self.files,
+            seed: self.order_seed,
+            thread: self.thread,
+            threads: self.threads,
+            shared: self.shared.clone(),
+        };
         with_verb(&work, names, numbers, content, Serve { member: self, names, mailbox, recorder });
     }
 
@@ -608,7 +633,11 @@ impl Member {
             let start_ns = Monotonic.now_ns();
             let Some((directory, leaves)) = &opened else {
                 let result = self.open_directories().map(|directories| opened = Some(directories));
-                mailbox.report(self.report(Round { done: 0, start_ns, end_ns: start_ns, result }, true));
+                mailbox.report(self.report(
+                    Round { done: 0, start_ns, end_ns: start_ns, result },
+                    true,
+                    None,
+                ));
                 continue;
             };
             let place = Place { directory: directory.as_fd(), leaves, tree: self.tree };
@@ -629,15 +658,26 @@ impl Member {
                 }
                 Command::Settle { deadline_ns } => self.settle(names, &place, last_done, deadline_ns),
             };
-            mailbox.report(self.report(round, is_whole));
+            let unexpected = measured.unexpected().filter(|_| matches!(command, Command::Measure { .. }));
+            mailbox.report(self.report(round, is_whole, unexpected));
         }
     }
 
-    fn report(&mut self, round: Round, is_whole: bool) -> Report {
+    fn report(&mut self, round: Round, is_whole: bool, unexpected: Option<Unexpected>) -> Report {
         let Round { done, start_ns, end_ns, result } = round;
         let untimed_bytes = std::mem::take(&mut self.untimed_bytes);
         let missed = std::mem::take(&mut self.missed);
-        Report { start_ns, end_ns, done, made: self.made, missed, untimed_bytes, is_whole, result }
+        Report {
+            start_ns,
+            end_ns,
+            done,
+            made: self.made,
+            missed,
+            untimed_bytes,
+            is_whole,
+            unexpected,
+            result,
+        }
     }
 
     fn order(&self, files: u64) -> Option<Permutation> {
@@ -648,8 +688,11 @@ impl Member {
     fn visits(&self) -> Visits {
         let files = match change(self.work.verb) {
             _ if self.work.missing => self.files,
-            // Flows go on until their time is over.
-            Change::Mixed => u64::MAX,
+            // Flows and loads go on until their time is over, or the passes that were asked for.
+            Change::Mixed => {
+                let pass = self.work.load().map_or(u64::MAX, |load| load.operations);
+                self.work.passes.map_or(u64::MAX, |passes| passes.saturating_mul(pass))
+            }
             // The first file is none of the links to it.
             _ if self.work.verb == FileVerb::Readlink => self.made.saturating_sub(1),
             Change::Removed(Kind::Directory) => self.dirs_made,

@@ -1,5 +1,6 @@
 //! Notes on a row that only the run itself can make; the judge makes all notes that follow from the record.
 
+use engine::files::Unexpected;
 use model::advice::Advice;
 use model::figure::Count;
 use model::finding::Finding;
@@ -33,6 +34,14 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
     }
     if !lost.is_empty() {
         add(Finding::RingWithout { features: lost.join("; ").into() }, &[]);
+    }
+    if let Some(unexpected) = measured.unexpected {
+        let Unexpected { count, line, name, errno } = unexpected;
+        let how = errno.map_or_else(|| "another result".into(), |errno| errno.to_string());
+        let first = format!("line {line}, {name}: {how}").into();
+        let finding =
+            Finding::UnlikeLoad { unlike: Count(count), operations: Count(record.counts.ops), first };
+        notes.push(Note::new(finding, Vec::new()));
     }
     notes.extend(fell_behind(missed, record.counts.ops));
     notes

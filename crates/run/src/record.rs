@@ -9,6 +9,7 @@
 //! all rounds, and its interval comes from the rounds.
 
 use engine::bytes::CHUNK_CALLS;
+use engine::files::Unexpected;
 use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
@@ -183,8 +184,15 @@ pub fn record(
         ..Seen::default()
     };
     let block_bytes = data.map(|data| data.block_bytes);
+    let mut rate = rate(&collected, &measured.times, block_bytes, course.as_ref(), &measured.rounds);
+    if workload.files().is_some_and(|files| files.verb == FileVerb::Replay) {
+        // In proportion to the operations, whose rate may be that of the steady part.
+        let bytes = collected.read_bytes.saturating_add(collected.written_bytes);
+        let per_op = bytes as f64 / collected.ops.max(1) as f64;
+        rate.bytes_per_second = rate.ops_per_second.map(|ops| ops * per_op);
+    }
     let figures = Figures {
-        rate: rate(&collected, &measured.times, block_bytes, course.as_ref(), &measured.rounds),
+        rate,
         latency_ns: latency,
         queueing_ns: collected.queueing.latency(),
         histogram: histogram.flatten(),
@@ -273,6 +281,8 @@ pub struct PhaseTotals {
     pub residency: Option<Residency>,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
+    /// Operations that ended in another way than a load file says.
+    pub unexpected: Option<Unexpected>,
     /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
     /// Failure that ended it early.
@@ -360,6 +370,7 @@ impl PhaseTotals {
             untimed_bytes: outcome.untimed_bytes,
             rounds: outcome.each,
             missed: outcome.missed,
+            unexpected: outcome.unexpected,
             cut_short: outcome.cut_short,
             failure: outcome.failure,
             ..Self::default()
@@ -452,9 +463,18 @@ fn paths(phase: &PlannedPhase, cache: CacheMode, target: &Target) -> Vec<String>
         Work::Data(_) => vec!["page_cache".into()],
         Work::Files(files) => {
             let version = files.mix().map(|mix| format!("mix_version={}", mix.version));
-            let of_file = files.mix().filter(|_| matches!(files.mix, NamedMix::File { .. }));
-            let digest = of_file.map(|mix| format!("mix_digest={:016x}", mix.digest));
-            std::iter::once("directory_descriptors".into()).chain(version).chain(digest).collect()
+            let own = files.mix().filter(|_| matches!(files.mix, NamedMix::File { .. }));
+            let digest = own.map(|mix| format!("mix_digest={:016x}", mix.digest));
+            let load = files.load().map(|load| {
+                let name = files.load_file.short_name();
+                [
+                    format!("load={name}"),
+                    format!("load_lines={}", load.lines),
+                    format!("load_digest={:016x}", load.digest),
+                ]
+            });
+            let of_file = version.into_iter().chain(digest).chain(load.into_iter().flatten());
+            std::iter::once("directory_descriptors".into()).chain(of_file).collect()
         }
     }
 }

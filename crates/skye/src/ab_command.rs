@@ -21,6 +21,7 @@ use crate::compare_command::{self, effect, reached, show};
 use crate::driver::{self, Ended, Setup, Turns};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
+use crate::loads;
 use crate::place::Place;
 use crate::several::{self, Greeted, Several};
 use crate::signals::Interruption;
@@ -239,7 +240,7 @@ fn request(arguments: &AbArguments, found: &[Found; 2], machine: &Machine) -> Re
     let free = found.iter().map(|side| side.free_bytes).min().unwrap_or_default();
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
-    let mut request = preset::beneath(request, PRESET, &found[0].target)?;
+    let mut request = loads::read(preset::beneath(request, PRESET, &found[0].target)?)?;
     // A share of the free space is not the same on both.
     let size = request.size.map(|size| found.iter().map(|side| bytes(size, side, machine)).min());
     request.size = size.flatten().map(Size::Bytes);

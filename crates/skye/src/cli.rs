@@ -258,6 +258,12 @@ pub struct RunArguments {
     /// The tests.
     #[command(flatten)]
     pub work: WorkArguments<true>,
+    /// Replay a load file of dbench in --clients threads, each in a directory of its own. The same as --test replay:FILE:tN.
+    #[arg(long, value_name = "FILE", value_parser = load_name, value_hint = ValueHint::FilePath, conflicts_with = "preset")]
+    pub replay: Option<String>,
+    /// Threads of --replay [default: 1].
+    #[arg(long = "clients", value_name = "N", requires = "replay", value_parser = clap::value_parser!(u32).range(1..=i64::from(spec::CONCURRENCY_MAX)))]
+    pub replaying: Option<u32>,
     /// The clients.
     #[command(flatten)]
     pub clients: ClientArguments,
@@ -290,6 +296,27 @@ pub struct RunArguments {
     /// Do not save the run.
     #[arg(long, conflicts_with_all = ["output", "beside"])]
     pub no_save: bool,
+}
+
+impl RunArguments {
+    /// The flags as a request, to be laid over a preset.
+    pub fn request(&self) -> Request {
+        let mut request = self.work.request();
+        let replay = |file: &String| match self.replaying {
+            None | Some(1) => format!("replay:{file}"),
+            Some(clients) => format!("replay:{file}:t{clients}"),
+        };
+        request.tests.extend(self.replay.as_ref().map(replay));
+        request
+    }
+}
+
+/// Checks the name of a load file, which becomes a word of a SPEC.
+fn load_name(name: &str) -> Result<String, String> {
+    match name.contains(':') || name.trim() != name || name.is_empty() {
+        true => Err("a SPEC has no room for this name; give the file one without colons".into()),
+        false => Ok(name.to_owned()),
+    }
 }
 
 /// Flags of a request, as they were given: those of a run, or those that `skye ab` takes as well.

@@ -52,7 +52,7 @@ pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
     let _interruption = Interruption::catch()?;
     let programs = || {
         let trouble = |failure: Failure| Trouble::new("read the command line", failure);
-        let request = preset::under(arguments.work.request(), preset::DEFAULT).map_err(trouble)?;
+        let request = preset::under(arguments.request(), preset::DEFAULT).map_err(trouble)?;
         let (directory, launcher) =
             (several::directory(&arguments.target).map_err(trouble)?, several::own_launcher());
         let mut agent = launcher.here(&fleet::agent::words(&directory, &several::limits(&request)));

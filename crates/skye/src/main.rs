@@ -34,6 +34,7 @@ mod gobonniego;
 mod inputs;
 mod job;
 mod live_view;
+mod loads;
 mod logger;
 mod marks;
 mod meeting;

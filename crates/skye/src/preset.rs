@@ -164,7 +164,7 @@ mod tests {
         );
         let cli = crate::cli::Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let crate::cli::Command::Run(arguments) = cli.command else { return Err("not a run".into()) };
-        let request = beneath(arguments.work.request(), DEFAULT, &target());
+        let request = beneath(arguments.request(), DEFAULT, &target());
         let request = request.map_err(|failure| format!("{failure:?}"))?;
         let plan = |request: &Request| {
             plan::plan(request, &target(), &machine()).map_err(|trouble| trouble.to_string())

@@ -19,6 +19,7 @@ use crate::driver::{self, Audience, Ended, Setup, Side, is_damaged};
 use crate::exit::{self, Failure};
 use crate::job::{self, Part};
 use crate::live_view::LiveView;
+use crate::loads;
 use crate::place::Place;
 use crate::several::{self, Several};
 use crate::signals::Interruption;
@@ -136,9 +137,9 @@ fn seed_of(request: &Request) -> u64 {
 impl Begun {
     fn here(arguments: &RunArguments, root: &Root, machine: &Machine) -> Result<Self, Failure> {
         let mut place = Place::find(root, &arguments.target).map_err(Failure::refused)?;
-        let asked = arguments.work.request();
+        let asked = arguments.request();
         place.erase_if_asked(root, &arguments.target, &asked)?;
-        let request = preset::beneath(asked, preset::DEFAULT, &place.target)?;
+        let request = loads::read(preset::beneath(asked, preset::DEFAULT, &place.target)?)?;
         let plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
         several::check_alone(&plan)?;
         let settings = observe::settings(root);

@@ -153,7 +153,7 @@ impl Several {
         seed: impl FnOnce(&Request) -> u64,
         interruption: &Interruption,
     ) -> Result<Self, Failure> {
-        let flags = arguments.work.request();
+        let flags = arguments.request();
         // A preset may say the limits, too; then they come from this command line all the same.
         let limits = preset::under(flags.clone(), preset::DEFAULT)?;
         let on_loss = match arguments.on_loss {

@@ -93,6 +93,11 @@ findings! {
         means "The remark names the features that io_uring lacks here, and the reason.":
         RingWithout "io_uring lacks a feature", "io_uring had to do without {features}";
 
+    "unlike_load" "`·`"
+        when "replays of a load file; an operation ended in another way than the file says"
+        means "The replay went on. A few may come from a file system that answers otherwise than the server of the recording. If they are many, the load is not replayed as it was recorded.":
+        UnlikeLoad "some ended unlike the load", "{unlike} of {operations} operations ended other than the load file says, such as {first}";
+
     "fell_behind" "`?`"
         when "tests with `rate`; more than 1 % of the operations that were due never started"
         means "The target cannot keep this rate. The latencies are those of the operations that started.":

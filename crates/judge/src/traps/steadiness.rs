@@ -5,7 +5,6 @@ use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond
 use model::finding::Finding;
 use model::plan::CUSTOM;
 use model::run::{INDEPENDENT_PARTS_MIN, Interval, UntilSteady};
-use model::workload::FileVerb;
 
 use crate::{JudgeInput, TrapFinding};
 
@@ -397,9 +396,9 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 /// Several kinds of operations, for which a mean says nothing.
 fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.figures.latency_ns.as_ref()?.modes;
-    // Flows of a mix differ by their nature, and each operation has latencies of its own.
-    let is_mix = input.files().is_some_and(|files| files.verb == FileVerb::Mix);
-    if modes.len() < 2 || is_mix {
+    // Operations of a mix or a load differ by their nature, and each has latencies of its own.
+    let is_mixed = input.files().is_some() && input.phase.workload.is_continuous();
+    if modes.len() < 2 || is_mixed {
         return None;
     }
     Some(Finding::SeveralModes { modes: Modes(modes.clone()) }.into())

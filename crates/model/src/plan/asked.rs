@@ -1,14 +1,15 @@
 //! The tests of a plan as they were asked for: read from their specs, and repeated over the sweep.
 
 use super::checks::{given_refused, polling_refused};
+use crate::load::LoadFile;
 use crate::machine::Machine;
 use crate::mix;
 use crate::request::{Count, Request};
-use crate::spec::{self, Defaults};
+use crate::spec::{self, Defaults, SpecError};
 use crate::sweep::Sweep;
 use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{Arrival, OpenRate, Workload};
+use crate::workload::{Arrival, FileVerb, OpenRate, Work, Workload};
 
 /// Most phases that a sweep may make.
 const SWEPT_PHASES_MAX: usize = 100;
@@ -52,14 +53,49 @@ impl Asked {
         // Tests that not every device can do state themselves how they are issued, so these flags do not apply to them.
         let own_way = Defaults { direct: None, engine: None, ..defaults };
         let parse = |specs: &[String], defaults: &Defaults| {
-            let workloads = specs.iter().map(|text| spec::parse(text, defaults));
-            workloads.collect::<Result<_, _>>().map_err(|problem| Trouble::new("make a plan", problem))
+            let workloads =
+                specs.iter().map(|text| Ok(with_load(spec::parse(text, defaults)?, &request.loads)));
+            workloads
+                .collect::<Result<_, SpecError>>()
+                .map_err(|problem| Trouble::new("make a plan", problem))
         };
         Ok(Self {
             tests: parse(&request.tests, &defaults)?,
             where_possible: parse(&request.tests_where_possible, &own_way)?,
         })
     }
+}
+
+/// Gives a replay its load, if it was read.
+fn with_load(mut workload: Workload, loads: &[LoadFile]) -> Workload {
+    if let Work::Files(files) = &mut workload.work
+        && files.verb == FileVerb::Replay
+        && let Some(read) = loads.iter().find(|read| **read == files.load_file)
+    {
+        files.load_file = read.clone();
+    }
+    workload
+}
+
+/// Refuses replays of several clients, and of loads that were not read. Returns notes on lines that are left out.
+pub(super) fn check_loads(tests: &[Workload], is_together: bool) -> Result<Vec<String>, Trouble> {
+    let mut notes = Vec::new();
+    let replays =
+        tests.iter().filter(|test| test.files().is_some_and(|files| files.verb == FileVerb::Replay));
+    for (test, files) in replays.filter_map(|test| Some((test, test.files()?))) {
+        let refused = |cause: String| Trouble::new(format!("run `{}`", spec::print(test)), cause);
+        if is_together {
+            return Err(refused("a load file is replayed on one host".into())
+                .remedy("leave the hosts away; threads are clients, such as t8"));
+        }
+        let Some(load) = files.load() else {
+            let cause = format!("the load file {} was not read", files.load_file.name);
+            return Err(refused(cause).remedy("name a file that skye run can read"));
+        };
+        let note = load.told(&files.load_file.name).filter(|note| !notes.contains(note));
+        notes.extend(note);
+    }
+    Ok(notes)
 }
 
 /// Returns the request of a preset for a device or a file, on which not every test is possible. The others follow where
@@ -155,7 +191,9 @@ pub(super) fn check_shares(swept: &[Swept]) -> Result<(), Trouble> {
 
 #[cfg(test)]
 mod tests {
+    use crate::load::{Load, LoadFile};
     use crate::plan::fixtures::{FORBIDDEN, asking, disk_that_polls, on_disk, planned, planned_on};
+    use crate::plan::{Clients, Plan};
     use crate::request::Request;
     use crate::target::Backing;
     use crate::workload::EngineWord;
@@ -252,5 +290,43 @@ mod tests {
                  put `read:rnd4k` before it, or write rate=N"
             );
         }
+    }
+
+    fn replaying(test: &str) -> Request {
+        let text = "NTCreateX \"\\d\\f\" 0 2 1 NT_STATUS_OK\nWriteX 1 9000 1000 1000 NT_STATUS_OK\n\
+                    WriteX 1 0 1000 1000 NT_STATUS_OK\nSETSP 1\nSETSP 2\n";
+        let load = Some(Load::parse(text).unwrap().into());
+        Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..asking(&[test]) }
+    }
+
+    #[test]
+    fn a_replay_has_the_load_that_was_read() {
+        let plan = planned(&replaying("replay:my.txt:t4"), Backing::Devices, None).unwrap();
+        let files = plan.phases[0].workload.files().unwrap();
+        assert_eq!(files.inodes(4), 12, "the root, a directory and a file of each thread");
+        assert_eq!((files.set_bytes_max(4), files.prepared_bytes_max(4)), (8000, 0));
+        assert_eq!(files.room_bytes_max(4), 40_000);
+        let note = "my.txt: left out as unknown: SETSP (2 lines, the first is 4)";
+        assert!(plan.notes.iter().any(|told| told == note), "{:?}", plan.notes);
+        // A plan that is asked for again has the load, too; a document has its name.
+        let again = planned(&plan.to_request(), Backing::Devices, None).unwrap();
+        assert!(again.phases[0].workload.files().unwrap().load().is_some());
+        let read: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+        let files = read.phases[0].workload.files().unwrap();
+        assert_eq!((files.load().is_none(), files.load_file.name.as_str()), (true, "my.txt"));
+        let passes = planned(&replaying("replay:my.txt:t4:passes=3"), Backing::Devices, None).unwrap();
+        assert_eq!(passes.bytes_to_write_max, 24_000);
+    }
+
+    #[test]
+    fn a_replay_without_its_load_or_on_several_hosts_is_refused() {
+        let problem = planned(&replaying("replay:other.txt"), Backing::Devices, None).unwrap_err();
+        assert!(problem.contains("the load file other.txt was not read"), "{problem}");
+        let clients = Some(Clients { count: 2, number: None });
+        let machine = crate::plan::fixtures::machine(None);
+        let problem =
+            crate::plan::plan_for(&replaying("replay:my.txt"), &disk_that_polls(None), &machine, clients);
+        let problem = problem.unwrap_err().to_string();
+        assert!(problem.contains("a load file is replayed on one host; leave the hosts away"), "{problem}");
     }
 }

@@ -553,8 +553,8 @@ pub(super) fn check_room_for_files(
         }
         // An empty file still takes about half a KiB of inode and directory on common file systems.
         let metadata_bytes = if target.space.inodes_free.is_some() { 64 } else { 512 };
-        let needed =
-            files.set_bytes_max(workload.threads).saturating_add(files.files.saturating_mul(metadata_bytes));
+        let metadata_bytes = files.files_max(workload.threads).saturating_mul(metadata_bytes);
+        let needed = files.room_bytes_max(workload.threads).saturating_add(metadata_bytes);
         let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
         let reserve = reserve_bytes(target, allow_low_space);
         if needed.saturating_add(laid_out).saturating_add(reserve) > target.space.free_bytes {

@@ -50,11 +50,6 @@ pub(super) fn stop_of(
     Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }
 }
 
-/// Returns the most bytes written into the set of a test on files.
-fn set_bytes_max(workload: &Workload) -> u64 {
-    workload.files().map_or(0, |files| files.set_bytes_max(workload.threads))
-}
-
 /// Returns the most bytes that this number of rounds of a test on files writes.
 fn rounds_bytes_max(workload: &Workload, rounds: u64) -> u64 {
     workload.files().map_or(0, |files| files.rounds_bytes_max(rounds, workload.threads))
@@ -88,7 +83,11 @@ pub(super) fn share_write_limit(
     besides_bytes: u64,
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
-    let sets: u64 = phases.iter().map(|phase| set_bytes_max(&phase.workload)).sum();
+    let prepared = |phase: &PlannedPhase| {
+        let threads = phase.workload.threads;
+        phase.workload.files().map_or(0, |files| files.prepared_bytes_max(threads))
+    };
+    let sets: u64 = phases.iter().map(prepared).sum();
     let layout =
         dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(besides_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();

@@ -91,6 +91,9 @@ macro_rules! options {
         #[serde(deny_unknown_fields, default)]
         pub struct $request {
             $($(#[doc = $meaning])+ #[serde(skip_serializing_if = "is_absent")] pub $name: $type,)+
+            /// The load files that tests name, once they were read. Documents have their names alone.
+            #[serde(skip)]
+            pub loads: Vec<LoadFile>,
         }
 
         impl $request {
@@ -111,7 +114,10 @@ macro_rules! options {
 
             /// Returns what this request says, and what `lower` says where this one says nothing.
             fn or(self, lower: Self) -> Self {
-                Self { $($name: if is_absent(&self.$name) { lower.$name } else { self.$name }),+ }
+                Self {
+                    $($name: if is_absent(&self.$name) { lower.$name } else { self.$name },)+
+                    loads: self.loads.into_iter().chain(lower.loads).collect(),
+                }
             }
         }
     };

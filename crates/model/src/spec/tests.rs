@@ -1,7 +1,7 @@
 //! Tests of how specs are understood, and of why they are refused.
 
 use super::*;
-use crate::workload::{Arrival, MixName, Naming, OpenRate};
+use crate::workload::{Arrival, Naming, OpenRate};
 use proptest::prelude::*;
 
 fn ok(spec: &str) -> Workload {
@@ -218,6 +218,24 @@ fn files_are_read_where_they_hold_something() {
     assert_eq!(print(&ok("read-file:size=3901:shared")), "read-file:size=3901:shared");
     assert_eq!(problem("read-file"), "read-file reads what files hold; write for example read-file:size=4k");
     assert!(problem("read-file:size=4k:missing").starts_with("`missing` has no meaning for read-file"));
+}
+
+#[test]
+fn a_replay_is_named_by_its_file() {
+    let replay = ok("replay:loads/client.txt:t8:no-resolve:passes=2");
+    let files = replay.files().unwrap();
+    assert_eq!((files.load_file.name.as_str(), files.no_resolve), ("loads/client.txt", true));
+    assert!(files.load().is_none() && replay.is_continuous());
+    assert_eq!(replay.label(), "client.txt t8 no-resolve");
+    assert_eq!(print(&replay), "replay:loads/client.txt:t8:passes=2:no-resolve");
+    assert_eq!(print(&replay.with_threads(2)), "replay:loads/client.txt:t2:passes=2:no-resolve");
+    assert_eq!(problem("replay"), "replay needs a load file of dbench: write replay:FILE");
+    assert_eq!(
+        problem("replay:a.txt:files=10"),
+        "`files=10` has no meaning for replay, which has files and calls of its own"
+    );
+    assert!(problem("replay:a.txt:b.txt").starts_with("unknown word `b.txt`"));
+    assert!(problem("create:no-resolve").starts_with("`no-resolve` has no meaning for create"));
 }
 
 #[test]
@@ -579,7 +597,8 @@ fn any_spec() -> impl Strategy<Value = String> {
                 (Just(head), any_keys(&DataWork::new(verb), DATA_KEYS))
             });
     let files = proptest::sample::select(FileVerb::ALL).prop_flat_map(|verb| {
-        (Just(vec![Some(verb.word().to_owned())]), any_keys(&FilesWork::new(verb, 64), FILE_KEYS))
+        let file = (verb == FileVerb::Replay).then(|| "load.txt".to_owned());
+        (Just(vec![Some(verb.word().to_owned()), file]), any_keys(&FilesWork::new(verb, 64), FILE_KEYS))
     });
     let concurrency = proptest::option::of((1u32..=64, 1u32..=64).prop_map(|(q, t)| format!("q{q}t{t}")));
     (prop_oneof![data, files], concurrency).prop_map(|((head, keys), concurrency)| {

@@ -1,7 +1,10 @@
 //! Tests on files as such, and their keys.
 
-use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
+use std::sync::Arc;
+
+use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, keys};
 use super::{Arrival, CopyWay, FileKind, FileVerb, MixName, Naming, Order, SyncMode};
+use crate::load::{Load, LoadFile};
 use crate::mix::{Mix, NamedMix};
 use crate::size;
 use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
@@ -20,28 +23,30 @@ keys! {
 
     /// The mix, for `mix`; a SPEC has its name behind the verb.
     field mix: NamedMix = NamedMix::Shipped(MixName::Mail);
+    /// The load file, for `replay`; a SPEC has its name behind the verb.
+    field load_file: LoadFile = LoadFile::default();
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
-    key "files" "N" [files: Count(1, FILES_MAX)] for any_verb, "";
+    key "files" "N" [files: Count(1, FILES_MAX)] for |work| work.verb != FileVerb::Replay, OF_MIX;
         label Label::Nothing; "files over all threads; 64k if absent, and for `mix` its own number for each thread";
 
     /// Smallest size of a file in bytes.
     field size_min_bytes: u64 = 0;
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     field size_max_bytes: u64 = 0;
-    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for not_a_mix, OF_MIX;
+    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for makes_set, OF_MIX;
         label Label::Own(label_of_size); "bytes of each file, evenly spread between both; 0 if absent";
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;
-    key "dirs" "N" [set_dirs, value_of_dirs] for not_a_mix, OF_MIX;
+    key "dirs" "N" [set_dirs, value_of_dirs] for makes_set, OF_MIX;
         label Label::Nothing; "directories of each thread; 1 if absent";
 
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
-    key "levels" "N" [set_levels, value_of_levels] for not_a_mix, OF_MIX;
+    key "levels" "N" [set_levels, value_of_levels] for makes_set, OF_MIX;
         label Label::Nothing; "depth of these directories; 1 if absent";
-    key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for not_a_mix, OF_MIX;
+    key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for makes_set, OF_MIX;
         label Label::Nothing; "WIDTH directories in each directory, over DEPTH levels: `tree=10x3` is `dirs=1000:levels=3`";
 
     /// Order in which files are visited.
@@ -49,12 +54,12 @@ keys! {
     key "order" "seq|rnd|dir" [order: Words] for |work| work.verb.can_follow_directory(), "";
         label Label::Value; "order of the visits: by number, at random, or as the directory lists the files; `seq` if absent";
     key "order" "seq|rnd" [order: Words]
-        for |work| not_a_mix(work) && !work.verb.can_follow_directory() && !work.verb.walks_trees(), OF_MIX;
+        for |work| makes_set(work) && !work.verb.can_follow_directory() && !work.verb.walks_trees(), OF_MIX;
         label Label::Value; "order of the visits: by number, or at random; `seq` if absent";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;
-    key "names" (Naming::FORM) [naming: Words] for not_a_mix, OF_MIX;
+    key "names" (Naming::FORM) [naming: Words] for makes_set, OF_MIX;
         label Label::Value; "names are a number, or have up to 12 random letters after or before it; `plain` if absent";
 
     /// Kind of the entries in the set.
@@ -65,13 +70,13 @@ keys! {
 
     /// True if all threads work in the same directories instead of their own, and a mix on the same files.
     field shared: bool = false;
-    key "shared" "" [shared: Flag] for |work| work.verb != FileVerb::Remove,
-         ": each thread removes a tree of its own";
+    key "shared" "" [shared: Flag] for |work| !matches!(work.verb, FileVerb::Remove | FileVerb::Replay),
+         ": each thread has a tree of its own";
         label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own. The threads of a mix share its files; no two work on one at the same time";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;
-    key "cold" "" [cold: Flag] for not_a_mix, OF_MIX;
+    key "cold" "" [cold: Flag] for makes_set, OF_MIX;
         label Label::Key; "skye drops cached names before each round; as root, with `--cache drop-all`";
 
     /// True if the names do not exist, to measure failing look-ups.
@@ -86,7 +91,7 @@ keys! {
 
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = usual_chunk_bytes(verb);
-    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for not_a_mix, OF_MIX;
+    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for makes_set, OF_MIX;
         label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; 1 MiB if absent, and 4 KiB for `append`";
 
     /// How `copy` moves the data.
@@ -96,7 +101,7 @@ keys! {
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;
-    key "sync" "none|end|each" [sync: Words] for not_a_mix, OF_MIX;
+    key "sync" "none|end|each" [sync: Words] for makes_set, OF_MIX;
         label Label::Key; "makes directories and data in files durable never (if absent), at the end of each round within the measured time, or with each operation";
 
     /// Rule for when flows start.
@@ -107,15 +112,21 @@ keys! {
 
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
-    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for not_a_mix, OF_MIX;
-        label Label::Nothing; "ends after N visits of every file";
+    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, OF_MIX;
+        label Label::Nothing; "ends after N visits of every file, or when each thread has replayed the load N times";
+
+    /// True if a path that is missing is not looked for in its directory, in capitals or small letters.
+    field no_resolve: bool = false;
+    key "no-resolve" "" [no_resolve: Flag] for |work| work.verb == FileVerb::Replay, "";
+        label Label::Key; "does not read the directory of a path that is missing; otherwise it does so, as dbench and file servers without case";
 }
 
-/// Remedy for keys of what a mix defines itself.
+/// Remedy for keys of what a mix or a load defines itself.
 const OF_MIX: &str = ", which has files and calls of its own";
 
-fn not_a_mix(work: &FilesWork) -> bool {
-    work.verb != FileVerb::Mix
+/// Returns true if the keys define the set of files.
+fn makes_set(work: &FilesWork) -> bool {
+    !matches!(work.verb, FileVerb::Mix | FileVerb::Replay)
 }
 
 fn usual_kind(verb: FileVerb) -> FileKind {
@@ -217,7 +228,7 @@ impl FilesWork {
             // A hard link has the inode of its original. A symbolic link has one of its own.
             FileKind::Hardlink => u64::from(threads),
             _ if self.verb.visits_files() && self.verb.takes_inodes() => self.files.saturating_mul(2),
-            _ => self.files,
+            _ => self.files_max(threads),
         }
     }
 
@@ -233,26 +244,64 @@ impl FilesWork {
         (self.levels > 1 && is_full).then_some(root)
     }
 
+    /// Returns the load, if it replays one that was read.
+    pub fn load(&self) -> Option<&Arc<Load>> {
+        self.load_file.load.as_ref().filter(|_| self.verb == FileVerb::Replay)
+    }
+
+    /// Returns the number of files of so many threads, where the test itself has one for each thread.
+    pub fn own_files(&self, threads: u32) -> Option<u64> {
+        let of_each = match self.verb {
+            FileVerb::Mix => self.mix()?.population.files,
+            // A directory of its own, in which the load has its files.
+            FileVerb::Replay => 1,
+            _ => return None,
+        };
+        Some(of_each.saturating_mul(threads.into()))
+    }
+
+    /// Returns the most files that so many threads have at once. Of a load, every name may be there.
+    pub fn files_max(&self, threads: u32) -> u64 {
+        self.load().map_or(self.files, |load| (load.nodes.len() as u64).saturating_mul(threads.into()))
+    }
+
     /// Returns true if it writes data into files.
     pub fn writes_data(&self) -> bool {
-        self.size_max_bytes > 0 || matches!(self.verb, FileVerb::Append | FileVerb::Mix)
+        self.size_max_bytes > 0 || matches!(self.verb, FileVerb::Append | FileVerb::Mix | FileVerb::Replay)
     }
 
     /// Returns true if it makes something durable.
     pub fn syncs(&self) -> bool {
-        self.sync != SyncMode::None || self.mix().is_some_and(|mix| mix.syncs())
+        self.sync != SyncMode::None
+            || self.mix().is_some_and(|mix| mix.syncs())
+            || self.load().is_some_and(|load| load.syncs())
     }
 
-    /// Returns the most bytes that the files of one full set of so many threads hold, with all that a round adds.
+    /// Returns the most bytes that the files of one full set of so many threads hold, with all that a round adds; for a
+    /// load, those that one pass writes.
     pub fn set_bytes_max(&self, threads: u32) -> u64 {
         let file_bytes = match self.verb {
             FileVerb::Append => self.size_max_bytes.saturating_add(self.chunk_bytes),
             FileVerb::Copy => self.size_max_bytes.saturating_mul(2),
             _ => self.size_max_bytes,
         };
-        match self.mix() {
-            Some(mix) => mix.bytes_max(self.files, threads),
-            None => self.files.saturating_mul(file_bytes),
+        match (self.mix(), self.load()) {
+            (Some(mix), _) => mix.bytes_max(self.files, threads),
+            (_, Some(load)) => load.written_bytes.saturating_mul(threads.into()),
+            (None, None) => self.files.saturating_mul(file_bytes),
+        }
+    }
+
+    /// Returns the most bytes written into files of so many threads before anything is measured.
+    pub fn prepared_bytes_max(&self, threads: u32) -> u64 {
+        if self.verb == FileVerb::Replay { 0 } else { self.set_bytes_max(threads) }
+    }
+
+    /// Returns the most room that the files of so many threads take.
+    pub fn room_bytes_max(&self, threads: u32) -> u64 {
+        match self.load() {
+            Some(load) => load.tree_bytes.saturating_mul(threads.into()),
+            None => self.set_bytes_max(threads),
         }
     }
 

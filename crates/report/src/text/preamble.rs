@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use model::FileVerb;
 use model::plan::Plan;
 use model::run::Environment;
 use model::size;
@@ -328,7 +329,10 @@ fn planned(plan: &Plan) -> String {
         let bytes = size::binary(dataset.size_bytes_max * dataset.groups.len().max(1) as u64);
         if dataset.size_is_fixed { bytes } else { format!("up to {bytes}") }
     });
-    let files = plan.phases.iter().filter_map(|phase| phase.workload.files()).map(|files| files.files).max();
+    let on_files = plan.phases.iter().filter_map(|phase| phase.workload.files());
+    // The files of a load are known where it was read.
+    let of_sets = on_files.filter(|files| files.verb != FileVerb::Replay);
+    let files = of_sets.map(|files| files.files).max();
     let files = files.map(|files| format!("{} files", size::count(files)));
     let sets: Vec<_> = [data, files].into_iter().flatten().collect();
     if !sets.is_empty() {

@@ -41,7 +41,10 @@ pub struct Widths {
     data: usize,
     files: usize,
     has_limiters: bool,
-    has_mixes: bool,
+    /// True if there are mixes or replays, whose operations have lines of their own.
+    has_operations: bool,
+    /// True if a test on files moves bytes by its nature, as a replay does.
+    files_move_bytes: bool,
 }
 
 impl Widths {
@@ -55,27 +58,34 @@ impl Widths {
         });
         // Tests that reach no storage have no limit of storage.
         let has_limiters = plan.phases.iter().any(|phase| phase.engine.needs_files());
-        let has_mixes = plan.phases.iter().any(|phase| is_mix(phase.workload.name()));
-        Self { has_limiters, has_mixes, ..Self::of(subjects) }
+        let names = || plan.phases.iter().map(|phase| phase.workload.name());
+        Self { has_limiters, ..Self::of(subjects) }.of_names(names)
+    }
+
+    /// Notes what the names of all tests ask of the columns.
+    fn of_names<'a, N: Iterator<Item = &'a str>>(self, names: impl Fn() -> N) -> Self {
+        let has_operations = names().any(has_operations);
+        Self { has_operations, files_move_bytes: names().any(|name| name == FileVerb::Replay.word()), ..self }
     }
 
     /// The widths of a run's tables: those of its plan, or more where the records need it.
     pub fn of_run(run: &Run) -> Self {
         let (plan, phases) = (Self::of_plan(&run.plan), Self::of_phases(&run.phases));
         let has_limiters = plan.has_limiters || phases.has_limiters;
-        let has_mixes = plan.has_mixes || phases.has_mixes;
         Self {
             data: plan.data.max(phases.data),
             files: plan.files.max(phases.files),
             has_limiters,
-            has_mixes,
+            has_operations: plan.has_operations || phases.has_operations,
+            files_move_bytes: plan.files_move_bytes || phases.files_move_bytes,
         }
     }
 
     fn of_phases(phases: &[PhaseRecord]) -> Self {
         let has_limiters = phases.iter().any(|phase| limiter::of(phase).is_some());
-        let has_mixes = phases.iter().any(|phase| is_mix(&phase.name));
-        Self { has_limiters, has_mixes, ..Self::of(phases.iter().map(|phase| Subject::of(phase, printable))) }
+        let subjects = phases.iter().map(|phase| Subject::of(phase, printable));
+        let names = || phases.iter().map(|phase| phase.name.as_str());
+        Self { has_limiters, ..Self::of(subjects) }.of_names(names)
     }
 
     fn of(subjects: impl Iterator<Item = Subject>) -> Self {
@@ -93,7 +103,13 @@ impl Widths {
             let widest = lengths.into_iter().map(|(whole, _)| whole).max().unwrap_or_default();
             widest.clamp(SUBJECT_WIDTH_MIN, SUBJECT_WIDTH_MAX)
         };
-        Self { data: width(Kind::Data), files: width(Kind::Files), has_limiters: false, has_mixes: false }
+        Self {
+            data: width(Kind::Data),
+            files: width(Kind::Files),
+            has_limiters: false,
+            has_operations: false,
+            files_move_bytes: false,
+        }
     }
 
     fn of_kind(&self, kind: Kind) -> usize {
@@ -121,10 +137,11 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     };
     line.left(INDENT, title, Ansi::new());
     match kind {
-        Kind::Data => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
+        Kind::Files if widths.files_move_bytes => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
         // The share of each operation of a mix.
-        Kind::Files if widths.has_mixes => line.right(columns.megabytes_end, "time", Ansi::new()),
+        Kind::Files if widths.has_operations => line.right(columns.megabytes_end, "time", Ansi::new()),
         Kind::Files => {}
+        Kind::Data => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
     }
     line.right(columns.ops_end, ops, Ansi::new());
     if let Some(end) = columns.interval_end {
@@ -214,13 +231,14 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(shown.finish()))
 }
 
-fn is_mix(name: &str) -> bool {
-    name == FileVerb::Mix.word()
+/// Returns true for a test whose operations have lines of their own.
+fn has_operations(name: &str) -> bool {
+    [FileVerb::Mix, FileVerb::Replay].iter().any(|verb| name == verb.word())
 }
 
-/// Renders the operations of a mix as lines beneath their row, the one that takes most of the time first.
+/// Renders the operations of a mix or a replay as lines beneath their row, the one that takes most of the time first.
 pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
-    if !is_mix(&phase.name) {
+    if !has_operations(&phase.name) {
         return Vec::new();
     }
     let columns = widths.columns(Kind::Files, style);
@@ -269,7 +287,7 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
         (false, true) => BOLD,
         (false, false) => Ansi::new(),
     };
-    if kind == Kind::Data {
+    if kind == Kind::Data || phase.name == FileVerb::Replay.word() {
         line.decimal(columns.megabytes_end, &megabytes_cell(phase), painted(by_bytes));
     }
     line.decimal(columns.ops_end, &ops_cell(phase), painted(!by_bytes));
@@ -545,6 +563,11 @@ mod tests {
         let lines: Vec<_> = shown.lines().rev().take(2).map(sample::plain).collect();
         assert!(lines[1].starts_with("    create") && lines[1].contains(" 1,000 "), "{shown}");
         assert!(lines[0].starts_with("    read") && lines[0].contains(" 25 % "), "{shown}");
+        phase.name = "replay".into();
+        phase.figures.rate.bytes_per_second = Some(4.56e8);
+        let shown = of(std::slice::from_ref(&phase));
+        assert!(shown.lines().next().unwrap().contains(" MB/s "), "{shown}");
+        assert!(shown.contains(" 456 ") && shown.contains(" 75 % "), "{shown}");
         phase.name = "create".into();
         let shown = of(std::slice::from_ref(&phase));
         assert!(!shown.contains("25 %") && !shown.contains("time"), "{shown}");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::clock::Clock;
 use engine::files::{
-    self, Append, Content, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, Link,
-    Mkdir, NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink, Reflink, RemoveTree,
-    Rename, Rmdir, Round, RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Symlink,
-    Truncate, Unlink, UnlinkMissing, UnlinkNamed, Visits, WalkTree,
+    self, Append, Client, Content, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows,
+    GetAttribute, Link, Mkdir, NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink,
+    Reflink, RemoveTree, Rename, Replay, Rmdir, Round, RoundLimits, SetAttribute, Share, SharedFiles, Stat,
+    StatContents, Symlink, Truncate, Unexpected, Unlink, UnlinkMissing, UnlinkNamed, Visits, WalkTree,
 };
 use engine::names::{Kind, Names, Spelling, Tree};
 use engine::pacing::OpenLoop;
@@ -47,6 +47,11 @@ pub(super) trait MeasuredRound {
     fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
         None
     }
+
+    /// Returns the operations that ended in another way than a file says.
+    fn unexpected(&self) -> Option<Unexpected> {
+        None
+    }
 }
 
 /// A round over the numbers of files.
@@ -82,6 +87,10 @@ impl<V: FileOps> MeasuredRound for ByNumber<V> {
 
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
         self.0.populate(place, limits)
+    }
+
+    fn unexpected(&self) -> Option<Unexpected> {
+        self.0.unexpected()
     }
 }
 
@@ -196,7 +205,7 @@ pub(super) enum Change {
     Resized,
     /// Attributes of the files.
     Attributed,
-    /// Names that only the mix knows.
+    /// Names that only the mix or the load knows.
     Mixed,
 }
 
@@ -209,7 +218,7 @@ pub(super) fn change(verb: FileVerb) -> Change {
         FileVerb::XattrSet => Change::Attributed,
         FileVerb::Copy => Change::Made(Kind::Copy),
         FileVerb::Remove => Change::RemovedTree,
-        FileVerb::Mix => Change::Mixed,
+        FileVerb::Mix | FileVerb::Replay => Change::Mixed,
         FileVerb::Create => Change::Made(Kind::File),
         FileVerb::Link => Change::Made(Kind::Link),
         FileVerb::Symlink => Change::Made(Kind::Symlink),
@@ -227,10 +236,14 @@ pub(super) struct Numbers {
     pub original: u64,
     /// Number of the thread's files.
     pub files: u64,
-    /// Seed of the draws of a mix.
+    /// Seed of the draws of a mix or a load.
     pub seed: u64,
-    /// Number of the thread, and the files that all threads of a mix share.
-    pub share: Option<(u64, Arc<SharedFiles>)>,
+    /// Number of the thread.
+    pub thread: u64,
+    /// Number of all threads.
+    pub threads: u64,
+    /// Files that all threads of a mix share.
+    pub shared: Option<Arc<SharedFiles>>,
 }
 
 /// Chooses the type of a verb; no code behind it looks at options.
@@ -305,14 +318,20 @@ pub(super) fn with_verb<S: Spelling, W: WithVerb>(
         (FileVerb::Mix, _) => {
             // The plan has the mix, whatever its file is now.
             let mix = work.mix().unwrap_or(Mix::shipped(MixName::Mail));
-            let Numbers { files, seed, share, .. } = numbers;
-            match share {
+            let Numbers { files, seed, thread, shared, .. } = numbers;
+            match shared {
                 None => with.call(ByNumber(Flows::new(mix, files, names.tree, seed))),
-                Some((thread, all)) => {
+                Some(all) => {
                     let share = Share::new(all, thread);
                     with.call(ByNumber(Flows::sharing(share, mix, files, names.tree, seed)))
                 }
             }
+        }
+        (FileVerb::Replay, _) => {
+            let client = Client { number: numbers.thread, count: numbers.threads };
+            // Only the names of the steps are asked for where no load was read.
+            let load = work.load().cloned().unwrap_or_default();
+            with.call(ByNumber(Replay::new(load, client, !work.no_resolve, numbers.files, numbers.seed)))
         }
         (FileVerb::Rmdir, _) => {
             with.call(ByNumber(Rmdir::new(names, Kind::Directory, Kind::Directory, durable)))

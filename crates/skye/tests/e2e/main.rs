@@ -35,6 +35,7 @@ mod mpi;
 mod output;
 mod precondition;
 mod races;
+mod replay;
 mod signals;
 mod support_works;
 mod trend;

@@ -1,0 +1,163 @@
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::files::{Visits, round};
+use crate::names::Tree;
+use crate::recorder::{Delta, Shape};
+
+/// A load with every operation. It leaves its directories and nothing else.
+const ALL: &str = include_str!("all.txt");
+
+#[derive(Default)]
+struct Counted {
+    ops: u64,
+    written_bytes: u64,
+    read_bytes: u64,
+    steps: Vec<u64>,
+}
+
+fn load(text: &str) -> Arc<Load> {
+    Arc::new(Load::parse(text).unwrap())
+}
+
+fn replay(text: &str) -> Replay {
+    Replay::new(load(text), Client { number: 2, count: 3 }, true, 7, 1)
+}
+
+/// Replays so many operations in a directory. Returns the round and what was counted.
+fn run(replay: &mut Replay, directory: &Path, operations: u64) -> (Round, Counted) {
+    run_until(replay, directory, operations, u64::MAX)
+}
+
+fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns: u64) -> (Round, Counted) {
+    let opened = std::fs::File::open(directory).unwrap();
+    let place = Place { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
+    let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
+    let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false) };
+    assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
+    let round = round(replay, &place, Visits::in_sequence(0, operations), &Monotonic, &mut recorder, limits);
+    drop(recorder);
+    let mut counted = Counted { steps: vec![0; Operation::STEPS.len()], ..Counted::default() };
+    let mut add = |delta: &Delta| {
+        counted.ops += delta.ops;
+        counted.written_bytes += delta.written_bytes;
+        counted.read_bytes += delta.read_bytes;
+        for (sum, step) in counted.steps.iter_mut().zip(&delta.steps) {
+            *sum += step.count();
+        }
+    };
+    while !reader.drain_last(&mut add) {}
+    (round, counted)
+}
+
+fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let mut found: Vec<_> = entries
+        .flat_map(|entry| match entry.file_type().unwrap().is_dir() {
+            true => below(&entry.path()).into_iter().chain([(entry.path(), 0)]).collect(),
+            false => vec![(entry.path(), entry.metadata().unwrap().len())],
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn every_operation_ends_as_the_file_says_in_every_pass() {
+    for resolves in [true, false] {
+        let temp = tempfile::tempdir().unwrap();
+        let mut replay = Replay::new(load(ALL), Client { number: 0, count: 1 }, resolves, 7, 1);
+        let operations = replay.load.operations;
+        let (round, counted) = run(&mut replay, temp.path(), 3 * operations);
+        assert_eq!((round.done, &round.result), (3 * operations, &Ok(())));
+        assert_eq!(replay.unexpected(), None);
+        assert_eq!(counted.ops, 3 * operations);
+        assert!(counted.steps.iter().all(|count| *count >= 3), "{:?}", counted.steps);
+        assert_eq!(counted.written_bytes, 3 * replay.load.written_bytes);
+        assert_eq!(counted.read_bytes, 3 * 1100);
+        let left: Vec<_> = below(temp.path()).into_iter().map(|(path, _)| path).collect();
+        let expected = ["d00000", "d00000/d00001", "d00000/d00001/d00002"];
+        assert_eq!(left, expected.map(|path| temp.path().join(path)));
+    }
+}
+
+#[test]
+fn what_ends_otherwise_is_counted_and_the_first_is_named() {
+    let temp = tempfile::tempdir().unwrap();
+    let text = "QUERY_PATH_INFORMATION \"\\a\" 1 NT_STATUS_OK\n\
+                NTCreateX \"\\a\" 0 1 5 NT_STATUS_OK\nClose 5 NT_STATUS_OK\n\
+                NTCreateX \"\\a\" 0 2 5 NT_STATUS_OBJECT_NAME_COLLISION\n\
+                NTCreateX \"\\a\" 0 1 5 NT_STATUS_OK\nReadX 5 0 10 10 NT_STATUS_OK\nReadX 5 0 10 0 NT_STATUS_OK\n\
+                Unlink \"\\a\" NT_STATUS_OK\nUnlink \"\\a\" *\nRmdir \"\\d\\e\" NT_STATUS_OK\n";
+    let mut replay = replay(text);
+    let (round, _) = run(&mut replay, temp.path(), 10);
+    assert_eq!((round.done, round.result), (10, Ok(())));
+    let first = Unexpected { count: 6, line: 1, name: "QUERY_PATH_INFORMATION", errno: Some(Errno::NOENT) };
+    assert_eq!(replay.unexpected(), Some(first));
+}
+
+#[test]
+fn errors_of_the_file_system_end_it() {
+    let mut replay = replay("NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nWriteX 5 0 9 9 NT_STATUS_OK\n");
+    let temp = tempfile::tempdir().unwrap();
+    let (round, _) = run(&mut replay, temp.path(), 1);
+    assert_eq!((round.done, round.result), (1, Ok(())));
+    replay.handles[0] =
+        Some(std::fs::File::options().read(true).write(true).open("/dev/full").unwrap().into());
+    let (round, _) = run(&mut replay, temp.path(), 1);
+    let failure = round.result.unwrap_err();
+    assert_eq!((failure.call, failure.file, failure.cause), ("WriteX", 2, Errno::NOSPC.into()));
+}
+
+#[test]
+fn loops_turn_and_offsets_go_on() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut replay = replay(
+        "NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nWriteX 5 0 10 10 NT_STATUS_OK\n\
+         LOOP 3\nREPEAT 4\nWriteX 5 +10 10 10 NT_STATUS_OK\nReadX 5 *%40/10 10 10 NT_STATUS_OK\nENDLOOP\n\
+         WriteX 5 1000 1 1 NT_STATUS_OK\nWriteX 5 +child 1 1 NT_STATUS_OK\nWriteX 5 +num_children 1 1 NT_STATUS_OK\n",
+    );
+    let operations = replay.load.operations;
+    assert_eq!(operations, 2 + 3 * 5 + 3);
+    let (round, counted) = run(&mut replay, temp.path(), 2 + 3 * 5);
+    assert_eq!((round.result, counted.written_bytes), (Ok(()), 130));
+    let size = below(temp.path())[0].1;
+    assert!((50..=80).contains(&size), "each write is behind the one before, or behind the read: {size}");
+    run(&mut replay, temp.path(), 3);
+    assert_eq!(below(temp.path())[0].1, 1000 + 2 + 3 + 1);
+    // All over again, with no handle left open.
+    let (round, _) = run(&mut replay, temp.path(), operations);
+    assert_eq!((round.result, replay.unexpected()), (Ok(()), None));
+}
+
+#[test]
+fn lines_with_a_time_do_not_start_before_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut replay = replay(
+        "Mkdir \"\\d\" NT_STATUS_OK\n0.05 Mkdir \"\\d\" NT_STATUS_OK\nSLEEP 20000\nMkdir \"\\d\" NT_STATUS_OK\n\
+         90 Mkdir \"\\d\" NT_STATUS_OK\n",
+    );
+    let (round, counted) = run(&mut replay, temp.path(), 3);
+    assert_eq!((round.done, round.result), (3, Ok(())));
+    assert!(round.end_ns - round.start_ns >= 70_000_000);
+    assert_eq!(counted.ops, 3);
+    // The last one is due long after the end.
+    let deadline_ns = Monotonic.now_ns() + 10_000_000;
+    let (round, _) = run_until(&mut replay, temp.path(), 1, deadline_ns);
+    assert_eq!((round.done, round.result), (0, Ok(())));
+}
+
+#[test]
+fn a_removed_tree_keeps_its_directories() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut replay = replay(
+        "Mkdir \"\\d\" NT_STATUS_OK\nMkdir \"\\d\\e\" NT_STATUS_OK\nNTCreateX \"\\d\\e\\f\" 0 2 1 NT_STATUS_OK\n\
+         Deltree \"\\d\" NT_STATUS_OK\nDeltree \"\\g\" NT_STATUS_OK\n",
+    );
+    let (round, _) = run(&mut replay, temp.path(), 3);
+    assert_eq!((round.result, below(temp.path()).len()), (Ok(()), 3));
+    run(&mut replay, temp.path(), 2);
+    assert_eq!(below(temp.path()).len(), 2);
+    assert_eq!(replay.unexpected(), None);
+}

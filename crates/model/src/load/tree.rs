@@ -1,0 +1,232 @@
+//! Names of a load: the tree that they make, the kind of each, and how large the files become.
+
+use std::collections::HashMap;
+
+use super::{DIRS_MAX, LEVELS_MAX, NAMES_MAX, Node};
+
+/// Most removals of trees that are followed. Later ones leave the known size as it is, which is then too large.
+const REMOVALS_MAX: u32 = 1000;
+
+/// Tree of the names that a load has.
+pub(super) struct Tree<'a> {
+    places: Vec<Place<'a>>,
+    by_name: HashMap<(u32, &'a str), u32>,
+    by_path: HashMap<&'a str, u32>,
+    bytes: u64,
+    bytes_max: u64,
+    removals: u32,
+}
+
+/// A path of the load.
+struct Place<'a> {
+    parent: u32,
+    name: &'a str,
+    depth: u32,
+    /// Another path of the same kind, as one is renamed to the other; its own number for the last.
+    like: u32,
+    /// Line that uses it as a directory.
+    directory_line: Option<u64>,
+    /// Line that makes a file of it.
+    file_line: Option<u64>,
+    bytes: u64,
+}
+
+/// The names with their numbers.
+pub(super) struct Numbered {
+    pub(super) nodes: Box<[Node]>,
+    pub(super) files: u64,
+    pub(super) dirs: u64,
+    pub(super) levels: u32,
+    pub(super) bytes_max: u64,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new() -> Self {
+        let root = Place {
+            parent: 0,
+            name: "",
+            depth: 0,
+            like: 0,
+            directory_line: Some(0),
+            file_line: None,
+            bytes: 0,
+        };
+        Self {
+            places: vec![root],
+            by_name: HashMap::new(),
+            by_path: HashMap::new(),
+            bytes: 0,
+            bytes_max: 0,
+            removals: 0,
+        }
+    }
+
+    /// Returns the number of a path.
+    pub(super) fn path(&mut self, path: &'a str, line: u64) -> Result<u32, String> {
+        if let Some(known) = self.by_path.get(path) {
+            return Ok(*known);
+        }
+        if !path.starts_with(['/', '\\']) {
+            return Err(format!("`{}` is no path, which begins with \\", shown(path)));
+        }
+        let mut at = 0;
+        for name in path.split(['/', '\\']).filter(|name| !name.is_empty() && *name != ".") {
+            if name == ".." {
+                return Err(format!("`{}` leads out of the client's directory", shown(path)));
+            }
+            self.use_as_directory(at, line);
+            let depth = self.places[at as usize].depth + 1;
+            if depth > LEVELS_MAX {
+                return Err(format!("`{}` has more than {LEVELS_MAX} parts", shown(path)));
+            }
+            let next = self.places.len() as u32;
+            let found = *self.by_name.entry((at, name)).or_insert(next);
+            if found == next {
+                if u64::from(next) >= NAMES_MAX {
+                    return Err(format!("the load has more than {NAMES_MAX} names"));
+                }
+                self.places.push(Place {
+                    parent: at,
+                    name,
+                    depth,
+                    like: next,
+                    directory_line: None,
+                    file_line: None,
+                    bytes: 0,
+                });
+            }
+            at = found;
+        }
+        self.by_path.insert(path, at);
+        Ok(at)
+    }
+
+    /// Returns the path that stands for all of the same kind.
+    fn group(&mut self, mut place: u32) -> usize {
+        while self.places[place as usize].like != place {
+            let above = self.places[self.places[place as usize].like as usize].like;
+            self.places[place as usize].like = above;
+            place = above;
+        }
+        place as usize
+    }
+
+    /// Notes that a path is one of a directory.
+    pub(super) fn use_as_directory(&mut self, place: u32, line: u64) {
+        let group = self.group(place);
+        self.places[group].directory_line.get_or_insert(line);
+    }
+
+    /// Notes that a path is one of a file.
+    pub(super) fn use_as_file(&mut self, place: u32, line: u64) {
+        let group = self.group(place);
+        self.places[group].file_line.get_or_insert(line);
+    }
+
+    /// Notes that what one path names may come to have another.
+    pub(super) fn use_alike(&mut self, one: u32, other: u32) {
+        let (kept, joined) = (self.group(one), self.group(other));
+        if kept == joined {
+            return;
+        }
+        let Place { directory_line, file_line, .. } = self.places[joined];
+        self.places[joined].like = kept as u32;
+        let kept = &mut self.places[kept];
+        kept.directory_line = kept.directory_line.or(directory_line);
+        kept.file_line = kept.file_line.or(file_line);
+    }
+
+    /// Lets a file reach so far at least.
+    pub(super) fn reach(&mut self, place: u32, end_bytes: u64) {
+        let has = self.places[place as usize].bytes;
+        self.grow(place, end_bytes.saturating_sub(has));
+    }
+
+    /// Adds bytes to a file.
+    pub(super) fn grow(&mut self, place: u32, bytes: u64) {
+        let place = &mut self.places[place as usize];
+        let grown = place.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(grown - place.bytes);
+        place.bytes = grown;
+        self.bytes_max = self.bytes_max.max(self.bytes);
+    }
+
+    /// Takes all bytes of a file.
+    pub(super) fn empty(&mut self, place: u32) -> u64 {
+        let taken = std::mem::take(&mut self.places[place as usize].bytes);
+        self.bytes = self.bytes.saturating_sub(taken);
+        taken
+    }
+
+    /// Lets a path have the file of another.
+    pub(super) fn rename(&mut self, from: u32, to: u32) {
+        if from != to {
+            self.empty(to);
+            let bytes = self.empty(from);
+            self.grow(to, bytes);
+        }
+    }
+
+    /// Takes all files below a directory.
+    pub(super) fn remove_tree(&mut self, top: u32) {
+        self.removals += 1;
+        if self.removals > REMOVALS_MAX {
+            return;
+        }
+        let mut is_below = vec![false; self.places.len()];
+        for place in 0..self.places.len() {
+            // A directory precedes all that lies in it.
+            is_below[place] = place == top as usize || is_below[self.places[place].parent as usize];
+            if is_below[place] {
+                self.empty(place as u32);
+            }
+        }
+    }
+
+    /// Gives each name its number.
+    pub(super) fn numbered(mut self) -> Result<Numbered, String> {
+        let (mut files, mut dirs) = (HashMap::new(), HashMap::new());
+        let mut levels = 0;
+        let mut nodes = Vec::with_capacity(self.places.len());
+        nodes.push(Node { parent: 0, is_directory: true, number: 0 });
+        for place in 1..self.places.len() {
+            let group = self.group(place as u32);
+            let lines = (self.places[group].directory_line, self.places[group].file_line);
+            let Place { parent, name, depth, .. } = self.places[place];
+            if let (Some(directory), Some(file)) = lines {
+                return Err(format!(
+                    "line {}: `{}` is a directory in line {} and a file in line {}",
+                    directory.max(file),
+                    shown(name),
+                    directory,
+                    file
+                ));
+            }
+            let is_directory = lines.0.is_some();
+            let numbers = if is_directory { &mut dirs } else { &mut files };
+            let next = numbers.len() as u32;
+            let number = *numbers.entry(name).or_insert(next);
+            levels = levels.max(if is_directory { depth } else { depth - 1 });
+            nodes.push(Node { parent, is_directory, number });
+        }
+        if dirs.len() as u64 > DIRS_MAX {
+            return Err(format!("the load has more than {DIRS_MAX} names of directories"));
+        }
+        Ok(Numbered {
+            nodes: nodes.into(),
+            files: files.len() as u64,
+            dirs: dirs.len() as u64,
+            levels,
+            bytes_max: self.bytes_max,
+        })
+    }
+}
+
+/// Returns a name that is short enough for a message.
+pub(super) fn shown(name: &str) -> String {
+    const SHOWN_MAX: usize = 60;
+    match name.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}

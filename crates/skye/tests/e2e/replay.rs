@@ -1,0 +1,127 @@
+//! Load files of dbench: what a replay does, counts and says, and what it refuses.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::program::{assert_nothing_left, files_below, leftovers, parse_document, skye};
+use crate::support::scratch;
+
+/// A load of 13 operations, and four lines that are left out. The last one expects a file that is gone.
+const LOAD: &str = r#"Deltree "\clients\client1" NT_STATUS_OK
+Mkdir "\clients" NT_STATUS_OK
+NTCreateX "\clients\client1" 0x1 0x2 1 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+SETSP 1
+NTCreateX "\clients\client1\A FILE.TXT" 0x40 0x2 2 NT_STATUS_OK
+WriteX 2 0 65536 65536 NT_STATUS_OK
+WriteX 2 65536 65536 65536 NT_STATUS_OK
+ReadX 2 1000 4096 4096 NT_STATUS_OK
+GETATTR3 "/a" 0x00000000
+GETATTR3 "/b" 0x00000000
+FIND_FIRST "\clients\client1\*" 260 1366 3 NT_STATUS_OK
+Flush 2 NT_STATUS_OK
+Close 2 NT_STATUS_OK
+Unlink "\clients\client1\A FILE.TXT" NT_STATUS_OK
+SETSP 2
+QUERY_PATH_INFORMATION "\clients\client1\A FILE.TXT" 1004 NT_STATUS_OK
+"#;
+
+fn step(phase: &Value, name: &str) -> u64 {
+    let steps = phase["steps"].as_array().unwrap();
+    steps.iter().find(|step| step["name"] == name).unwrap()["ops"].as_u64().unwrap()
+}
+
+#[test]
+fn a_load_is_replayed_by_each_client() {
+    let (home, loads) = (scratch(64 << 20), tempfile::tempdir().unwrap());
+    let load = loads.path().join("my.txt");
+    fs::write(&load, LOAD).unwrap();
+    let run = |words: &str| {
+        let ran = skye().arg("run").arg(home.path()).words("--allow low-space,busy --json -").words(words);
+        let run = parse_document(&ran.run().did_not_panic().exits(0).stdout);
+        assert_nothing_left(home.path());
+        run
+    };
+    let counted = run(&format!("--test replay:{}:t3:passes=5", load.display()));
+    let phase = &counted["phases"][0];
+    assert_eq!(phase["status"], "done", "{phase}");
+    assert_eq!(phase["ops"], 3 * 5 * 13);
+    assert_eq!((step(phase, "WriteX"), step(phase, "FIND_FIRST"), step(phase, "Close")), (30, 15, 30));
+    assert_eq!(phase["app_bytes_written"], 3 * 5 * 131_072);
+    assert_eq!(phase["app_bytes_read"], 3 * 5 * 4096);
+    let features = phase["engine"]["features"].as_array().unwrap();
+    for feature in ["load=my.txt", "load_lines=17"] {
+        assert!(features.iter().any(|known| known == feature), "{features:?}");
+    }
+    let digest = |phase: &Value| {
+        let features = phase["engine"]["features"].as_array().unwrap().clone();
+        features.into_iter().find(|known| known.as_str().unwrap().starts_with("load_digest=")).unwrap()
+    };
+    let note = phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "unlike_load").unwrap();
+    let text = note["text"].as_str().unwrap();
+    assert!(text.contains("15 of 195 operations ended other than the load file says"), "{text}");
+    assert!(text.contains("line 17, QUERY_PATH_INFORMATION"), "{text}");
+    let notes = counted["plan"]["notes"].as_array().unwrap();
+    let left_out =
+        "left out as unknown: SETSP (2 lines, the first is 5), GETATTR3 (2 lines, the first is 10)";
+    assert!(notes.iter().any(|note| note.as_str().unwrap().ends_with(left_out)), "{notes:?}");
+
+    // Another load under the same name has another digest.
+    fs::write(&load, LOAD.replace("ReadX 2 1000", "ReadX 2 1001")).unwrap();
+    let timed = run(&format!("--replay {} --clients 3 --time 0.3", load.display()));
+    let other = &timed["phases"][0];
+    assert_eq!(other["spec"], format!("replay:{}:t3", load.display()));
+    assert!(other["ops"].as_u64() > Some(39) && other["rate"]["bytes_per_second"].as_f64() > Some(0.0));
+    assert_ne!(digest(phase), digest(other));
+}
+
+#[test]
+fn a_killed_replay_leaves_what_clean_finds() {
+    let (home, loads) = (scratch(64 << 20), tempfile::tempdir().unwrap());
+    let load = loads.path().join("my.txt");
+    // Its files stay, in directories of several levels.
+    let deep: String = (0..40)
+        .map(|file| format!("NTCreateX \"\\a\\b\\c{}\\f{file}\" 0x40 0x2 {file} NT_STATUS_OK\n", file % 3))
+        .collect();
+    let dirs = ["a", "a\\b", "a\\b\\c0", "a\\b\\c1", "a\\b\\c2"];
+    let made: String = dirs.iter().map(|path| format!("Mkdir \"\\{path}\" NT_STATUS_OK\n")).collect();
+    fs::write(&load, made + &deep).unwrap();
+    let words = format!("--time 30 --allow low-space,busy --no-save --replay {} --clients 2", load.display());
+    let mut running = skye().arg("run").arg(home.path()).words(&words).spawn();
+    let has_files = || leftovers(home.path()).iter().any(|work| files_below(work).len() > 2 * 40);
+    assert!(running.wait_until(has_files), "it makes no files");
+    running.signal(Signal::KILL);
+    drop(running.wait());
+    skye().words("clean").arg(home.path()).run().did_not_panic().exits(0);
+    assert_eq!(leftovers(home.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_before_anything_is_written() {
+    let (home, loads) = (scratch(64 << 20), tempfile::tempdir().unwrap());
+    let file = |name: &str, bytes: &[u8]| {
+        let path = loads.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let good = file("good.txt", LOAD.as_bytes());
+    let broken = file("broken.txt", b"Mkdir \"\\a\" NT_STATUS_OK\nClose 7 NT_STATUS_OK\n");
+    let of_nfs = file("nfs.txt", b"GETATTR3 \"/a\" 0x00000000\n");
+    let packed = file("packed.gz", &[0x1f, 0x8b, 0xff, 0xfe]);
+    for (words, problem) in [
+        ("--replay /nowhere/load.txt".to_owned(), "No such file or directory"),
+        (format!("--replay {broken}"), "line 2: handle 7 is not open here"),
+        (format!("--test replay:{of_nfs}"), "it has no operation that is known, but GETATTR3"),
+        (format!("--replay {packed}"), "which is text and not compressed"),
+        ("--replay a:b".to_owned(), "give the file one without colons"),
+        ("--clients 2".to_owned(), "--replay <FILE>"),
+        (format!("--replay {good} --hosts local*2"), "a load file is replayed on one host"),
+    ] {
+        let ran = skye().arg("run").arg(home.path()).words("--allow low-space,busy").words(&words).run();
+        ran.did_not_panic().exits(2).tells(&[problem]);
+        assert_nothing_left(home.path());
+    }
+}
