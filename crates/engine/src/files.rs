@@ -406,11 +406,11 @@ mod tests {
     }
 
     /// Operations, bytes written or read, calls of each step.
-    type Counted = (u64, u64, Vec<u64>);
+    pub(super) type Counted = (u64, u64, Vec<u64>);
 
     /// Runs a round and returns its counts. Another thread reads them meanwhile, as a round may last for several
     /// intervals.
-    fn watched(
+    pub(super) fn watched(
         steps: usize,
         deadline_ns: u64,
         one: impl FnOnce(&mut Recorder, RoundLimits<'_>) -> Round,

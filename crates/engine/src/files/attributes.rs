@@ -135,14 +135,14 @@ impl NameOps for RemoveAttribute {
 mod tests {
     use std::fs;
     use std::os::fd::AsFd;
-    use std::sync::atomic::AtomicBool;
 
+    use super::super::tests::watched;
     use super::super::{Numbered, Place, RoundLimits, Visits, round};
     use super::*;
     use crate::clock::Monotonic;
     use crate::failure::Failure;
     use crate::names::Tree;
-    use crate::recorder::{Recorder, Shape};
+    use crate::recorder::Recorder;
 
     #[test]
     fn attributes_are_set_read_and_removed() {
@@ -156,9 +156,11 @@ mod tests {
         let place = Place { directory: directory.as_fd(), leaves: &[], tree };
         fn all(operation: impl NameOps, place: &Place<'_>) -> Result<(), Failure> {
             let mut verb = Numbered::new(place.tree.plain(), operation);
-            let (mut recorder, _reader) = Recorder::new(Shape::closed(4));
-            let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
-            round(&mut verb, place, Visits::in_sequence(0, 3), &Monotonic, &mut recorder, limits).result
+            let visits = Visits::in_sequence(0, 3);
+            let one = |recorder: &mut Recorder, limits: RoundLimits<'_>| {
+                round(&mut verb, place, visits, &Monotonic, recorder, limits)
+            };
+            watched(4, u64::MAX, one).0.result
         }
         let missing = all(GetAttribute, &place).unwrap_err();
         assert_eq!((missing.call, missing.cause), ("fgetxattr", Errno::NODATA.into()));

@@ -349,32 +349,23 @@ impl<W: CopyData, S: Spelling> FileOps for Copy<W, S> {
 mod tests {
     use std::fs;
     use std::os::fd::AsFd;
-    use std::sync::atomic::AtomicBool;
 
-    use super::super::{Create, Numbered, RoundLimits, Visits, round};
+    use super::super::tests::watched;
+    use super::super::{Create, Numbered, Visits, round};
     use super::*;
     use crate::clock::Monotonic;
     use crate::names::Tree;
-    use crate::recorder::{Recorder, Shape};
 
     const TREE: Tree = Tree { files: 20, dirs: 1, levels: 1 };
 
-    /// Runs a round over all files, and returns the bytes written and read, and the calls of each step.
-    fn all(verb: &mut impl FileOps, place: &Place<'_>) -> (u64, u64, Vec<u64>) {
-        let steps = verb.steps().len();
-        let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+    /// Runs a round over all files, and returns the bytes written or read, and the calls of each step.
+    fn all(verb: &mut impl FileOps, place: &Place<'_>) -> (u64, Vec<u64>) {
         let visits = Visits::in_sequence(0, TREE.files);
-        let done = round(verb, place, visits, &Monotonic, &mut recorder, limits);
-        assert_eq!((done.result, done.done), (Ok(()), TREE.files));
-        drop(recorder);
-        let mut sums = (0, 0, vec![0; steps]);
-        reader.drain_last(|delta| {
-            sums.0 += delta.written_bytes;
-            sums.1 += delta.read_bytes;
-            sums.2.iter_mut().zip(&delta.steps).for_each(|(sum, step)| *sum += step.count());
+        let (done, (_, bytes, calls)) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
+            round(verb, place, visits, &Monotonic, recorder, limits)
         });
-        sums
+        assert_eq!((done.result, done.done), (Ok(()), TREE.files));
+        (bytes, calls)
     }
 
     fn content() -> Content {
@@ -400,14 +391,14 @@ mod tests {
             let before = held('f');
             let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
             let mut append = Numbered::new(TREE.plain(), Append::new(300, true));
-            assert_eq!(all(&mut append, place), (300 * 20, 0, vec![20; 4]));
+            assert_eq!(all(&mut append, place), (300 * 20, vec![20; 4]));
             assert!(held('f').iter().zip(&before).all(|(file, old)| file.len() == old.len() + 300));
             let mut restore = Restore::new(TREE.plain(), Some(content()));
             all(&mut restore, place);
             assert_eq!((held('f') == before, restore.written_bytes()), (true, 0));
 
             let mut truncate = Truncate::new(TREE.plain(), content(), false);
-            assert_eq!(all(&mut truncate, place), (0, 0, vec![20; 3]));
+            assert_eq!(all(&mut truncate, place), (0, vec![20; 3]));
             assert!(held('f').iter().zip(&before).all(|(file, old)| *file == old[..old.len() / 2]));
             all(&mut restore, place);
             let after = held('f');
@@ -426,8 +417,8 @@ mod tests {
             let before = held('f');
             let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
             let mut copy = Copy::new(TREE.plain(), content(), way, durable);
-            let (written, read, calls) = all(&mut copy, place);
-            assert_eq!((written, read), (sizes, sizes));
+            let (bytes, calls) = all(&mut copy, place);
+            assert_eq!(bytes, 2 * sizes, "each is read and written");
             assert_eq!((calls[0], calls[1], *calls.last().unwrap()), (20, 20, 40));
             assert!(calls[2] > 20, "in chunks: {calls:?}");
             assert_eq!((held('c'), held('f')), (before.clone(), before));

@@ -280,12 +280,11 @@ impl<S: Spelling> Removal<S> {
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::sync::atomic::AtomicBool;
 
+    use super::super::tests::{Counted, watched};
     use super::*;
     use crate::clock::Monotonic;
     use crate::names::{LettersFirst, Plain, Tree};
-    use crate::recorder::Shape;
 
     /// Makes the directories and the files of a set.
     fn make<S: Spelling>(path: &Path, names: Names<S>) {
@@ -296,35 +295,17 @@ mod tests {
         });
     }
 
-    /// Runs a round, and returns it with the calls of each step.
-    fn counted(
-        steps: usize,
-        deadline_ns: u64,
-        one: impl FnOnce(&mut Recorder, RoundLimits<'_>) -> Round,
-    ) -> (Round, Vec<u64>) {
-        let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
-        let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &AtomicBool::new(false) });
-        drop(recorder);
-        let (mut ops, mut calls) = (0, vec![0; steps]);
-        reader.drain_last(|delta| {
-            ops += delta.ops;
-            calls.iter_mut().zip(&delta.steps).for_each(|(sum, step)| *sum += step.count());
-        });
-        assert_eq!(ops, round.done);
-        (round, calls)
-    }
-
-    fn walk<S: Spelling>(names: Names<S>, place: &Place<'_>, files: u64) -> (Round, Vec<u64>) {
+    fn walk<S: Spelling>(names: Names<S>, place: &Place<'_>, files: u64) -> (Round, Counted) {
         let mut walk = WalkTree::new(names);
-        counted(WalkTree::<S>::STEPS.len(), u64::MAX, |recorder, limits| {
+        watched(WalkTree::<S>::STEPS.len(), u64::MAX, |recorder, limits| {
             walk.round(place, files, &Monotonic, recorder, limits)
         })
     }
 
-    fn remove<S: Spelling>(names: Names<S>, place: &Place<'_>, deadline_ns: u64) -> (Round, Vec<u64>) {
+    fn remove<S: Spelling>(names: Names<S>, place: &Place<'_>, deadline_ns: u64) -> (Round, Counted) {
         let mut remove = RemoveTree::new(names, false);
         let files = Some(names.tree.files);
-        counted(remove.steps().len(), deadline_ns, |recorder, limits| {
+        watched(remove.steps().len(), deadline_ns, |recorder, limits| {
             remove.round(place, files, &Monotonic, recorder, limits)
         })
     }
@@ -338,14 +319,14 @@ mod tests {
             let root = fs::File::open(temp.path()).unwrap();
             let place = Place { directory: root.as_fd(), leaves: &[], tree };
             make(temp.path(), names);
-            let (round, calls) = walk(names, &place, files);
+            let (round, (_, _, calls)) = walk(names, &place, files);
             let entries = files + tree.directories();
             assert_eq!((round.result, round.done), (Ok(()), entries), "{tree:?}");
             let directories = 1 + tree.directories();
             assert_eq!((calls[0], calls[2], calls[3]), (directories, entries, directories));
             assert!(calls[1] >= 2 * directories, "each directory is read to its end: {calls:?}");
 
-            let (round, calls) = remove(names, &place, u64::MAX);
+            let (round, (_, _, calls)) = remove(names, &place, u64::MAX);
             assert_eq!((round.result, round.done), (Ok(()), entries), "{tree:?}");
             assert_eq!((calls[2], calls[3]), (files, tree.directories()));
             assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
