@@ -29,6 +29,7 @@ use model::workload::{
 };
 use rustix::fs::{Advice, OFlags};
 
+use crate::caches;
 use crate::dataset::{DataSet, FileGroup, Filled, Origin, Turns};
 use crate::drive::{self, Beginning, Drive, Expected, Moment};
 use crate::home::Home;
@@ -709,7 +710,7 @@ fn prepare_cache(
             }
         }
         if cache == CacheMode::DropAll && !direct {
-            drop_all_caches()?;
+            caches::drop_all()?;
         }
         let mut resident = resident_share(&files, &part);
         if resident.is_some_and(|(share, _)| share > COLD_SHARE) && drops {
@@ -743,11 +744,6 @@ fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
         }
         offset_bytes += got as u64;
     }
-}
-
-/// Drops clean pages, names and inodes of the whole machine. Runs only at the user's explicit request.
-pub fn drop_all_caches() -> std::io::Result<()> {
-    std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
 /// Opens a thread's part of each file for that thread alone, because byte I/O uses the position of an open

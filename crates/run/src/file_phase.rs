@@ -35,7 +35,7 @@ use model::workload::{
     Arrival, CHUNK_BYTES_MAX, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode,
 };
 
-use crate::data_phase::drop_all_caches;
+use crate::caches;
 use crate::drive::{self, Beginning, Drive, Expected, Moment};
 use crate::home::Home;
 use crate::meter::Meter;
@@ -58,6 +58,8 @@ const UNTIMED_SHARE: u64 = 2;
 const UNTIMED_NS_MIN: u64 = 5_000_000_000;
 /// Time that making the files of a mix may take in any case.
 const POPULATING_NS_MIN: u64 = 30_000_000_000;
+/// Divisor of the total time of a phase: untimed work leaves this part to visits of the files.
+const VISITING_DIVISOR: u64 = 4;
 
 /// Returns the names that file tests of a plan may make.
 pub fn rules(plan: &Plan) -> Vec<NameRule> {
@@ -423,7 +425,7 @@ impl Rounds<'_, '_> {
             }
         }
         if self.work.cold && self.task.asked.cache == CacheMode::DropAll {
-            drop_all_caches().map_err(|error| Trouble::new("drop the machine's caches", error))?;
+            caches::drop_names(self.task.directory)?;
         }
         let measured = self.measure(pool);
         // After an interruption all files are removed anyway, by the same rules.
@@ -506,8 +508,9 @@ impl Rounds<'_, '_> {
         // A test that is one part makes its files once. Others would make them for each round.
         let least_ns = if self.drive.is_continuous { POPULATING_NS_MIN } else { UNTIMED_NS_MIN };
         let longest_ns = self.task.asked.time_ns.saturating_mul(UNTIMED_SHARE).max(least_ns);
-        let deadline_ns =
-            now_ns.saturating_add(longest_ns).min(self.task.deadline_ns.max(now_ns + UNTIMED_NS_MIN));
+        // Files that are made are there to be visited.
+        let last_ns = self.task.deadline_ns.saturating_sub(self.task.asked.budget_ns / VISITING_DIVISOR);
+        let deadline_ns = now_ns.saturating_add(longest_ns).min(last_ns.max(now_ns + UNTIMED_NS_MIN));
         order(pool, members, command(deadline_ns));
         let expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
         let (reports, trouble) = self.drive.answers(pool, expected, false);

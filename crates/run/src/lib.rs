@@ -17,6 +17,7 @@
 //!   panics ends its phase, not the run.
 //! - Counts from before a failure are kept.
 
+mod caches;
 pub mod ceilings;
 mod clean;
 mod collect;

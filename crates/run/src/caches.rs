@@ -1,0 +1,34 @@
+//! Dropping of the machine's caches. Runs only at the user's explicit request.
+
+use std::os::fd::AsFd;
+
+use model::Trouble;
+
+use crate::home::Home;
+use crate::patience;
+
+/// Drops clean pages, names and inodes of the whole machine.
+///
+/// # Errors
+/// The kernel's, such as that only root may do it.
+pub fn drop_all() -> std::io::Result<()> {
+    std::fs::write("/proc/sys/vm/drop_caches", "3")
+}
+
+/// Drops the names and inodes of the target, and with them all caches of the machine.
+///
+/// # Errors
+/// Names the step that failed, or that hangs.
+pub fn drop_names(directory: &Home) -> Result<(), Trouble> {
+    let attempt = "drop the machine's caches";
+    let refused = |error: std::io::Error| Trouble::new(attempt, error);
+    let target = directory.descriptor().as_fd().try_clone_to_owned().map_err(refused)?;
+    let drop = move || {
+        // Only clean inodes can be dropped, and those of files just made are dirty.
+        rustix::fs::syncfs(&target)?;
+        drop_all()?;
+        // A journal holds blocks of inodes until the first time has dropped its own lists.
+        drop_all()
+    };
+    patience::write_patiently(attempt, move |_| drop())?.map_err(refused)
+}
