@@ -30,6 +30,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("zones", include_str!("../../../presets/zones.toml")),
     ("io500-shapes", include_str!("../../../presets/io500-shapes.toml")),
     ("ssd", include_str!("../../../presets/ssd.toml")),
+    ("names", include_str!("../../../presets/names.toml")),
+    ("files", include_str!("../../../presets/files.toml")),
 ];
 
 options! {

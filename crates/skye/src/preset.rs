@@ -189,7 +189,13 @@ mod tests {
                 Ok((first, second)) => assert_eq!(first, second, "{line}"),
                 // A refused set of flags has no plan, but the refusal must have a good reason.
                 Err(problem) => {
-                    let good = ["stay within", "too small", "no test is one that rounds could make steady"];
+                    let good = [
+                        "stay within",
+                        "too small",
+                        "no test is one that rounds could make steady",
+                        "leave --cold away",
+                        "--cold drops all caches",
+                    ];
                     assert!(good.iter().any(|reason| problem.contains(reason)), "{line}: {problem}");
                     continue;
                 }
@@ -207,6 +213,7 @@ mod tests {
             "--preset classic",
             "--preset disk",
             "--preset peak",
+            "--preset names",
             "--test read:rnd4k:q32t4",
             "--test rw:rnd16k:q4:read=70 --test create:t3:files=10k:size=0..64k:dirs=30:levels=2",
             "--test write:seq512k:t3:shared --test read:seq512k:t3 --test rename:t2:order=rnd",
@@ -234,7 +241,7 @@ mod tests {
         };
         assert!(refused("standart").ends_with("did you mean `standard`?"));
         assert!(refused("zzz").ends_with(
-            "presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, io500-shapes, ssd"
+            "presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, io500-shapes, ssd, names, files"
         ));
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), "tests = [\"write\"]\nerase = \"1073741824\"\n").unwrap();
