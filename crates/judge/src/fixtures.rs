@@ -4,10 +4,12 @@ use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
     Budget, ClientShare, Confidence, Counts, CpuShares, DeviceFrame, Environment, FewerClients, Frame,
-    Judged, Note, PhaseRecord, Rate, Seen, Status, TargetProbes, Together, Trust, Verdict, WorkloadRecord,
+    Judged, NetworkUse, Note, PhaseRecord, Rate, Seen, Status, SystemUse, TargetProbes, Together, Trust,
+    Verdict, WorkloadRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
+use model::workload::CacheMode;
 use model::{Limiter, Machine, Request};
 use serde_json::json;
 
@@ -28,7 +30,14 @@ pub struct World {
 
 /// A test of `spec` that went well: 4 s at 100,000 operations per second, over nine tenths of the set.
 pub fn clean(spec: &str) -> World {
-    clean_of(Request { tests: vec![spec.into()], size: Some(Size::Bytes(1 << 30)), ..Request::default() })
+    // Names are cold only if all caches are dropped.
+    let cache = spec.ends_with(":cold").then_some(CacheMode::DropAll);
+    clean_of(Request {
+        tests: vec![spec.into()],
+        size: Some(Size::Bytes(1 << 30)),
+        cache,
+        ..Request::default()
+    })
 }
 
 /// Like [`clean`], for the one test of `request`.
@@ -60,13 +69,15 @@ fn record(plan: &Plan) -> PhaseRecord {
             "flushes": 0, "in_flight_ns": u64::from(workload.in_flight()) * 100_000_000, "busy_ns": 95_000_000,
         })
     });
+    // A test on files reads an inode for each.
+    let charged = if workload.files().is_some() { INTERVAL_OPS * 256 } else { read };
     let frame = json!({
         "devices": devices,
         "cpu": {"user_ns": 60_000_000, "kernel_ns": 100_000_000, "idle_ns": 640_000_000, "steal_ns": 0},
         "workers": {"cpu_ns": 40_000_000, "run_queue_ns": 1_000_000},
         "own_io": {
             "read_call_bytes": read, "write_call_bytes": written, "read_calls": 0, "write_calls": 0,
-            "device_read_bytes": read, "device_written_bytes": written,
+            "device_read_bytes": charged, "device_written_bytes": written,
         },
         "dirty_bytes": 0, "writeback_bytes": 0,
     });
@@ -104,7 +115,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         "steps": [{"name": "fdatasync", "ops": ops, "latency_ns": latency, "histogram": null}],
         "intervals": (0..INTERVALS).map(interval).collect::<Vec<_>>(),
         "device": {
-            "name": "nvme0n1p2", "bytes_read": (read * INTERVALS).max(4096), "bytes_written": written * INTERVALS,
+            "name": "nvme0n1p2", "bytes_read": (charged * INTERVALS).max(4096), "bytes_written": written * INTERVALS,
             "operations": ops, "flushes": 0, "mean_request_bytes": null, "bytes_per_app_byte": 1.0,
             "leaf_amplification": null, "foreign_share": 0.0,
         },
@@ -200,6 +211,21 @@ impl World {
 
     pub fn device(&mut self) -> &mut model::run::DeviceUse {
         self.record.seen.device.as_mut().unwrap()
+    }
+
+    /// Lets the device read so many bytes for each operation, all of them for the test.
+    pub fn read_for_names(&mut self, bytes: u64) {
+        self.device().bytes_read = bytes * self.record.counts.ops;
+        self.frames(|frame| frame.own_io.device_read_bytes = bytes * INTERVAL_OPS);
+    }
+
+    /// Moves it to an NFS server, and sends it so many bytes for each operation.
+    pub fn asks_server(&mut self, bytes: u64) {
+        self.lies_on(Backing::RemoteOrUserSpace, "nfs4");
+        self.target().source = "ada:/srv".into();
+        let sent_bytes = bytes * self.record.counts.ops;
+        let network = Some(NetworkUse { sent_bytes, ..NetworkUse::default() });
+        self.record.seen.system = Some(SystemUse { network, ..SystemUse::default() });
     }
 
     pub fn budget(&mut self) -> &mut Budget {

@@ -116,6 +116,20 @@ impl<'a> JudgeInput<'a> {
         has_frames.then(|| self.frames().map(|frame| frame.own_io.device_read_bytes as f64).sum())
     }
 
+    /// Returns the bytes sent and received during a test on files of a server. If no interface carried any, both are 0.
+    /// Returns `None` for other tests, and where the kernel hides the counters.
+    pub fn crossed_bytes(&self) -> Option<(u64, u64)> {
+        let _ = self.files()?;
+        let target = self.target();
+        let is_remote = target.backing == Backing::RemoteOrUserSpace;
+        let is_of_host = is_remote && (target.source.contains(':') || target.source.starts_with("//"));
+        let hidden = &self.environment.hidden_sources;
+        let is_hidden = hidden.iter().any(|source| source.starts_with("/proc/self/net/dev"));
+        let system = self.record.seen.system.as_ref().filter(|_| is_of_host && !is_hidden)?;
+        let network = system.network.as_ref();
+        Some(network.map_or((0, 0), |network| (network.sent_bytes, network.received_bytes)))
+    }
+
     /// Returns the activity of the machine, interval by interval.
     pub fn frames(&self) -> impl Iterator<Item = &'a Frame> {
         self.record.figures.intervals.iter().filter_map(|interval| interval.frame.as_ref())

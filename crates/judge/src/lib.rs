@@ -24,6 +24,7 @@ mod experiments;
 mod fixtures;
 mod input;
 mod limiters;
+mod lookups;
 mod operations;
 mod reading;
 #[cfg(test)]

@@ -65,36 +65,10 @@ pub struct Reading<'a> {
     pub running: Option<f64>,
 }
 
-/// Smallest request to a server: a look-up of SFTP, without any header.
-const REQUEST_BYTES_MIN: u64 = 32;
-
 impl<'a> Reading<'a> {
-    /// Returns the bytes sent and received during a test on files of a server. If no interface carried any, both are 0.
-    /// Returns `None` for other tests, and where the kernel hides the counters.
-    fn crossed_bytes(&self) -> Option<(u64, u64)> {
-        let _ = self.input.files()?;
-        let source = &self.input.target().source;
-        let is_of_host = self.is_remote && (source.contains(':') || source.starts_with("//"));
-        let is_hidden = self
-            .input
-            .environment
-            .hidden_sources
-            .iter()
-            .any(|source| source.starts_with("/proc/self/net/dev"));
-        let system = self.system().filter(|_| is_of_host && !is_hidden)?;
-        let network = system.network.as_ref();
-        Some(network.map_or((0, 0), |network| (network.sent_bytes, network.received_bytes)))
-    }
-
-    /// Returns the largest share of a test's operations that can have been sent to the server, if that is known.
-    pub fn asked_share(&self) -> Option<f64> {
-        let (sent, _) = self.crossed_bytes()?;
-        Some((sent as f64 / (self.input.record.counts.ops.max(1) * REQUEST_BYTES_MIN) as f64).min(1.0))
-    }
-
     /// Returns the bytes that crossed the network for a test on files of a server.
     pub fn crossed(&self) -> Option<Observation> {
-        let (sent, received) = self.crossed_bytes()?;
+        let (sent, received) = self.input.crossed_bytes()?;
         let ops = Count(self.input.record.counts.ops);
         let (sent_bytes, received_bytes) = (MemoryBytes(sent), MemoryBytes(received));
         Some(Observation::CrossedForOps { sent_bytes, received_bytes, ops })

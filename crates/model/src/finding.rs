@@ -302,9 +302,29 @@ findings! {
         /// Later passes were faster than the first.
         LaterPassesFaster { passes: Mean, gain: Share }
     }
+    "names_not_cold" Suspect {
+        /// Cached names were dropped, and yet the device read too little for them.
+        NamesNotCold { read_bytes: MemoryBytes, operations: Count }
+        /// Cached names were dropped, and yet the server was asked for too few of them.
+        NamesNotAsked { sent_bytes: MemoryBytes, operations: Count }
+    }
+    "cold_names" Remark {
+        /// The device read for the names after they were dropped.
+        NamesFromDevice { reads: Count, read_bytes: MemoryBytes, operations: Count }
+        /// The same on a device that others read meanwhile.
+        NamesFromBusyDevice { reads: Count, read_bytes: MemoryBytes, operations: Count }
+        /// Cached names were dropped, and no counter shows where they came from.
+        NamesDroppedHere {}
+    }
     "metadata_cache" Remark {
         /// Names and attributes came from memory.
         NamesFromMemory { operations: Count }
+        /// Most names and attributes came from memory.
+        NamesMostlyFromMemory { read_bytes: MemoryBytes, operations: Count }
+        /// Names and attributes came from this system's memory, not from the server.
+        NamesFromClient { sent_bytes: MemoryBytes, operations: Count }
+        /// Names and attributes that are nowhere but in memory.
+        NamesInMemory { file_system: Name }
     }
     "inode_search" Remark {
         /// ext4 without a journal searched past inodes that were freed a short while ago.

@@ -304,7 +304,8 @@ pub fn plan_for(
     }
     let time = request.time.unwrap_or(Seconds(PHASE_SECONDS));
     let until = until(request, time)?;
-    let cache = request.cache.unwrap_or(CacheMode::Cold);
+    let is_cold = request.cold == Some(true);
+    let cache = request.cache.unwrap_or(if is_cold { CacheMode::DropAll } else { CacheMode::Cold });
     let mut phases = Vec::with_capacity(swept.len());
     for (index, Swept { workload, group, clients }) in swept.into_iter().enumerate() {
         let (engine, instead) = choose(&workload, target.backing, machine)?;
@@ -325,7 +326,7 @@ pub fn plan_for(
     check_polling(&phases, target)?;
     check_discard(&phases, target)?;
     check_buffers(&phases, machine)?;
-    check_cold(&phases, cache, machine)?;
+    check_cold(&phases, cache, is_cold, target, machine)?;
     check_links(&phases, target)?;
     check_attributes(&phases, target)?;
     if clients.is_some() {

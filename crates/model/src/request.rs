@@ -77,6 +77,9 @@ options! {
     /// State of the page cache before buffered reads [default: cold].
     cache: Option<CacheMode> [run ab] "cache" Word("CACHE", CacheMode::WORDS);
         like "--cache cold", "--cache warm", "--cache as-is";
+    /// Make tests that look up names cold, such as stat and readdir. As root, all caches of this machine are then dropped
+    /// before each of their rounds, as by --cache drop-all.
+    cold: Option<bool> [run ab] "cold" Is("true"); like "--cold";
     /// `true`: all data tests bypass the page cache unless their spec says otherwise; `false`: none does.
     direct: Option<bool> [run ab]
         /// Bypass the page cache in all data tests that do not say otherwise.

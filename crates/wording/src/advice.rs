@@ -50,7 +50,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         CheckDevices { .. } => "Check whether skye knows all devices under {mount_point}.",
         SyncEnd {} => "Try it with sync=end.",
         ColdCache {} => "Try it with --cache cold.",
-        ColdNames {} => "As root, add :cold to the test and --cache drop-all.",
+        ColdNames {} => "As root, ask for cold names with --cold.",
         OrDirect {} => "Direct I/O (:direct) avoids the page cache.",
         FindReader {} => "Look for a program that reads these files or keeps them in memory.",
         FindMapper {} => "Look for a program that maps these files.",

@@ -207,10 +207,26 @@ findings! {
         means "Something below this system may keep what the first pass read.":
         LaterPassesFaster "later passes were faster", "later passes were {gain} faster than the first of {passes}: the first may have filled a cache below this system";
 
+    "names_not_cold" "`?`"
+        when "tests with `cold`; the device read less than 64 bytes for each file, or 6 for each name of `readdir`, `missing` and links. Or the network carried less than a request for a tenth of the names"
+        means "The names were dropped before each round, but something kept them. The number is not that of a first visit.":
+        NamesNotCold "not proven cold", "the device read only {read_bytes} for {operations} names, although they were dropped before each round: memory kept many of them";
+        NamesNotAsked "not proven cold", "only {sent_bytes} were sent to the server for {operations} names, although they were dropped before each round: this system kept most of them";
+
+    "cold_names" "`·`"
+        when "tests with `cold` in which the device read enough, or no counter shows it"
+        means "The names were dropped before each round. The remark has the device's reads. One read fetches the attributes of many files at once.":
+        NamesFromDevice "names came from the device", "names were cold: the device read {read_bytes} in {reads} requests for {operations} names";
+        NamesFromBusyDevice "names came from the device", "names were cold: the device read {read_bytes} for {operations} names, and at most {reads} requests were for them";
+        NamesDroppedHere "names were dropped here", "this system dropped its names before each round, but no counter shows if a disk was read: a server, or the program behind the mount, may have answered from its memory";
+
     "metadata_cache" "`·`"
-        when "`stat` `open` `readdir` `readlink` `xattr-get` `walk` `missing`; the device read nothing"
+        when "`stat` `open` `read-file` `readdir` `readlink` `xattr-get` `walk` `missing`, without `cold`; the device read less than 6 bytes for each name, there is no device, or the network carried less than a request for a tenth of the names"
         means "Memory answered. The number depends on kernel and CPU, and says nothing about the disk.":
         NamesFromMemory "names came from memory", "memory answered: the device read 0 bytes for {operations} operations, so this says nothing about the disk";
+        NamesMostlyFromMemory "names came from memory", "memory answered: the device read only {read_bytes} for {operations} operations, so this says little about the disk";
+        NamesFromClient "names came from memory", "this system's memory answered: only {sent_bytes} were sent to the server for {operations} operations";
+        NamesInMemory "names came from memory", "memory answered: {file_system} keeps names nowhere else";
 
     "inode_search" "`·`"
         when "`create` `mkdir` `symlink` `copy` on ext4 without a journal. Operations take more than 0.1 ms on average. The threads spend over 80 % of their time in the kernel or waiting for a CPU"

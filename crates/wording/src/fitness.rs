@@ -698,7 +698,7 @@ fn root(health: &Health) -> Check {
     if health.machine.root {
         return fine("root", "you are root: nothing is out of reach");
     }
-    let mut gains = vec!["drop cached names, so that `stat` and its kin reach the disk (--cache drop-all)"];
+    let mut gains = vec!["drop cached names, so that `stat` and its kin reach the disk (--cold)"];
     if health.target.file_system == "ext4" {
         gains.push("read how the file system is laid out");
     }

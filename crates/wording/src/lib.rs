@@ -8,6 +8,7 @@
 //! - Names that others chose, such as those of devices, are shown and never obeyed.
 
 mod advice;
+mod cold;
 pub mod comparison;
 mod findings;
 pub mod fitness;
@@ -26,6 +27,7 @@ use model::observation::Observation;
 use model::printable::printable;
 use model::run::{Note, PhaseRecord, Scores};
 
+pub use cold::cold_reads;
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{Crossed, crossed, steps};
 pub use verdicts::{

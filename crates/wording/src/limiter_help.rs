@@ -300,7 +300,7 @@ explained! {
         evidence: "A test that only looks up (stat, open, readdir, readlink, xattr-get, walk, missing names); threads on a CPU, or ready \
             for one, for longer than asleep; the device read less than 6 bytes for each operation, or the kernel \
             charged the test with less, or there is no device.",
-        try_next: "As root, the key cold with --cache drop-all; or many more --files than memory can hold.",
+        try_next: "As root, --cold; or many more --files than memory can hold.",
         not_meaning: "Nothing about the disk, and nothing about a first visit.",
         untested: "ZFS. Tested on NFS with attribute caching, too.",
     }

@@ -9,14 +9,11 @@ use model::target::Backing;
 use model::workload::{DataVerb, DataWork, FilesWork};
 
 use super::{near_memory, seen};
+use crate::lookups::{self, looked_up};
 use crate::reading::Reading;
 
 /// Reads came from memory if the device gave less than this share of them.
 const FROM_DEVICE: f64 = 0.05;
-/// Smallest inode of any file system: that of the oldest format of ext2.
-const INODE_BYTES_MIN: u64 = 128;
-/// Look-ups came from the client if fewer than this share of them can have been sent to the server.
-const TO_SERVER: f64 = 0.1;
 /// Writes stayed in memory if the device took less than this share of them.
 const TO_DEVICE: f64 = 0.8;
 
@@ -37,33 +34,23 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     lookups(reading).or_else(|| reads(reading)).or_else(|| writes(reading))
 }
 
-/// Returns true if a test looks up names and changes nothing.
-fn looks_up(reading: &Reading<'_>) -> bool {
-    reading.input.files().is_some_and(FilesWork::looks_up)
-}
-
 /// Look-ups of names on a server, of which no answer crossed the network.
 fn lookups_of_client(reading: &Reading<'_>) -> Option<Verdict> {
-    if !looks_up(reading) || reading.asked_share()? >= TO_SERVER {
-        return None;
-    }
+    let files = looked_up(&reading.input)?;
+    let _ = lookups::kept_by_client(&reading.input)?;
     let evidence = seen![reading.time_spent(), reading.ran(), reading.crossed()];
     let share = share(reading) + reading.budget.blocked;
-    let found = Verdict::new(Limiter::MetadataCache, share, evidence).advise([Advice::ColdNames {}]);
+    let found = Verdict::new(Limiter::MetadataCache, share, evidence).advise(advice(files));
     Some(if reading.budget.blocked > reading.on_cpu() { found.at_most(Confidence::Likely) } else { found })
 }
 
 /// Look-ups of names that memory holds.
 fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let device_bytes = input.record.seen.device.as_ref().map(|device| device.bytes_read as f64);
-    // The kernel charges each process for its device reads, inodes included. The rest belongs to others.
-    let read = device_bytes.map(|bytes| bytes.min(input.charged_read_bytes().unwrap_or(f64::INFINITY)));
-    // A look-up that memory does not answer reads at least one inode. The journal's reads are nothing next to so many
-    // look-ups.
-    let inodes_bytes = input.record.counts.ops as f64 * INODE_BYTES_MIN as f64;
-    let is_nil = read.is_some_and(|read| read < FROM_DEVICE * inodes_bytes);
-    if !looks_up(reading) || !(is_nil || input.target().backing == Backing::Memory) {
+    let files = looked_up(input)?;
+    let read = lookups::read_bytes(input);
+    let is_nil = read.is_some_and(|read| read < lookups::least_bytes(input));
+    if !is_nil && input.target().backing != Backing::Memory {
         return None;
     }
     let lookups = Count(input.record.counts.ops);
@@ -73,7 +60,12 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
         read.map(|read| Observation::ReadForLookups { read_bytes: MemoryBytes(read as u64), lookups }),
         near_memory(reading),
     ];
-    Some(Verdict::new(Limiter::MetadataCache, share(reading), evidence).advise([Advice::ColdNames {}]))
+    Some(Verdict::new(Limiter::MetadataCache, share(reading), evidence).advise(advice(files)))
+}
+
+/// Returns the advice on names from memory. Those that were dropped in vain may be too few.
+fn advice(files: &FilesWork) -> [Advice; 1] {
+    [if files.cold { Advice::MoreFiles {} } else { Advice::ColdNames {} }]
 }
 
 /// Reads of data in the page cache, also with some writes between them. The device's work for others, or for earlier

@@ -8,6 +8,7 @@ use model::run::{Confidence, Verdict};
 
 use super::{is_at_target, seen};
 use crate::experiments::{Load, Tested};
+use crate::lookups;
 use crate::reading::Reading;
 
 /// Blocks of at least this size may also be limited by their bytes, where no experiment was made.
@@ -33,7 +34,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.time_spent(),
         reading.slept_in(&classes),
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
-        reading.crossed().filter(|_| reading.asked_share() >= Some(1.0)),
+        reading.crossed().filter(|_| lookups::asked_share(&reading.input) >= Some(1.0)),
     ];
     // Without experiments, a few small operations at a time are most likely limited by latency. With unclear answers,
     // only one at a time still says so.

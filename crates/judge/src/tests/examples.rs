@@ -448,8 +448,42 @@ examples! {
 
     names_from_memory: metadata_cache REMARK, "stat",
         |w| w.device().bytes_read = 0;
-    names_from_the_device: metadata_cache QUIET, "stat", |w| w.device().bytes_read = 4096;
+    names_that_need_hardly_a_read: metadata_cache REMARK, "stat", |w| w.read_for_names(6);
+    names_from_the_device: metadata_cache QUIET, "stat", |w| w.read_for_names(7);
+    names_read_by_others: metadata_cache REMARK, "open:missing",
+        |w| {
+            w.read_for_names(0);
+            w.device().bytes_read = 1 << 30;
+        };
+    names_on_tmpfs: metadata_cache REMARK, "readdir", |w| w.lies_on(Backing::Memory, "tmpfs");
+    names_that_the_client_keeps: metadata_cache REMARK, "stat", |w| w.asks_server(2);
+    names_that_the_server_is_asked_for: metadata_cache QUIET, "stat", |w| w.asks_server(100);
+    names_behind_a_program: metadata_cache QUIET, "stat", |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse");
+    names_that_were_dropped: metadata_cache QUIET, "stat:cold", |w| w.device().bytes_read = 0;
     creating_reads_nothing: metadata_cache QUIET, "create", |w| w.device().bytes_read = 0;
+
+    cold_names_without_a_read: names_not_cold SUSPECT, "stat:t4:cold", |w| w.read_for_names(0);
+    cold_names_with_less_than_half_an_inode: names_not_cold SUSPECT, "stat:cold", |w| w.read_for_names(63);
+    cold_names_that_others_read: names_not_cold SUSPECT, "stat:cold",
+        |w| {
+            w.read_for_names(0);
+            w.device().bytes_read = 1 << 30;
+        };
+    cold_names_that_the_client_kept: names_not_cold SUSPECT, "open:cold", |w| w.asks_server(1);
+    cold_names_with_half_an_inode: names_not_cold QUIET, "stat:cold", |w| w.read_for_names(64);
+    cold_entries_without_inodes: names_not_cold QUIET, "readdir:cold", |w| w.read_for_names(12);
+    cold_names_behind_a_program: names_not_cold QUIET, "stat:cold",
+        |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse");
+
+    cold_names_that_are_read: cold_names REMARK, "stat:t4:cold", |w| w.read_for_names(290);
+    cold_names_that_are_read_beside_others: cold_names REMARK, "stat:cold",
+        |w| {
+            w.read_for_names(290);
+            w.device().bytes_read *= 2;
+        };
+    cold_names_on_a_server: cold_names REMARK, "stat:cold", |w| w.asks_server(100);
+    cold_names_in_vain: cold_names QUIET, "stat:cold", |w| w.read_for_names(0);
+    warm_names: cold_names QUIET, "stat", |w| w.read_for_names(290);
 
     inodes_that_are_held_back: inode_search REMARK, "create",
         |w| {

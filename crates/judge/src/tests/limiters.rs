@@ -644,6 +644,7 @@ fn memory_that_was_only_just_given_back() {
 fn reads_of_others_are_not_charged_to_look_ups() {
     let mut stat = clean("stat:t4").spends(0.3, 0.6, 0.1, 0.0).sleeps(&[]);
     stat.device().bytes_read = 1 << 30;
+    stat.frames(|frame| frame.own_io.device_read_bytes = 0);
     stat.is(Limiter::MetadataCache, Confirmed);
     stat.frames(|frame| frame.own_io.device_read_bytes = 1 << 30);
     stat.is(Limiter::KernelCpu, Likely);

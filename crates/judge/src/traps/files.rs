@@ -1,26 +1,79 @@
 //! Traps of tests on files.
 
 use model::advice::Advice;
-use model::figure::Count;
+use model::figure::{Count, MemoryBytes};
 use model::finding::Finding;
-use model::target::Backing;
+use model::workload::{CacheMode, FilesWork};
 
+use crate::lookups::{self, looked_up};
 use crate::{JudgeInput, TrapFinding};
 
-traps!(metadata_cache, inode_search);
+traps!(names_not_cold, cold_names, metadata_cache, inode_search);
 
 /// Operations that take longer than this search for inodes. An inode that is found at once costs some ten microseconds,
 /// a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
 
+/// Cold names that something kept all the same.
+fn names_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let files = cold(input)?;
+    let operations = Count(input.record.counts.ops);
+    let finding = if let Some(sent_bytes) = lookups::kept_by_client(input) {
+        Finding::NamesNotAsked { sent_bytes: MemoryBytes(sent_bytes), operations }
+    } else {
+        let _ = input.device()?;
+        let read =
+            lookups::read_bytes(input).filter(|read| *read < lookups::least_cold_bytes(input, files))?;
+        Finding::NamesNotCold { read_bytes: MemoryBytes(read as u64), operations }
+    };
+    Some(TrapFinding::new(finding, [Advice::MoreFiles {}]))
+}
+
+/// Cold names, with the device's reads for them.
+fn cold_names(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let _ = cold(input)?;
+    if names_not_cold(input).is_some() {
+        return None;
+    }
+    let operations = Count(input.record.counts.ops);
+    let read = lookups::read_bytes(input).map(|read| MemoryBytes(read as u64));
+    Some(match read.zip(lookups::reads(input)) {
+        Some((read_bytes, (reads, true))) => {
+            Finding::NamesFromDevice { reads: Count(reads), read_bytes, operations }.into()
+        }
+        Some((read_bytes, (reads, false))) => {
+            Finding::NamesFromBusyDevice { reads: Count(reads), read_bytes, operations }.into()
+        }
+        None => Finding::NamesDroppedHere {}.into(),
+    })
+}
+
+/// Returns the test if its names were dropped before each round.
+fn cold<'a>(input: &JudgeInput<'a>) -> Option<&'a FilesWork> {
+    looked_up(input).filter(|files| files.cold && input.plan.cache == CacheMode::DropAll)
+}
+
 /// Look-ups that memory answered.
 fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let files = input.files()?;
-    let fetched = input.device().map(|device| device.bytes_read);
-    (files.looks_up() && fetched == Some(0) && input.target().backing == Backing::Devices).then(|| {
-        let finding = Finding::NamesFromMemory { operations: Count(input.record.counts.ops) };
-        TrapFinding::new(finding, [Advice::ColdNames {}])
-    })
+    let _ = looked_up(input).filter(|files| !files.cold)?;
+    let operations = Count(input.record.counts.ops);
+    let finding = if lookups::are_in_memory(input) {
+        return Some(
+            Finding::NamesInMemory { file_system: input.target().file_system.as_str().into() }.into(),
+        );
+    } else if let Some(sent_bytes) = lookups::kept_by_client(input) {
+        Finding::NamesFromClient { sent_bytes: MemoryBytes(sent_bytes), operations }
+    } else {
+        let _ = input.device().filter(|_| input.is_on_devices())?;
+        match lookups::read_bytes(input)? {
+            0.0 => Finding::NamesFromMemory { operations },
+            read if read < lookups::least_bytes(input) => {
+                Finding::NamesMostlyFromMemory { read_bytes: MemoryBytes(read as u64), operations }
+            }
+            _ => return None,
+        }
+    };
+    Some(TrapFinding::new(finding, [Advice::ColdNames {}]))
 }
 
 /// ext4 without a journal, which searches past inodes that were freed a short while ago.

@@ -59,10 +59,35 @@ impl Asked {
                 .collect::<Result<_, SpecError>>()
                 .map_err(|problem| Trouble::new("make a plan", problem))
         };
-        Ok(Self {
+        let mut asked = Self {
             tests: parse(&request.tests, &defaults)?,
             where_possible: parse(&request.tests_where_possible, &own_way)?,
-        })
+        };
+        if request.cold == Some(true) {
+            asked.make_cold()?;
+        }
+        Ok(asked)
+    }
+
+    /// Makes every test cold that looks up names.
+    fn make_cold(&mut self) -> Result<(), Trouble> {
+        let mut is_any = false;
+        for workload in self.tests.iter_mut().chain(&mut self.where_possible) {
+            if let Work::Files(files) = &mut workload.work
+                && files.can_be_cold()
+            {
+                files.cold = true;
+                is_any = true;
+            }
+        }
+        let refused = || {
+            Trouble::new(
+                "make tests cold",
+                "--cold is for tests that look up names, and there is none among them",
+            )
+            .remedy("leave --cold away, or add a test such as --test stat")
+        };
+        is_any.then_some(()).ok_or_else(refused)
     }
 }
 

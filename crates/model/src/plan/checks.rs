@@ -199,10 +199,12 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     Ok(())
 }
 
-/// Refuses to drop the machine's caches unless that was asked for and can be done.
+/// Refuses to drop the machine's caches unless that was asked for and can be done, and cold names where there are none.
 pub(super) fn check_cold(
     phases: &[PlannedPhase],
     cache: CacheMode,
+    is_by_flag: bool,
+    target: &Target,
     machine: &Machine,
 ) -> Result<(), Trouble> {
     let mut workloads = phases.iter().map(PlannedPhase::asked);
@@ -212,12 +214,23 @@ pub(super) fn check_cold(
         (None, CacheMode::DropAll) => "drop all caches of this machine".into(),
         _ => return Ok(()),
     };
+    let refused = |cause: &str| Trouble::new(attempt.clone(), cause);
+    let without = if is_by_flag { ", or leave --cold away" } else { "" };
     if cache != CacheMode::DropAll {
-        return Err(Trouble::new(attempt, "cached names can only be dropped for the whole machine")
-            .remedy("add --cache drop-all if every other program here may pay for it"));
+        let remedy = match is_by_flag {
+            true => "leave --cache away: --cold drops all caches",
+            false => "add --cache drop-all if every other program here may pay for it",
+        };
+        return Err(refused("cached names can only be dropped for the whole machine").remedy(remedy));
     }
     if !machine.root {
-        return Err(Trouble::new(attempt, "only root may drop the machine's caches").remedy("run as root"));
+        return Err(
+            refused("only root may drop the machine's caches").remedy(format!("run as root{without}"))
+        );
+    }
+    if cold.is_some() && target.backing == Backing::Memory {
+        let cause = format!("{} keeps names in memory alone, so none is ever cold", target.file_system);
+        return Err(refused(&cause).remedy(format!("name a directory on a disk or a server{without}")));
     }
     Ok(())
 }
@@ -281,6 +294,55 @@ mod tests {
             assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
         }
     }
+    #[test]
+    fn cold_names_need_root_dropped_caches_and_a_disk() {
+        let on = |request: &Request, root: bool, backing: Backing| {
+            let machine = Machine { root, ..crate::plan::fixtures::machine(None) };
+            let target = Target { backing, ..disk_that_polls(None) };
+            crate::plan::plan(request, &target, &machine).map_err(|trouble| trouble.to_string())
+        };
+        let cold = |specs: &[&str]| Request { cold: Some(true), ..asking(specs) };
+        let all = cold(&[
+            "stat:t4",
+            "open",
+            "readdir",
+            "read-file:size=4k",
+            "stat:missing",
+            "create",
+            "read:rnd4k",
+        ]);
+        let plan = on(&all, true, Backing::Devices).unwrap();
+        let [stat, open, readdir, read, rest @ ..] = &plan.tests[..] else { panic!("{:?}", plan.tests) };
+        assert!([stat, open, readdir, read].iter().all(|test| test.ends_with(":cold")), "{:?}", plan.tests);
+        assert_eq!(rest, ["stat:missing", "create", "read:rnd4k"]);
+        assert_eq!(plan.cache, CacheMode::DropAll);
+
+        let refusal =
+            |request: &Request, root: bool, backing: Backing| on(request, root, backing).unwrap_err();
+        let stat = cold(&["stat"]);
+        for (problem, words) in [
+            (
+                refusal(&stat, false, Backing::Devices),
+                "only root may drop the machine's caches; run as root, or leave --cold",
+            ),
+            (
+                refusal(&stat, true, Backing::Memory),
+                "none is ever cold; name a directory on a disk or a server, or leave",
+            ),
+            (
+                refusal(&cold(&["create", "stat:missing"]), true, Backing::Devices),
+                "there is none among them; leave --cold",
+            ),
+            (
+                refusal(&Request { cache: Some(CacheMode::Warm), ..stat.clone() }, true, Backing::Devices),
+                "for the whole machine; leave --cache away",
+            ),
+            (refusal(&asking(&["stat:cold"]), true, Backing::Devices), "add --cache drop-all"),
+        ] {
+            assert!(problem.contains(words), "{problem}");
+        }
+    }
+
     #[test]
     fn hard_links_are_as_many_as_the_file_system_allows() {
         let ext4 = Target { file_system: "ext4".into(), ..disk_that_polls(None) };

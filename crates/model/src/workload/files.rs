@@ -45,9 +45,9 @@ keys! {
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
     key "levels" "N" [set_levels, value_of_levels] for makes_set, OF_MIX;
-        label Label::Nothing; "depth of these directories; 1 if absent";
+        label Label::Key; "depth of these directories; 1 if absent";
     key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for makes_set, OF_MIX;
-        label Label::Nothing; "WIDTH directories in each directory, over DEPTH levels: `tree=10x3` is `dirs=1000:levels=3`";
+        label Label::Key; "WIDTH directories in each directory, over DEPTH levels: `tree=10x3` is `dirs=1000:levels=3`";
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
@@ -113,7 +113,7 @@ keys! {
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, OF_MIX;
-        label Label::Nothing; "ends after N visits of every file, or when each thread has replayed the load N times";
+        label Label::Key; "ends after N visits of every file, or when each thread has replayed the load N times";
 
     /// True if a path that is missing is not looked for in its directory, in capitals or small letters.
     field no_resolve: bool = false;
@@ -219,6 +219,13 @@ impl FilesWork {
     /// Returns true if it looks up names and changes nothing.
     pub fn looks_up(&self) -> bool {
         !self.verb.changes() || self.missing
+    }
+
+    /// Returns true if it has another rate with cold names: it looks up names that exist. Of names that do not exist, only
+    /// the directory is read, and of an empty one hardly that.
+    pub fn can_be_cold(&self) -> bool {
+        let takes_key = || FILE_KEYS.iter().any(|key| key.name == "cold" && key.takes(self));
+        self.looks_up() && !self.missing && takes_key()
     }
 
     /// Returns the inodes that the sets of so many threads take, without their directories.

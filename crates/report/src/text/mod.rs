@@ -2,6 +2,7 @@
 //!
 //! Every function returns lines without a newline at the end. Only [`dry_run`], a whole document, ends with one.
 
+mod cold;
 mod columns;
 mod doctor;
 mod dry_run;

@@ -5,6 +5,7 @@ use model::plan::Plan;
 use model::run::{Mark, PhaseRecord, Status, Step, Trust};
 use model::{FileVerb, Limiter, Run};
 
+use super::cold;
 use super::columns::{
     Columns, INDENT, LIMITER_WIDTH_MIN, Layout, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX,
     SUBJECT_WIDTH_MIN, fit,
@@ -440,6 +441,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
                 lines.push(row_of(phase, &Known::All { is_knee: is_knee(phases, index) }, widths, style));
                 lines.extend(clients(phase, style));
                 lines.extend(operations(phase, widths, style));
+                lines.extend(cold::reads(phase, style));
                 last = Some(phase);
             }
             lines.join("\n")

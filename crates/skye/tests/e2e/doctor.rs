@@ -144,7 +144,7 @@ fn another_user_is_told_what_root_would_add() {
     let home = scratch(0);
     open_to_all(home.path());
     let ran = skye().arg("doctor").arg(home.path()).by_other_user().run().did_not_panic();
-    let ran = ran.exits(5).tells(&["Permission denied", "root could also", "drop-all"]);
+    let ran = ran.exits(5).tells(&["Permission denied", "root could also", "--cold"]);
     assert_eq!((states(&ran, "access"), states(&ran, "root")), (vec!["unfit"], vec!["note"]), "{ran}");
 }
 

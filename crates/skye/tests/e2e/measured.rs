@@ -292,3 +292,47 @@ fn files_are_fully_written_before_anything_is_measured() {
     assert_eq!(unique.len(), 4096, "every 4 KiB is unique");
     assert_nothing_left(disk.path());
 }
+
+/// Cold names are read from the device, and the screen shows how often. Warm ones come from memory, and it says so.
+#[test]
+fn cold_names_are_read_from_the_device_and_warm_ones_are_not() {
+    xtask::require!(root, loop, ext4);
+    let disk = LoopFs::new("ext4", 256, &[], "");
+    let documents = tempfile::tempdir().unwrap();
+    let run = |words: &str| {
+        let file = documents.path().join("run.json");
+        let program = skye().arg("run").arg(disk.path()).arg("--json").arg(&file);
+        // A time may be over before a busy disk has answered once.
+        let common = "--files 20k --no-probe --no-save --allow low-space,busy";
+        let ran = program.words(common).words(words).run().did_not_panic().exits(0);
+        (parse_document(&fs::read_to_string(file).unwrap()), ran.stdout)
+    };
+    let note = |phase: &Value, code: &str| {
+        let notes = phase["notes"].as_array().unwrap();
+        notes.iter().find(|note| note["code"] == code).cloned()
+    };
+    let tests = ["stat:t2", "open:order=rnd", "readdir", "read-file:size=1k", "stat:missing"];
+    let tests = tests.map(|test| format!("--test {test}:passes=1"));
+    let (document, shown) = run(&format!("--cold {}", tests.join(" ")));
+    assert_eq!(document["plan"]["cache"], "drop-all");
+    let [cold @ .., missing] = &document["phases"].as_array().unwrap()[..] else { panic!("no phases") };
+    for phase in cold {
+        let spec = phase["spec"].as_str().unwrap();
+        assert!(spec.contains(":cold"), "{spec}");
+        let found = note(phase, "cold_names").unwrap_or_else(|| panic!("{spec}: {}", phase["notes"]));
+        assert!(found["finding"]["reads"].as_u64() > Some(0), "{spec}: {found}");
+        assert!(found["finding"]["read_bytes"].as_u64() > Some(0), "{spec}: {found}");
+        assert_eq!(found["finding"]["operations"], phase["ops"], "{spec}");
+    }
+    // Names that do not exist have no files to be cold.
+    assert!(!missing["spec"].as_str().unwrap().contains("cold"), "{}", missing["spec"]);
+    assert_eq!(shown.matches(" device reads and ").count(), 4, "{shown}");
+    assert!(!shown.contains("not proven cold"), "{shown}");
+
+    let (document, shown) = run("--test stat:passes=5 --test open:t2:passes=5");
+    for warm in document["phases"].as_array().unwrap() {
+        assert!(note(warm, "metadata_cache").is_some(), "{}", warm["notes"]);
+    }
+    assert_eq!(shown.matches(" from memory").count(), 2, "{shown}");
+    assert_nothing_left(disk.path());
+}

@@ -478,7 +478,7 @@ fn what_the_program_may_use() {
     expect("counters", Warn, |health| health.hidden = vec!["/proc/stat: CPU time of the machine".into()]);
     let check = after("root", |health| health.machine.root = false).remove(0);
     assert!(
-        check.fitness == Note && check.found.contains("drop-all") && check.found.contains("laid out"),
+        check.fitness == Note && check.found.contains("--cold") && check.found.contains("laid out"),
         "{check:?}"
     );
     let check = after("root", |health| {

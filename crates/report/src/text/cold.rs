@@ -1,0 +1,38 @@
+//! The device's reads for cold names, as a line beneath their row.
+
+use model::run::PhaseRecord;
+
+use super::columns::{INDENT, Line};
+use super::style::{DIM, Style};
+
+/// Renders the device's reads for each name of a cold test; `None` for other tests, and where no counter shows them.
+pub fn reads(phase: &PhaseRecord, style: &Style) -> Option<String> {
+    let words = wording::cold_reads(phase)?;
+    let mut line = Line::default();
+    line.left(INDENT + 2, &words, DIM);
+    Some(style.finish(line.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use model::figure::{Count, MemoryBytes};
+    use model::finding::Finding;
+
+    #[test]
+    fn reads_stand_beneath_a_cold_row_alone() {
+        let mut phase = sample::phase("stat:cold");
+        let shown = |phase: &PhaseRecord| reads(phase, &sample::WIDE).map(|shown| sample::plain(&shown));
+        let note = |finding| wording::note(finding, []);
+        assert_eq!(shown(&phase), None);
+        let figures = (Count(1020), MemoryBytes(4_096_000), Count(1000));
+        let (requests, read_bytes, operations) = figures.clone();
+        phase.judged.notes = vec![note(Finding::NamesFromDevice { reads: requests, read_bytes, operations })];
+        assert_eq!(shown(&phase).as_deref(), Some("    1.02 device reads and 4 KiB for each name"));
+        let (requests, read_bytes, operations) = figures;
+        phase.judged.notes =
+            vec![note(Finding::NamesFromBusyDevice { reads: requests, read_bytes, operations })];
+        assert_eq!(shown(&phase).as_deref(), Some("    at most 1.02 device reads and 4 KiB for each name"));
+    }
+}
