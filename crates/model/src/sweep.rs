@@ -100,7 +100,8 @@ impl Sweep {
         let is_mix = workload.files().is_some_and(|files| files.verb == FileVerb::Mix);
         let is_of_rate = matches!(self, Self::Rate(..) | Self::RateShares);
         let is_of_any = matches!(self, Self::Threads(..) | Self::Clients(..));
-        if !in_blocks && !is_of_any && !(is_mix && is_of_rate) {
+        let is_swept = in_blocks || is_of_any || is_mix && is_of_rate;
+        if !is_swept {
             let without = match self {
                 Self::Depth(..) => "depth",
                 Self::Block(..) => "block size",
