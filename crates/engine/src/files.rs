@@ -64,6 +64,8 @@ pub struct Laps<'a, C> {
     last_ns: u64,
     /// Instant from which the latency of the operation counts.
     since_ns: u64,
+    /// End of the interval.
+    next_tick_ns: u64,
 }
 
 impl<C: Clock> Laps<'_, C> {
@@ -93,19 +95,37 @@ impl<C: Clock> Laps<'_, C> {
         self.since_ns = self.last_ns;
     }
 
-    /// Waits until the next operation is due, from when its latency counts. Returns false if the round is over before.
+    /// Waits until an instant, in time that belongs to no operation. Returns false if the round is over.
     #[cold]
-    fn wait_until(&mut self, due_ns: u64, limits: RoundLimits<'_>) -> bool {
-        while self.clock.now_ns() < due_ns {
-            let now_ns = self.clock.now_ns();
+    fn wait_until(&mut self, at_ns: u64, limits: RoundLimits<'_>) -> bool {
+        self.recorder.leave();
+        loop {
+            self.clock.wait_until(at_ns.min(self.next_tick_ns).min(limits.deadline_ns));
+            self.restart();
+            let now_ns = self.last_ns;
+            if now_ns >= self.next_tick_ns {
+                self.tick(now_ns);
+            }
             if now_ns >= limits.deadline_ns || limits.stop.load(Ordering::Relaxed) {
                 return false;
             }
-            self.clock.wait_until(due_ns.min(limits.deadline_ns).min(now_ns + INTERVAL_NS));
+            if now_ns >= at_ns {
+                return true;
+            }
         }
-        self.skip();
+    }
+
+    /// Waits until the next operation is due, from when its latency counts. Returns false if the round is over.
+    fn wait_until_due(&mut self, due_ns: u64, limits: RoundLimits<'_>) -> bool {
+        let is_due = self.wait_until(due_ns, limits);
         self.since_ns = due_ns;
-        true
+        is_due
+    }
+
+    #[cold]
+    fn tick(&mut self, now_ns: u64) {
+        self.recorder.hand_over(now_ns);
+        self.next_tick_ns = now_ns + INTERVAL_NS - (now_ns - self.next_tick_ns) % INTERVAL_NS;
     }
 }
 
@@ -142,9 +162,6 @@ pub fn close(file: OwnedFd) -> Result<(), Errno> {
 
 /// An operation on the file with a given number in a set.
 pub trait FileOps {
-    /// True if there may be pauses between operations.
-    const PAUSES: bool = false;
-
     /// Names of the operation's calls.
     fn steps(&self) -> &'static [&'static str];
 
@@ -173,11 +190,6 @@ pub trait FileOps {
     /// Returns the number of the file at which the operation on this one failed.
     fn failed_at(&self, file: u64) -> u64 {
         file
-    }
-
-    /// Returns the pause after the last operation, which no latency has in it.
-    fn pause_ns(&self) -> u64 {
-        0
     }
 
     /// Makes the files that the operation works on, untimed, if only it knows them. Returns the bytes written, too.
@@ -258,17 +270,15 @@ struct Walk<'a, C> {
     limits: RoundLimits<'a>,
     done: u64,
     start_ns: u64,
-    /// End of the last operation, and start of the next.
-    ended_ns: u64,
-    next_tick_ns: u64,
 }
 
 impl<'a, C: Clock> Walk<'a, C> {
     fn start(clock: &'a C, recorder: &'a mut Recorder, limits: RoundLimits<'a>) -> Self {
         let start_ns = clock.now_ns();
         recorder.start(start_ns);
-        let laps = Laps { clock, recorder, last_ns: start_ns, since_ns: start_ns };
-        Self { laps, limits, done: 0, start_ns, ended_ns: start_ns, next_tick_ns: start_ns + INTERVAL_NS }
+        let next_tick_ns = start_ns + INTERVAL_NS;
+        let laps = Laps { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns };
+        Self { laps, limits, done: 0, start_ns }
     }
 
     /// Counts a completed operation. Returns false if no other may begin.
@@ -277,47 +287,12 @@ impl<'a, C: Clock> Walk<'a, C> {
         let now_ns = self.laps.last_ns;
         self.laps.recorder.operation(now_ns.saturating_sub(self.laps.since_ns), 0);
         self.laps.since_ns = now_ns;
-        self.ended_ns = now_ns;
         self.done += 1;
-        if now_ns < self.next_tick_ns {
+        if now_ns < self.laps.next_tick_ns {
             return true;
         }
-        self.tick(now_ns);
+        self.laps.tick(now_ns);
         !self.limits.stop.load(Ordering::Relaxed)
-    }
-
-    /// Waits for a time that belongs to no operation. Returns false if the round is over.
-    #[inline]
-    fn pause(&mut self, pause_ns: u64) -> bool {
-        pause_ns == 0 || self.wait_until(self.ended_ns + pause_ns)
-    }
-
-    /// Waits until an instant that belongs to no operation. Returns false if the round is over.
-    #[cold]
-    fn wait_until(&mut self, at_ns: u64) -> bool {
-        self.laps.recorder.leave();
-        loop {
-            let until_ns = at_ns.min(self.next_tick_ns).min(self.limits.deadline_ns);
-            self.laps.clock.wait_until(until_ns);
-            self.laps.skip();
-            let now_ns = self.laps.last_ns;
-            self.ended_ns = now_ns;
-            if now_ns >= self.limits.deadline_ns || self.limits.stop.load(Ordering::Relaxed) {
-                return false;
-            }
-            if now_ns >= self.next_tick_ns {
-                self.tick(now_ns);
-            }
-            if now_ns >= at_ns {
-                return true;
-            }
-        }
-    }
-
-    #[cold]
-    fn tick(&mut self, now_ns: u64) {
-        self.laps.recorder.hand_over(now_ns);
-        self.next_tick_ns = now_ns + INTERVAL_NS - (now_ns - self.next_tick_ns) % INTERVAL_NS;
     }
 
     /// Ends the round and returns it.
@@ -338,7 +313,7 @@ pub fn round<C: Clock, V: FileOps>(
 ) -> Round {
     let mut walk = Walk::start(clock, recorder, limits);
     let mut result = Ok(());
-    while walk.done < visits.files && walk.ended_ns < limits.deadline_ns {
+    while walk.done < visits.files && walk.laps.last_ns < limits.deadline_ns {
         if !verb.is_due(&mut walk.laps, limits) {
             break;
         }
@@ -348,11 +323,11 @@ pub fn round<C: Clock, V: FileOps>(
             result = Err(Failure { call, file: verb.failed_at(file), offset_bytes: None, cause });
             break;
         }
-        if !walk.count() || (V::PAUSES && !walk.pause(verb.pause_ns())) {
+        if !walk.count() {
             break;
         }
     }
-    let end_ns = walk.ended_ns;
+    let end_ns = walk.laps.last_ns;
     walk.finish(end_ns, result)
 }
 
@@ -372,19 +347,19 @@ pub fn due<C: Clock, V: FileOps, P: Pacing>(
     loop {
         let intended_ns = match pacing.next(walk.laps.last_ns) {
             Start::Now { intended_ns } => intended_ns,
-            Start::Later { at_ns } if walk.wait_until(at_ns) => continue,
+            Start::Later { at_ns } if walk.laps.wait_until(at_ns, limits) => continue,
             Start::Later { .. } => break,
         };
         walk.laps.recorder.queueing(walk.laps.last_ns - intended_ns);
         // Its latency counts from then on.
-        walk.ended_ns = intended_ns;
+        walk.laps.since_ns = intended_ns;
         if let Err((step, cause)) = verb.operate(place, walk.done, &mut walk.laps) {
             let call = verb.steps().get(step).copied().unwrap_or("call");
             let file = verb.failed_at(walk.done);
             result = Err(Failure { call, file, offset_bytes: None, cause });
             break;
         }
-        if !walk.count() || walk.ended_ns >= limits.deadline_ns {
+        if !walk.count() || walk.laps.last_ns >= limits.deadline_ns {
             break;
         }
     }

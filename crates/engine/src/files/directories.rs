@@ -45,7 +45,8 @@ impl Readdir {
         let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
         let mut next_tick_ns = start_ns + INTERVAL_NS;
         for dir in 0..place.tree.dirs {
-            let mut laps = Laps { clock, recorder, last_ns: round.end_ns, since_ns: round.end_ns };
+            let (last_ns, since_ns) = (round.end_ns, round.end_ns);
+            let mut laps = Laps { clock, recorder, last_ns, since_ns, next_tick_ns };
             let read = self.directory(place, dir, &mut laps, &mut round.done, limits);
             round.end_ns = laps.last_ns;
             match read {

@@ -442,8 +442,6 @@ impl<P: Population, K: Calls> Flows<P, K> {
 }
 
 impl<P: Population, K: Calls> FileOps for Flows<P, K> {
-    const PAUSES: bool = true;
-
     fn steps(&self) -> &'static [&'static str] {
         Operation::STEPS
     }
@@ -476,9 +474,10 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         self.at
     }
 
+    /// Pauses as the last flow asks for.
     #[inline]
-    fn pause_ns(&self) -> u64 {
-        self.think_ns
+    fn is_due<C: Clock>(&mut self, laps: &mut Laps<'_, C>, limits: RoundLimits<'_>) -> bool {
+        self.think_ns == 0 || laps.wait_until(laps.last_ns.saturating_add(self.think_ns), limits)
     }
 
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
@@ -667,43 +666,51 @@ mod tests {
         assert_eq!(orders.len(), 10, "each deck has an order of its own");
     }
 
+    /// Runs a round while another thread reads its counts. Returns the longest latency and the longest delay of a start.
+    fn longest(is_open: bool, run: impl FnOnce(&mut Recorder) + Send) -> (u64, u64) {
+        let (mut recorder, reader) = Recorder::new(Shape { is_open, ..Shape::default() });
+        let (mut latency_ns, mut delay_ns) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(move || run(&mut recorder));
+            let longest = |latencies: &Latencies| latencies.buckets().last().map_or(0, |(ns, _)| ns);
+            while !reader.drain_last(|delta| {
+                latency_ns = latency_ns.max(longest(&delta.latencies));
+                delay_ns = delay_ns.max(delta.queueing.as_ref().map_or(0, longest));
+            }) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        (latency_ns, delay_ns)
+    }
+
     #[test]
     fn pauses_are_no_latency_and_due_flows_count_from_their_time() {
+        const PAUSE_MS: u64 = 200;
         let mut of = Mix::parse(OTHERS).unwrap();
-        of.flows.iter_mut().for_each(|flow| flow.think_ms = 20);
+        of.flows.iter_mut().for_each(|flow| flow.think_ms = PAUSE_MS);
         let tree = Tree { files: 60, dirs: 3, levels: 1 };
         let directory = std::fs::File::open("/").unwrap();
         let place = Place { directory: directory.as_fd(), leaves: &[], tree };
         let stop = AtomicBool::new(false);
         let mut flows = Flows::of_nothing(&of, 60, tree, 3);
         assert!(flows.populate(&place, limits(&stop)).unwrap().0.result.is_ok());
-        let (mut recorder, _) = Recorder::new(Shape::default());
-        let paused =
-            round(&mut flows, &place, Visits::in_sequence(0, 10), &Monotonic, &mut recorder, limits(&stop));
-        assert!(paused.done == 10 && paused.end_ns - paused.start_ns >= 200_000_000);
+        let (latency_ns, _) = longest(false, |recorder| {
+            let visits = Visits::in_sequence(0, 4);
+            let paused = round(&mut flows, &place, visits, &Monotonic, recorder, limits(&stop));
+            // Three pauses lie between four flows.
+            assert!(paused.done == 4 && paused.end_ns - paused.start_ns >= 3 * PAUSE_MS * 1_000_000);
+        });
+        assert!(latency_ns < PAUSE_MS * 1_000_000, "no call is made: {latency_ns} ns");
 
         // 1,000 flows a second are due, and each takes 20 ms: most are late, or never start.
-        let (mut recorder, reader) = Recorder::new(Shape { is_open: true, ..Shape::default() });
-        let mut pacing = OpenLoop::new(1000.0, false, 0, 1, 7);
-        let start_ns = Monotonic.now_ns();
-        let limits = RoundLimits { deadline_ns: start_ns + 300_000_000, stop: &stop };
-        let (mut latest_ns, mut waited_ns) = (0, 0);
-        std::thread::scope(|scope| {
-            let place = &place;
-            scope.spawn(move || {
-                let (round, missed) = due(&mut Slow, place, &mut pacing, &Monotonic, &mut recorder, limits);
-                let due = round.done + missed;
-                assert!(round.done <= 15 && (295..=301).contains(&due), "{} of {due}", round.done);
-            });
-            let longest = |latencies: &Latencies| latencies.buckets().last().map_or(0, |(ns, _)| ns);
-            while !reader.drain_last(|delta| {
-                latest_ns = latest_ns.max(longest(&delta.latencies));
-                waited_ns = waited_ns.max(delta.queueing.as_ref().map_or(0, longest));
-            }) {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
+        let (latency_ns, delay_ns) = longest(true, |recorder| {
+            let mut pacing = OpenLoop::new(1000.0, false, 0, 1, 7);
+            let limits = RoundLimits { deadline_ns: Monotonic.now_ns() + 300_000_000, stop: &stop };
+            let (round, missed) = due(&mut Slow, &place, &mut pacing, &Monotonic, recorder, limits);
+            let due = round.done + missed;
+            assert!(round.done <= 15 && (295..=301).contains(&due), "{} of {due}", round.done);
         });
-        assert!(waited_ns > 100_000_000 && latest_ns > waited_ns, "{latest_ns} after {waited_ns}");
+        assert!(delay_ns > 100_000_000 && latency_ns > delay_ns, "{latency_ns} ns after {delay_ns} ns");
     }
 
     /// Takes 20 ms.

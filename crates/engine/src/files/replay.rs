@@ -9,13 +9,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use model::load::{At, Call, Change, Expected, Load, Offset, Operation, Part};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Unexpected, close};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
-use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, write_digits};
+use crate::names::{
+    DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, write_digits,
+};
 use crate::recorder::Recorder;
 
 /// Buffer of a listing, as the C library has it.
@@ -408,13 +410,12 @@ fn delete_files(parent: BorrowedFd<'_>, path: &CStr, listings: &mut [Listing]) -
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let stat = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => delete_files(opened.as_fd(), name, deeper)?,
-            _ => rustix::fs::unlinkat(&opened, name, AtFlags::empty())?,
+        // Names that are not of the load are left.
+        if is_directory(name.to_bytes()) {
+            delete_files(opened.as_fd(), name, deeper)?;
+        } else if Plain.can_be(name.to_bytes(), Kind::File) {
+            rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::unlinkat(&opened, name, AtFlags::empty())?;
         }
     }
     close(opened)
@@ -461,7 +462,7 @@ impl FileOps for Replay {
             match call.operation {
                 Operation::Repeat(times) => self.repeats = times,
                 Operation::Sleep(sleep_ns) => {
-                    if !laps.wait_until(laps.last_ns.saturating_add(sleep_ns), limits) {
+                    if !laps.wait_until_due(laps.last_ns.saturating_add(sleep_ns), limits) {
                         return false;
                     }
                 }
@@ -479,7 +480,7 @@ impl FileOps for Replay {
         }
         match self.load.due_ns.get(self.next) {
             None | Some(0) => true,
-            Some(due_ns) => laps.wait_until(self.began_ns.saturating_add(*due_ns), limits),
+            Some(due_ns) => laps.wait_until_due(self.began_ns.saturating_add(*due_ns), limits),
         }
     }
 
@@ -492,6 +493,7 @@ impl FileOps for Replay {
     ) -> Result<(), CallError> {
         let call = self.load.calls[self.next];
         let step = call.operation.step().unwrap_or(0);
+        laps.enter(step);
         let ended = self.one(call, place.directory, laps.recorder);
         match (ended, call.expected) {
             (Ok(true), _) | (Ok(false), Expected::Any) => {}

@@ -567,7 +567,7 @@ mod tests {
         assert!(lines[0].starts_with("    read") && lines[0].contains(" 25 % "), "{shown}");
         phase.name = "replay".into();
         phase.figures.rate.bytes_per_second = Some(4.56e8);
-        let shown = of(std::slice::from_ref(&phase));
+        let shown = sample::plain(&of(std::slice::from_ref(&phase)));
         assert!(shown.lines().next().unwrap().contains(" MB/s "), "{shown}");
         assert!(shown.contains(" 456 ") && shown.contains(" 75 % "), "{shown}");
         phase.name = "create".into();
