@@ -8,6 +8,7 @@ use crate::{judge, tell_rows};
 /// Judges all phases of a run anew, from the run alone. Replaces the conclusions of an older version.
 pub fn again(run: &mut Run) {
     let Run { phases, plan, environment, target_probes, .. } = run;
+    plan.read_mixes();
     let judge_all = |phases: &mut [PhaseRecord]| {
         phases.iter_mut().for_each(|record| judge(record, plan, environment, target_probes.as_ref()));
     };
@@ -20,9 +21,25 @@ pub fn again(run: &mut Run) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{World, clean};
+    use crate::fixtures::{World, clean, clean_of};
+    use model::request::{MixTexts, Request};
     use model::run::{Judged, Mode};
     use serde_json::json;
+
+    #[test]
+    fn mixes_of_files_are_read_again() {
+        const MIX: &str = "[population]\nfiles = 9\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
+                           [[flow]]\nname = 'f'\nweight = 1\nthink_ms = 5\ndo = ['stat']\n";
+        let mixes = MixTexts([("own.toml".to_owned(), MIX.to_owned())].into());
+        let request = Request { tests: vec!["mix:own.toml".into()], mixes, ..Request::default() };
+        let mut world = clean_of(request);
+        world.record.counts.ops = 10;
+        let mut run = run_of(world);
+        assert!(run.plan.phases[0].workload.files().unwrap().mix().is_none());
+        again(&mut run);
+        let verdict = run.phases[0].judged.verdict.as_ref().unwrap();
+        assert_eq!(verdict.limiter, Some(model::Limiter::ThinkTime));
+    }
 
     /// A run of that world, as it would be stored on disk.
     fn run_of(world: World) -> Run {

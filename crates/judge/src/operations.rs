@@ -1,4 +1,4 @@
-//! Limits of single operations of a mix, from samples of the threads that were in them.
+//! Limits of single operations of a mix or a load, from samples of the threads that were in them.
 //!
 //! The loop publishes the operation that a thread is in, and a sample counts for it. A place belongs to the limiter that the
 //! rules for whole tests give it. If the test's own limiter is one of the target or of the CPUs, an operation that waits
@@ -11,7 +11,6 @@ use std::collections::HashMap;
 
 use model::Limiter;
 use model::figure::{Count, Figure, Share, Threshold, Time, TimePart, TimeShare, Wait, WaitClass};
-use model::mix::{Mix, Operation};
 use model::observation::Observation;
 use model::run::{
     Budget, Confidence, OperationVerdict, PhaseRecord, Ranked, Status, Step, THREADS_PER_LOOK_MAX, Verdict,
@@ -71,11 +70,11 @@ const OF_CPUS: &[Limiter] = &[
 
 /// Returns the verdicts on operations with much of the time, those with most first, beside the verdict on the test.
 pub(crate) fn judge(input: &JudgeInput<'_>, row: &Verdict) -> Vec<OperationVerdict> {
-    let Some(mix) = input.files().and_then(FilesWork::mix) else { return Vec::new() };
+    let Some(work) = input.files().filter(|work| work.syncs_in("").is_some()) else { return Vec::new() };
     let record = input.record;
     let Some(budget) = budget(record).filter(|_| record.status != Status::Failed) else { return Vec::new() };
     let all_ns = record.figures.steps.iter().filter_map(|step| step.elapsed_ns).fold(0, u64::saturating_add);
-    let context = Context::of(input, mix, row, &budget);
+    let context = Context::of(input, work, row, &budget);
     let mut verdicts: Vec<_> = (record.figures.steps.iter())
         .filter_map(|step| {
             let time_share = step.elapsed_ns? as f64 / all_ns.max(1) as f64;
@@ -107,7 +106,7 @@ fn budget(record: &PhaseRecord) -> Option<Budget> {
 /// Facts about the test that all its operations share.
 struct Context<'a> {
     record: &'a PhaseRecord,
-    mix: &'a Mix,
+    work: &'a FilesWork,
     /// Limiter of threads that wait for the target, if the test's verdict has it.
     target: Option<Limiter>,
     is_remote: bool,
@@ -137,7 +136,7 @@ struct Part {
 }
 
 impl<'a> Context<'a> {
-    fn of(input: &JudgeInput<'a>, mix: &'a Mix, row: &Verdict, budget: &Budget) -> Self {
+    fn of(input: &JudgeInput<'a>, work: &'a FilesWork, row: &Verdict, budget: &Budget) -> Self {
         let (record, workload) = (input.record, &input.phase.workload);
         let (threads, cpus) = (f64::from(workload.threads), f64::from(input.environment.cpus.max(1)));
         // Clients of one machine wait for each other's threads, too.
@@ -170,7 +169,7 @@ impl<'a> Context<'a> {
         let excess = asleep as f64 / all.max(1) as f64 - budget.blocked;
         Self {
             record,
-            mix,
+            work,
             target: found.filter(|limiter| OF_TARGET.contains(limiter)),
             is_remote: input.target().backing == Backing::RemoteOrUserSpace,
             is_device_idle: Reading::of(*input).is_some_and(|reading| reading.waits_for_idle_device()),
@@ -252,7 +251,7 @@ impl<'a> Context<'a> {
 
     /// Returns the class and the limiter of threads that sleep at a place in an operation.
     fn limiter(&self, symbol: &str, operation: &str) -> Option<(WaitClass, Limiter)> {
-        let is_synced = !self.is_remote && self.mix.named(operation).any(Operation::is_synced);
+        let is_synced = !self.is_remote && self.work.syncs_in(operation) == Some(true);
         // A call that waits for a block of its own waits for a flush only if it syncs; the removal of a file may discard.
         let class = wait_channels::class(symbol, is_synced)?;
         let found = match class {

@@ -13,6 +13,7 @@
 
 pub mod advice;
 pub mod comparison;
+mod digest;
 pub mod disturbance;
 mod document;
 pub mod experiment;

@@ -10,8 +10,11 @@ mod tree;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::digest::digest;
 use crate::spec::{DIRS_MAX, LEVELS_MAX};
 
+/// Name of the operation that makes a file durable.
+pub const FLUSH: &str = "Flush";
 /// Most bytes that one line reads or writes.
 pub const PART_BYTES_MAX: u64 = 16 << 20;
 /// Most handles that are open at a time. dbench has 200.
@@ -260,7 +263,7 @@ impl Operation {
         "Close",
         "ReadX",
         "WriteX",
-        "Flush",
+        FLUSH,
         "LockX",
         "UnlockX",
         "Unlink",
@@ -327,13 +330,6 @@ impl Load {
     pub fn syncs(&self) -> bool {
         self.calls.iter().any(|call| matches!(call.operation, Operation::Flush(_)))
     }
-}
-
-/// Returns the check sum of a text (Fowler, Noll and Vo, FNV-1a with 64 bits).
-fn digest(text: &str) -> u64 {
-    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    text.bytes().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
+use crate::digest::digest;
 use crate::request::explain;
 use crate::size::Size;
 use crate::workload::MixName;
@@ -88,6 +89,13 @@ impl NamedMix {
         match self {
             Self::Shipped(name) => Some(Mix::shipped(*name)),
             Self::File { mix, .. } => mix.as_deref(),
+        }
+    }
+
+    /// Takes the mix of its name, if there is one.
+    pub fn read_from(&mut self, mixes: &Mixes) {
+        if let Self::File { path, mix } = self {
+            *mix = mixes.get(path).cloned().or(mix.take());
         }
     }
 
@@ -230,12 +238,6 @@ impl Sizes {
         let at = |point: u32| self.quantile((f64::from(point) + 0.5) / f64::from(POINTS));
         (0..POINTS).map(at).sum::<u64>() / u64::from(POINTS)
     }
-}
-
-/// Returns a hash of a text (Fowler, Noll and Vo, FNV-1a, 64 bits).
-fn fnv_1a(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Returns the quantile of the standard normal distribution (Abramowitz and Stegun, "Handbook of Mathematical
@@ -478,7 +480,7 @@ impl Mix {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mix: Self = toml::from_str(text).map_err(|error| explain(text, &error))?;
         mix.check()?;
-        Ok(Self { digest: fnv_1a(text), ..mix })
+        Ok(Self { digest: digest(text), ..mix })
     }
 
     fn check(&self) -> Result<(), String> {
@@ -562,10 +564,13 @@ impl Mix {
 
     /// Returns about the most bytes that so many files of so many threads take, with their logs.
     pub fn bytes_max(&self, files: u64, threads: u32) -> u64 {
-        // Files grow by appends until they are deleted.
-        let grow = if self.count(|one| matches!(one, Operation::Append { .. })) > 0 { 2 } else { 1 };
+        // Files grow by appends until they are deleted, and as many are created as are deleted.
+        let appended = |one: &Operation| if let Operation::Append { bytes, .. } = one { *bytes } else { 0 };
+        let of_flow = |flow: &Flow| flow.weight * flow.operations.iter().map(appended).sum::<u64>();
+        let in_life = self.flows.iter().map(of_flow).sum::<u64>() / self.created().max(1);
         let logs = if self.has_log() { u64::from(threads) * LOG_BYTES } else { 0 };
-        files.saturating_mul(grow * self.population.sizes.mean_bytes()).saturating_add(logs)
+        let file_bytes = self.population.sizes.mean_bytes().saturating_add(in_life);
+        files.saturating_mul(file_bytes).saturating_add(logs)
     }
 
     /// Returns the most bytes that one call on a part of a file moves.

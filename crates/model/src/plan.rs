@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::experiment::{self, Experiment};
 use crate::machine::Machine;
+use crate::mix;
 use crate::request::{Allow, MixTexts, Percent, Request, SECONDS_MAX, Seconds};
 use crate::size::{self, Size};
 use crate::spec::{self, Defaults};
@@ -186,6 +187,18 @@ pub struct PlannedPhase {
 }
 
 impl Plan {
+    /// Gives tests the mixes of files, whose texts are in the plan. A plan from a document has only their names in its tests.
+    pub fn read_mixes(&mut self) {
+        let mixes = mix::parse_all(&self.mixes.0).unwrap_or_default();
+        for phase in &mut self.phases {
+            for workload in [Some(&mut phase.workload), phase.instead_of.as_mut()].into_iter().flatten() {
+                if let Work::Files(files) = &mut workload.work {
+                    files.mix.read_from(&mixes);
+                }
+            }
+        }
+    }
+
     /// Returns true if a test works in a file or a directory of all clients of the run, which is that of the first.
     pub fn is_of_all_clients(&self, phase: &PlannedPhase) -> bool {
         let is_shared = match &phase.workload.work {

@@ -663,7 +663,7 @@ pub fn print(workload: &Workload) -> String {
         Work::Data(data) => words.extend(DATA_KEYS.iter().filter_map(|key| key.word(data))),
         Work::Files(files) => {
             let is_mix = files.verb == FileVerb::Mix;
-            let own = own_files(files).map(|own| own * u64::from(workload.threads));
+            let own = shipped_files(files).map(|own| own * u64::from(workload.threads));
             if is_mix && own != Some(files.files) {
                 words.push(format!("files={}", size::exact(files.files)));
             }
@@ -675,7 +675,7 @@ pub fn print(workload: &Workload) -> String {
 }
 
 /// Returns the files that each thread has if nobody says otherwise: those of a shipped mix. The file of a mix may change.
-fn own_files(files: &FilesWork) -> Option<u64> {
+fn shipped_files(files: &FilesWork) -> Option<u64> {
     let NamedMix::Shipped(name) = files.mix else { return None };
     (files.verb == FileVerb::Mix).then(|| Mix::shipped(name).population.files)
 }

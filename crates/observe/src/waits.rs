@@ -27,7 +27,7 @@ const NAME_READINGS: u8 = 2;
 const RING_WORKER: &[u8] = b"iou-wrk-";
 
 /// Steps that are counted separately; samples of further ones count for the place alone.
-pub const STEPS_MAX: usize = 16;
+pub const STEPS_MAX: usize = 24;
 /// Places that are counted separately; further ones are counted as one. A test sleeps in a dozen.
 const SYMBOLS_MAX: usize = 64;
 /// Longest name that is kept whole. The longest known name is half as long.

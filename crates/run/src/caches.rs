@@ -21,7 +21,9 @@ pub fn drop_all() -> std::io::Result<()> {
 /// Names the step that failed, or that hangs.
 pub fn drop_names(directory: &Home) -> Result<(), Trouble> {
     let attempt = "drop the machine's caches";
-    let refused = |error: std::io::Error| Trouble::new(attempt, error);
+    let refused = |error: std::io::Error| {
+        Trouble::new(attempt, error).remedy("run it outside of the container, or leave --cold and cold away")
+    };
     let target = directory.descriptor().as_fd().try_clone_to_owned().map_err(refused)?;
     let drop = move || {
         // Only clean inodes can be dropped, and those of files just made are dirty.

@@ -275,7 +275,7 @@ fn twins(
         if interrupt.load(Ordering::Relaxed) {
             break;
         }
-        if let Some(rate) = twin_rate(root, &target, machine, &workload, time, interrupt) {
+        if let Some(rate) = twin_rate(root, &target, machine, plan, &workload, time, interrupt) {
             found.push((name, rate));
         }
     }
@@ -286,6 +286,7 @@ fn twin_rate(
     root: &Root,
     target: &model::Target,
     machine: &Machine,
+    of: &Plan,
     workload: &Workload,
     time: Duration,
     interrupt: &Arc<AtomicBool>,
@@ -304,6 +305,7 @@ fn twin_rate(
         time: Some(Seconds(time.as_secs_f64())),
         cache: Some(CacheMode::AsIs),
         allow: vec![Allow::LowSpace, Allow::Busy],
+        mixes: of.mixes.clone(),
         loads: workload.files().map(|files| files.load_file.clone()).into_iter().collect(),
         ..Request::default()
     };

@@ -263,7 +263,7 @@ impl Drive<'_> {
         });
         let steps: Vec<_> = steps.filter(|_| !self.operations.is_empty()).collect();
         let workers: Vec<_> = workers.iter().map(|(_, worker)| *worker).collect();
-        // The operations of a mix are no calls.
+        // The operations of a mix or a load are no calls.
         let counts_calls = !self.collected.steps.is_empty() && self.operations.is_empty();
         self.meter.reset(&workers, counts_calls);
         self.meter.watch_operations(self.operations, steps);

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
-use model::Trouble;
-use model::mix::Operation;
 use model::plan::{PlannedPhase, Until};
 use model::workload::{CacheMode, FileVerb, Work};
+use model::{Trouble, load, mix};
 
 use crate::collect::Collected;
 use crate::drive::{Drive, Moment};
@@ -83,10 +82,13 @@ pub fn steps(phase: &PlannedPhase) -> Vec<&'static str> {
     }
 }
 
-/// Returns the names of the operations that a mix consists of; none for other tests.
+/// Returns the names of the operations that a mix or a load consists of; none for other tests.
 pub fn operations(phase: &PlannedPhase) -> &'static [&'static str] {
-    let is_mix = phase.workload.files().is_some_and(|files| files.verb == FileVerb::Mix);
-    if is_mix { Operation::STEPS } else { &[] }
+    match phase.workload.files().map(|files| files.verb) {
+        Some(FileVerb::Mix) => mix::Operation::STEPS,
+        Some(FileVerb::Replay) => load::Operation::STEPS,
+        _ => &[],
+    }
 }
 
 /// Stops the workers when their driver panics.
@@ -138,6 +140,7 @@ pub fn driven(
 mod tests {
     #[test]
     fn every_operation_of_a_mix_is_counted_by_itself() {
-        assert!(model::mix::Operation::STEPS.len() <= observe::STEPS_MAX);
+        assert!(super::mix::Operation::STEPS.len() <= observe::STEPS_MAX);
+        assert!(super::load::Operation::STEPS.len() <= observe::STEPS_MAX);
     }
 }

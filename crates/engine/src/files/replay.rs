@@ -15,9 +15,7 @@ use rustix::io::Errno;
 use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Unexpected, close};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
-use crate::names::{
-    DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, write_digits,
-};
+use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, write_digits};
 use crate::recorder::Recorder;
 
 /// Buffer of a listing, as the C library has it.

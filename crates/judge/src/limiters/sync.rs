@@ -3,10 +3,9 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{Figure, LatencyNs, Mean, Threshold, WaitClass};
-use model::mix::Operation;
 use model::observation::Observation;
 use model::run::Verdict;
-use model::workload::{FilesWork, Work};
+use model::workload::Work;
 
 use super::{BLOCKED, seen};
 use crate::reading::Reading;
@@ -73,17 +72,17 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     )
 }
 
-/// Returns the part of the waits for syncs, pages and devices that belongs to syncs. In a mix, operations without a sync may
+/// Returns the part of the waits for syncs, pages and devices that belongs to syncs. In a mix or a load, operations without a sync may
 /// wait for a page, too.
 fn of_syncs(reading: &Reading<'_>) -> f64 {
     let input = &reading.input;
     use WaitClass::{Device, Page, Sync};
-    let Some(mix) = input.files().and_then(FilesWork::mix) else { return 1.0 };
+    let Some(work) = input.files().filter(|work| work.syncs_in("").is_some()) else { return 1.0 };
     let (mut all, mut of_syncs) = (0, 0);
     for site in &input.record.seen.wait_channels {
         let class = class(&site.symbol, true);
         for one in &site.operations {
-            let is_synced = || mix.named(&one.operation).any(Operation::is_synced);
+            let is_synced = || work.syncs_in(&one.operation) == Some(true);
             all += if matches!(class, Some(Sync | Page | Device)) { one.samples } else { 0 };
             of_syncs += match class {
                 Some(Sync) => one.samples,

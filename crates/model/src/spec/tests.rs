@@ -226,7 +226,7 @@ fn a_replay_is_named_by_its_file() {
     let files = replay.files().unwrap();
     assert_eq!((files.load_file.name.as_str(), files.no_resolve), ("loads/client.txt", true));
     assert!(files.load().is_none() && replay.is_continuous());
-    assert_eq!(replay.label(), "client.txt t8 passes=2 no-resolve");
+    assert_eq!(replay.label(), "client.txt t8 no-resolve");
     assert_eq!(print(&replay), "replay:loads/client.txt:t8:passes=2:no-resolve");
     assert_eq!(print(&replay.with_threads(2)), "replay:loads/client.txt:t2:passes=2:no-resolve");
     assert_eq!(problem("replay"), "replay needs a load file of dbench: write replay:FILE");
@@ -490,10 +490,7 @@ fn verbs_on_what_files_hold_say_what_they_need() {
         ),
         ("walk:order=rnd", "`order=rnd` has no meaning for walk"),
         ("remove:order=dir", "`order=dir` has no meaning for remove"),
-        (
-            "remove:shared",
-            "`shared` has no meaning for remove: each thread has a tree of its own",
-        ),
+        ("remove:shared", "`shared` has no meaning for remove: each thread has a tree of its own"),
         ("walk:missing", "`missing` has no meaning for walk"),
         ("xattr-get:contents", "`contents` has no meaning for xattr-get; write stat:contents"),
     ] {

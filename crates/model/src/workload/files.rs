@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, keys};
 use super::{Arrival, CopyWay, FileKind, FileVerb, MixName, Naming, Order, SyncMode};
-use crate::load::{Load, LoadFile};
-use crate::mix::{Mix, NamedMix};
+use crate::load::{self, Load, LoadFile};
+use crate::mix::{self, Mix, NamedMix};
 use crate::size;
 use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MAX, LEVELS_MAX};
 
@@ -113,7 +113,7 @@ keys! {
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, OF_MIX;
-        label Label::Key; "ends after N visits of every file, or when each thread has replayed the load N times";
+        label Label::Own(|work| (work.passes == Some(1)).then(|| "once".to_owned())); "ends after N visits of every file, or when each thread has replayed the load N times";
 
     /// True if a path that is missing is not looked for in its directory, in capitals or small letters.
     field no_resolve: bool = false;
@@ -281,7 +281,17 @@ impl FilesWork {
     pub fn syncs(&self) -> bool {
         self.sync != SyncMode::None
             || self.mix().is_some_and(|mix| mix.syncs())
-            || self.load().is_some_and(|load| load.syncs())
+            || self.verb == FileVerb::Replay && self.load().is_none_or(|load| load.syncs())
+    }
+
+    /// Returns true if an operation of this name, of a mix or a load, makes something durable. `None` for other tests, and
+    /// for a mix that is only a name.
+    pub fn syncs_in(&self, operation: &str) -> Option<bool> {
+        match self.verb {
+            FileVerb::Mix => Some(self.mix()?.named(operation).any(mix::Operation::is_synced)),
+            FileVerb::Replay => Some(operation == load::FLUSH),
+            _ => None,
+        }
     }
 
     /// Returns the most bytes that the files of one full set of so many threads hold, with all that a round adds; for a

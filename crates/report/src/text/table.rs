@@ -138,8 +138,10 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     };
     line.left(INDENT, title, Ansi::new());
     match kind {
-        Kind::Files if widths.files_move_bytes => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
-        // The share of each operation of a mix.
+        // The share of each operation of a mix or a load, beneath the bytes of the load.
+        Kind::Files if widths.files_move_bytes => {
+            line.right(columns.megabytes_end, "MB/s, time", Ansi::new());
+        }
         Kind::Files if widths.has_operations => line.right(columns.megabytes_end, "time", Ansi::new()),
         Kind::Files => {}
         Kind::Data => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
@@ -568,7 +570,7 @@ mod tests {
         phase.name = "replay".into();
         phase.figures.rate.bytes_per_second = Some(4.56e8);
         let shown = sample::plain(&of(std::slice::from_ref(&phase)));
-        assert!(shown.lines().next().unwrap().contains(" MB/s "), "{shown}");
+        assert!(shown.lines().next().unwrap().contains(" MB/s, time "), "{shown}");
         assert!(shown.contains(" 456 ") && shown.contains(" 75 % "), "{shown}");
         phase.name = "create".into();
         let shown = of(std::slice::from_ref(&phase));

@@ -276,8 +276,9 @@ impl Population for Share {
     fn new_file(&mut self, size_bytes: u64) -> Held {
         let number = self.made * self.all.threads + self.thread;
         self.made += 1;
-        // A thread never creates more files than it has places before it deletes others.
-        let slot = self.free.pop().unwrap_or_default();
+        let slot = self.free.pop();
+        debug_assert!(slot.is_some(), "a deck creates no more files than a thread has places");
+        let slot = slot.unwrap_or_default();
         self.all.slots[slot as usize].state.store(CLAIMED, Ordering::Relaxed);
         Held { number, slot, state: size_bytes }
     }
