@@ -72,6 +72,10 @@ impl Finding {
             | Self::Steal { stolen_share: Share(share) }
             | Self::WaitedForCpu { waited_share: Share(share) }
             | Self::OthersOnCpus { others_share: Share(share) } => Some(*share),
+            // Another operation than the file means takes another time.
+            Self::UnlikeLoad { unlike: Count(unlike), operations: Count(operations), .. } => {
+                Some(*unlike as f64 / (*operations).max(1) as f64)
+            }
             // Bytes of others among those of the device.
             Self::DeviceMovedForOthers { ratio: Ratio(ratio) } => Some(1.0 - ratio.max(1.0).recip()),
             Self::Drifted { first_ops_per_second, last_ops_per_second, .. } => {
@@ -172,7 +176,7 @@ findings! {
         /// The kernel refused something that makes the ring faster.
         RingWithout { features: Name }
     }
-    "unlike_load" Remark {
+    "unlike_load" Suspect {
         /// Operations ended in another way than the load file says.
         UnlikeLoad { unlike: Count, operations: Count, first: Name }
     }

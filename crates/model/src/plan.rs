@@ -290,7 +290,6 @@ pub fn plan_for(
     clients: Option<Clients>,
 ) -> Result<Plan, Trouble> {
     let Asked { mut tests, where_possible } = Asked::parse(request, machine)?;
-    let left_out_lines = check_loads(&tests, clients.is_some())?;
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
     let left_out = add_possible(&mut tests, where_possible, target, machine);
@@ -300,7 +299,8 @@ pub fn plan_for(
         }
         None => None,
     };
-    let swept = expand(&tests, sweep)?;
+    let swept = expand(&tests, sweep, &request.loads)?;
+    let left_out_lines = check_loads(swept.iter().map(|swept| &swept.workload), clients.is_some())?;
     check_shares(&swept)?;
     check_erased(request, target)?;
     check_given(swept.iter().map(|swept| &swept.workload), request, target)?;

@@ -135,7 +135,10 @@ pub fn record(
     features.extend(measured.features.iter().cloned());
     // Operations that never reach a device or a cache say nothing about either.
     let touches_files = data.is_none() || phase.engine.does_io();
-    let mut workload_record = WorkloadRecord::new(workload, measured.size_bytes, measured.files, plan.cache);
+    // One measured part on files writes the more the longer it lasts. Its files stay as large as they are.
+    let of_files = workload.files().filter(|_| workload.is_continuous());
+    let size_bytes = of_files.map_or(measured.size_bytes, |files| files.room_bytes_max(workload.threads));
+    let mut workload_record = WorkloadRecord::new(workload, size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
     // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.

@@ -93,7 +93,7 @@ findings! {
         means "The remark names the features that io_uring lacks here, and the reason.":
         RingWithout "io_uring lacks a feature", "io_uring had to do without {features}";
 
-    "unlike_load" "`·`"
+    "unlike_load" "`?` from 10 % on, else `·`"
         when "replays of a load file; an operation ended in another way than the file says"
         means "The replay went on. A few may come from a file system that answers otherwise than the server of the recording. If they are many, the load is not replayed as it was recorded.":
         UnlikeLoad "some ended unlike the load", "{unlike} of {operations} operations ended other than the load file says, such as {first}";

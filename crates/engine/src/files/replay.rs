@@ -452,6 +452,9 @@ impl FileOps for Replay {
     /// Follows the lines that direct others, up to the next operation.
     #[inline]
     fn is_due<C: Clock>(&mut self, laps: &mut Laps<'_, C>, limits: RoundLimits<'_>) -> bool {
+        if self.load.operations == 0 {
+            return false;
+        }
         loop {
             let Some(call) = self.load.calls.get(self.next) else {
                 self.begin_pass(laps);

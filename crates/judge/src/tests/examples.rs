@@ -789,6 +789,11 @@ examples! {
 
     a_part_of_the_limit: write_limit REMARK, "write:rnd4k",
         |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes);
+    a_mix_wrote_its_part: write_limit REMARK, "mix:mail",
+        |w| {
+            w.record.counts.app_bytes_written = 1 << 30;
+            w.plan.phases[0].stop.bytes = Some(1 << 30);
+        };
     far_from_the_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes * 2);
 }
 

@@ -103,11 +103,13 @@ fn with_load(mut workload: Workload, loads: &[LoadFile]) -> Workload {
 }
 
 /// Refuses replays of several clients, and of loads that were not read. Returns notes on lines that are left out.
-pub(super) fn check_loads(tests: &[Workload], is_together: bool) -> Result<Vec<String>, Trouble> {
+pub(super) fn check_loads<'a>(
+    tests: impl Iterator<Item = &'a Workload>,
+    is_together: bool,
+) -> Result<Vec<String>, Trouble> {
     let mut notes = Vec::new();
-    let replays =
-        tests.iter().filter(|test| test.files().is_some_and(|files| files.verb == FileVerb::Replay));
-    for (test, files) in replays.filter_map(|test| Some((test, test.files()?))) {
+    for test in tests {
+        let Some(files) = test.files().filter(|files| files.verb == FileVerb::Replay) else { continue };
         let refused = |cause: String| Trouble::new(format!("run `{}`", spec::print(test)), cause);
         if is_together {
             return Err(refused("a load file is replayed on one host".into())
@@ -170,7 +172,11 @@ pub(super) fn phase_id(index: usize, workload: &Workload) -> String {
 }
 
 /// Returns every test at every point of the sweep, or the tests as they are where nothing is swept.
-pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swept>, Trouble> {
+pub(super) fn expand(
+    tests: &[Workload],
+    sweep: Option<Sweep>,
+    loads: &[LoadFile],
+) -> Result<Vec<Swept>, Trouble> {
     let Some(sweep) = sweep else {
         let alone = |test: &Workload| Swept { workload: test.clone(), group: None, clients: None };
         return Ok(tests.iter().map(alone).collect());
@@ -183,7 +189,8 @@ pub(super) fn expand(tests: &[Workload], sweep: Option<Sweep>) -> Result<Vec<Swe
         })?;
         let clients = sweep.clients();
         swept.extend(points.into_iter().enumerate().map(|(index, workload)| Swept {
-            workload,
+            // The points are read from their specs.
+            workload: with_load(workload, loads),
             group: Some(group.clone()),
             clients: clients.as_ref().and_then(|each| each.get(index).copied()),
         }));
@@ -341,6 +348,19 @@ mod tests {
         assert_eq!((files.load().is_none(), files.load_file.name.as_str()), (true, "my.txt"));
         let passes = planned(&replaying("replay:my.txt:t4:passes=3"), Backing::Devices, None).unwrap();
         assert_eq!(passes.bytes_to_write_max, 24_000);
+    }
+
+    #[test]
+    fn every_point_of_a_sweep_has_the_load() {
+        let swept = Request { sweep: Some("t1..t4".into()), ..replaying("replay:my.txt") };
+        let plan = planned(&swept, Backing::Devices, None).unwrap();
+        let bytes: Vec<_> = plan
+            .phases
+            .iter()
+            .map(|phase| phase.workload.files().unwrap().set_bytes_max(phase.workload.threads))
+            .collect();
+        assert_eq!(bytes, [2000, 4000, 8000]);
+        assert_eq!(plan.notes.iter().filter(|note| note.contains("left out")).count(), 1);
     }
 
     #[test]

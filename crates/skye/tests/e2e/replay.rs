@@ -62,6 +62,8 @@ fn a_load_is_replayed_by_each_client() {
     };
     let note = phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "unlike_load").unwrap();
     let text = note["text"].as_str().unwrap();
+    // Fewer than one in ten.
+    assert_eq!(note["mark"], "remark");
     assert!(text.contains("15 of 195 operations ended other than the load file says"), "{text}");
     assert!(text.contains("line 17, QUERY_PATH_INFORMATION"), "{text}");
     let notes = counted["plan"]["notes"].as_array().unwrap();
@@ -76,6 +78,15 @@ fn a_load_is_replayed_by_each_client() {
     assert_eq!(other["spec"], format!("replay:{}:t3", load.display()));
     assert!(other["ops"].as_u64() > Some(39) && other["rate"]["bytes_per_second"].as_f64() > Some(0.0));
     assert_ne!(digest(phase), digest(other));
+    // However long it lasts, it works on the same tree.
+    assert_eq!(other["workload"]["size_bytes"], phase["workload"]["size_bytes"]);
+    assert_eq!(other["workload"]["size_bytes"], 3 * 131_072);
+
+    // Where every second operation ends otherwise, the rate is not that of the load.
+    fs::write(&load, "Mkdir \"\\a\" NT_STATUS_OK\nUnlink \"\\b\" NT_STATUS_OK\n").unwrap();
+    let unlike = run(&format!("--test replay:{}:passes=9", load.display()));
+    let notes = unlike["phases"][0]["notes"].as_array().unwrap();
+    assert_eq!(notes.iter().find(|note| note["code"] == "unlike_load").unwrap()["mark"], "suspect");
 }
 
 #[test]

@@ -161,3 +161,11 @@ fn a_removed_tree_keeps_its_directories() {
     assert_eq!(below(temp.path()).len(), 2);
     assert_eq!(replay.unexpected(), None);
 }
+
+#[test]
+fn a_load_without_a_line_ends_at_once() {
+    let mut empty = Replay::new(Arc::default(), Client { number: 0, count: 1 }, true, 7, 1);
+    let temp = tempfile::tempdir().unwrap();
+    let (round, _) = run(&mut empty, temp.path(), 5);
+    assert_eq!((round.done, round.result), (0, Ok(())));
+}
