@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::mix::{Mixes, NamedMix};
 use crate::size::{self, Size};
-use crate::spec::{self, BLOCK_BYTES_MAX, CONCURRENCY_MAX, Defaults, SpecError};
+use crate::spec::{self, BLOCK_BYTES_MAX, CONCURRENCY_MAX, Defaults};
 use crate::workload::keys::RATE_MAX;
 use crate::workload::{Arrival, FileVerb, FilesWork, OpenRate, Work, Workload};
 
@@ -140,14 +140,7 @@ impl Sweep {
             mixes.insert(path.clone(), Arc::clone(mix));
         }
         let defaults = Defaults { mixes: &mixes, ..Defaults::default() };
-        let parse = |point: &Workload| {
-            let mut parsed = spec::parse(&spec::print(point), &defaults)?;
-            if let (Work::Files(files), Some(own)) = (&mut parsed.work, workload.files()) {
-                files.load_file = own.load_file.clone();
-            }
-            Ok::<_, SpecError>(parsed)
-        };
-        let asked = points.iter().map(parse);
+        let asked = points.iter().map(|point| spec::parse(&spec::print(point), &defaults));
         asked.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 }
