@@ -276,7 +276,7 @@ impl<'a> Parser<'a> {
             }
             "Rename" => {
                 let (from, to) = (self.path(&arguments, 0)?, self.path(&arguments, 1)?);
-                self.tree.use_alike(from, to);
+                self.tree.use_alike(from, to, self.lines);
                 if succeeds {
                     self.tree.rename(from, to);
                 }

@@ -100,6 +100,35 @@ Rename "\d" "\c" NT_STATUS_OBJECT_NAME_NOT_FOUND"#,
 }
 
 #[test]
+fn a_renamed_directory_takes_its_levels_along() {
+    let levels = |lines: &[&str]| {
+        let text: Vec<_> = lines.iter().map(|line| format!("{line} NT_STATUS_OK")).collect();
+        Load::parse(&text.join("\n").replace('/', "\\")).map(|load| load.levels)
+    };
+    let three = ["Mkdir /a", "Mkdir /a/b", "Mkdir /a/b/c", "Mkdir /x", "Mkdir /x/y"];
+    let then = |renames: &[&'static str]| levels(&[&three[..], renames].concat());
+    assert_eq!(then(&[]), Ok(3));
+    assert_eq!(then(&["Rename /a /x/y/z"]), Ok(5));
+    assert_eq!(then(&["Rename /a/b/c/f /x/y/f"]), Ok(3), "a file takes nothing along");
+    // It is moved on as a whole, or what lies in it is, in whatever order the lines stand.
+    assert_eq!(then(&["Rename /a /e", "Rename /e/b /x/y/z", "Rmdir /e/b"]), Ok(4));
+    assert_eq!(then(&["Rename /e/b /x/y/z", "Rename /a /d", "Rename /d /e", "Rmdir /e/b"]), Ok(4));
+    // Directories that change their names each time do not grow, and none goes into itself.
+    assert_eq!(then(&["Rename /a /t", "Rename /x /a", "Rename /t /x"]), Ok(3));
+    assert_eq!(then(&["Rename /a /a/b/d"]), Ok(3));
+    // These lie one in the other, and more so in each pass.
+    let problem = then(&["Rename /a /x/y/z", "Rename /x /a"]).unwrap_err();
+    assert!(
+        problem.starts_with("line 6: by renames, more than 16 levels") && problem.contains("`z`"),
+        "{problem}"
+    );
+    let deep = format!("Rename /a {}", "/d".repeat(14));
+    assert_eq!(levels(&["Mkdir /a", "Mkdir /a/b", "Mkdir /a/b/c", &deep]), Ok(16));
+    let problem = levels(&["Mkdir /a/b/c", &format!("{deep}/d")]).unwrap_err();
+    assert!(problem.starts_with("line 2: by renames"), "{problem}");
+}
+
+#[test]
 fn version_5_directs_lines() {
     let load = Load::parse(
         "NTCreateX \"\\f\" 0 2 1 SUCCESS\n\

@@ -1,6 +1,6 @@
 //! Names of a load: the tree that they make, the kind of each, and how large the files become.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{DIRS_MAX, LEVELS_MAX, NAMES_MAX, Node};
 
@@ -15,6 +15,8 @@ pub(super) struct Tree<'a> {
     bytes: u64,
     bytes_max: u64,
     removals: u32,
+    /// Renames by their old and their new path, each with its first line.
+    renames: BTreeMap<(u32, u32), u64>,
 }
 
 /// A path of the load.
@@ -58,6 +60,7 @@ impl<'a> Tree<'a> {
             bytes: 0,
             bytes_max: 0,
             removals: 0,
+            renames: BTreeMap::new(),
         }
     }
 
@@ -124,8 +127,9 @@ impl<'a> Tree<'a> {
     }
 
     /// Notes that what one path names may come to have another.
-    pub(super) fn use_alike(&mut self, one: u32, other: u32) {
-        let (kept, joined) = (self.group(one), self.group(other));
+    pub(super) fn use_alike(&mut self, from: u32, to: u32, line: u64) {
+        self.renames.entry((from, to)).or_insert(line);
+        let (kept, joined) = (self.group(from), self.group(to));
         if kept == joined {
             return;
         }
@@ -183,16 +187,67 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Returns the levels of directories that can be there. A renamed directory takes those below it along.
+    fn levels(&self, nodes: &[Node]) -> Result<u32, String> {
+        // Levels of each directory with itself, and those of them that a rename can bring.
+        let mut heights: Vec<_> = nodes.iter().map(|node| u32::from(node.is_directory)).collect();
+        let mut brought = vec![0; nodes.len()];
+        // A directory precedes all that lies in it.
+        let raise = |heights: &mut [u32]| {
+            for (place, node) in nodes.iter().enumerate().skip(1).rev() {
+                let parent = node.parent as usize;
+                heights[parent] = heights[parent].max(heights[place] + 1);
+            }
+        };
+        raise(&mut heights);
+        let is_below = |mut place: u32, top: u32| {
+            while place > top {
+                place = nodes[place as usize].parent;
+            }
+            place == top
+        };
+        // The kernel moves no directory into itself.
+        let moves = |from: u32, to: u32| nodes[from as usize].is_directory && !is_below(to, from);
+        let renames: Vec<_> = self.renames.iter().filter(|((from, to), _)| moves(*from, *to)).collect();
+        loop {
+            let mut is_settled = true;
+            for ((from, to), line) in &renames {
+                let (height, to) = (heights[*from as usize], *to as usize);
+                if height <= brought[to] {
+                    continue;
+                }
+                (brought[to], is_settled) = (height, false);
+                let Place { depth, name, .. } = self.places[to];
+                if depth + height > LEVELS_MAX + 1 {
+                    return Err(format!(
+                        "line {line}: by renames, more than {LEVELS_MAX} levels of directories can lie down to those in \
+                         `{}`",
+                        shown(name)
+                    ));
+                }
+            }
+            if is_settled {
+                // The root is no level.
+                return Ok(heights[0] - 1);
+            }
+            for (place, node) in nodes.iter().enumerate().skip(1).filter(|(_, node)| node.is_directory) {
+                // What was brought may have a name here, by which it is moved on.
+                brought[place] = brought[place].max(brought[node.parent as usize].saturating_sub(1));
+                heights[place] = heights[place].max(brought[place]);
+            }
+            raise(&mut heights);
+        }
+    }
+
     /// Gives each name its number.
     pub(super) fn numbered(mut self) -> Result<Numbered, String> {
         let (mut files, mut dirs) = (HashMap::new(), HashMap::new());
-        let mut levels = 0;
         let mut nodes = Vec::with_capacity(self.places.len());
         nodes.push(Node { parent: 0, is_directory: true, number: 0 });
         for place in 1..self.places.len() {
             let group = self.group(place as u32);
             let lines = (self.places[group].directory_line, self.places[group].file_line);
-            let Place { parent, name, depth, .. } = self.places[place];
+            let Place { parent, name, .. } = self.places[place];
             if let (Some(directory), Some(file)) = lines {
                 return Err(format!(
                     "line {}: `{}` is a directory in line {} and a file in line {}",
@@ -206,12 +261,12 @@ impl<'a> Tree<'a> {
             let numbers = if is_directory { &mut dirs } else { &mut files };
             let next = numbers.len() as u32;
             let number = *numbers.entry(name).or_insert(next);
-            levels = levels.max(if is_directory { depth } else { depth - 1 });
             nodes.push(Node { parent, is_directory, number });
         }
         if dirs.len() as u64 > DIRS_MAX {
             return Err(format!("the load has more than {DIRS_MAX} names of directories"));
         }
+        let levels = self.levels(&nodes)?;
         Ok(Numbered {
             nodes: nodes.into(),
             files: files.len() as u64,
