@@ -32,6 +32,8 @@ pub(super) fn operations(work: &FilesWork, set: &FileSet) -> u64 {
         FileVerb::Walk if work.shared => (files + directories) * threads,
         FileVerb::Walk | FileVerb::Remove => files + directories * threads,
         FileVerb::Readlink => files.saturating_sub(threads),
+        // Each thread makes all calls.
+        FileVerb::Replay => work.load().map_or(0, |load| load.operations).saturating_mul(threads),
         _ => files,
     }
 }
