@@ -84,6 +84,9 @@ pub struct Load {
     pub written_bytes: u64,
     /// Largest size of the tree: the sum of the highest ends of all files.
     pub tree_bytes: u64,
+    /// Bytes that a pass may add to the files that the one before has left. Its writes at random offsets do so, unless
+    /// the file is emptied in each pass.
+    pub growth_bytes: u64,
     /// Largest part that one operation reads.
     pub read_part_bytes: u64,
     /// Largest part that one operation writes.

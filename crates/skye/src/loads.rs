@@ -19,7 +19,7 @@ const LOAD_BYTES_MAX: u64 = 256 << 20;
 /// # Errors
 /// A file cannot be read, or a line of it is broken.
 pub fn read(mut request: Request) -> Result<Request, Failure> {
-    for test in &request.tests {
+    for test in request.tests.iter().chain(&request.tests_where_possible) {
         // The plan refuses specs that are not understood.
         let Ok(workload) = spec::parse(test, &Defaults::default()) else { continue };
         let Some(files) = workload.files().filter(|files| files.verb == FileVerb::Replay) else { continue };

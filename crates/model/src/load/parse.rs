@@ -174,10 +174,18 @@ impl<'a> Parser<'a> {
         let turned =
             |now: u64, before: u64| before.saturating_add((now - before).saturating_mul(turns.into()));
         if self.operations == operations {
-            // Nothing is left of it that would take time.
+            // A loop that only waits is one long wait, and one without anything is none.
+            let slept_ns = self.calls[start..].iter().fold(0, |sum: u64, call| match call.operation {
+                Operation::Sleep(sleep_ns) => sum.saturating_add(sleep_ns),
+                _ => sum,
+            });
             self.calls.truncate(start);
             self.line_of.truncate(start);
             self.due_ns.truncate(start);
+            if slept_ns > 0 {
+                let sleep_ns = slept_ns.checked_mul(turns.into()).ok_or("it waits for too long")?;
+                self.push(Operation::Sleep(sleep_ns), Expected::Any, 0);
+            }
             return Ok(());
         }
         self.operations = turned(self.operations, operations);
@@ -413,10 +421,9 @@ impl<'a> Parser<'a> {
         let Some((_, path)) = self.table[part.slot as usize] else { return };
         match part.at {
             At::Fixed(at) => self.tree.reach(path, at.saturating_add(part.bytes.into())),
-            // Nobody knows where it will be. All that is written may be new.
             At::Found(_) => {
                 let turns = self.open_loop.as_ref().map_or(1, |open| open.turns);
-                self.tree.grow(path, moved_bytes.saturating_mul(turns.into()));
+                self.tree.grow_somewhere(path, moved_bytes.saturating_mul(turns.into()));
             }
         }
     }
@@ -432,6 +439,9 @@ impl<'a> Parser<'a> {
                 false => format!("it has no operation that is known, but {}", words.join(", ")),
             });
         }
+        // Where no offset is drawn, the same ones come in each pass.
+        let draws = self.offsets.iter().any(|offset| matches!(offset, Offset::Random(_)));
+        let growth_bytes = if draws { self.tree.kept_bytes() } else { 0 };
         let numbered = self.tree.numbered()?;
         let calls = self.calls.into_iter();
         // What is a directory is never made as a file.
@@ -458,6 +468,7 @@ impl<'a> Parser<'a> {
             operations: self.operations,
             written_bytes: self.written_bytes,
             tree_bytes: numbered.bytes_max,
+            growth_bytes,
             read_part_bytes: self.read_part_bytes,
             written_part_bytes: self.written_part_bytes,
             left_out: self.left_out,

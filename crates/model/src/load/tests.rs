@@ -133,7 +133,7 @@ fn version_5_directs_lines() {
     let load = Load::parse(
         "NTCreateX \"\\f\" 0 2 1 SUCCESS\n\
          LOOP 3\nREPEAT 4\nWriteX 1 +10 10 10 NT_STATUS_OK\nReadX 1 *%1024/16+5 1 1 *\nSLEEP 20\nENDLOOP\n\
-         LOOP 9\nSLEEP 5\nENDLOOP\n\
+         LOOP 9\nSLEEP 5\nSETSP 0\nSLEEP 1\nENDLOOP\nLOOP 9\nENDLOOP\n\
          RANDOMSTRING 0 \"x[abc]\"\nSETSP 1\nSETSP 2\nGETATTR3 \"/f\" 0x00000000\n\
          0.25 ReadX 1 +child 1 1 NT_STATUS_OK\n1.5 Flush 1 NT_STATUS_OK\n",
     )
@@ -147,6 +147,7 @@ fn version_5_directs_lines() {
             Operation::Read(found(0, 1, 1)),
             Operation::Sleep(20_000),
             Operation::EndLoop { start: 1, turns: 3 },
+            Operation::Sleep(54_000),
             Operation::Read(found(0, 2, 1)),
             Operation::Flush(0),
         ]
@@ -158,7 +159,7 @@ fn version_5_directs_lines() {
     assert_eq!(load.due_ns[load.due_ns.len() - 2..], [250_000_000, 1_500_000_000]);
     assert_eq!(
         load.told("my.txt").unwrap(),
-        "my.txt: left out as unknown: RANDOMSTRING (line 11), SETSP (2 lines, the first is 12), GETATTR3 (line 14)"
+        "my.txt: left out as unknown: SETSP (3 lines, the first is 10), RANDOMSTRING (line 15), GETATTR3 (line 18)"
     );
 }
 
@@ -207,6 +208,7 @@ fn broken_lines_are_refused_with_their_number() {
         ("LOOP 2\nClose 1 NT_STATUS_OK\nENDLOOP", "other handles open than it found"),
         ("REPEAT 2\nClose 1 NT_STATUS_OK", "opened or closed 2 times"),
         ("SLEEP 99999999999999999999", "write SLEEP N"),
+        ("LOOP 99\nSLEEP 9999999999999999\nENDLOOP", "it waits for too long"),
         ("1e99 Flush 1 NT_STATUS_OK", "`1e99` is no time in seconds"),
         ("SMBopen x NT_STATUS_OK", "dbench 1"),
         ("Mkdir \"\\f\" NT_STATUS_OK", "`f` is a directory in line 2 and a file in line 1"),

@@ -31,6 +31,10 @@ struct Place<'a> {
     /// Line that makes a file of it.
     file_line: Option<u64>,
     bytes: u64,
+    /// Bytes that were written at offsets which nobody knows.
+    found_bytes: u64,
+    /// True if a line takes all bytes of the file.
+    is_emptied: bool,
 }
 
 /// The names with their numbers.
@@ -52,6 +56,8 @@ impl<'a> Tree<'a> {
             directory_line: Some(0),
             file_line: None,
             bytes: 0,
+            found_bytes: 0,
+            is_emptied: false,
         };
         Self {
             places: vec![root],
@@ -96,6 +102,8 @@ impl<'a> Tree<'a> {
                     directory_line: None,
                     file_line: None,
                     bytes: 0,
+                    found_bytes: 0,
+                    is_emptied: false,
                 });
             }
             at = found;
@@ -146,8 +154,21 @@ impl<'a> Tree<'a> {
         self.grow(place, end_bytes.saturating_sub(has));
     }
 
+    /// Adds bytes to a file at offsets that nobody knows. All of them may be new.
+    pub(super) fn grow_somewhere(&mut self, place: u32, bytes: u64) {
+        self.grow(place, bytes);
+        let found_bytes = &mut self.places[place as usize].found_bytes;
+        *found_bytes = found_bytes.saturating_add(bytes);
+    }
+
+    /// Returns the bytes at such offsets in files that no line empties.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        let kept = self.places.iter().filter(|place| !place.is_emptied).map(|place| place.found_bytes);
+        kept.fold(0, u64::saturating_add)
+    }
+
     /// Adds bytes to a file.
-    pub(super) fn grow(&mut self, place: u32, bytes: u64) {
+    fn grow(&mut self, place: u32, bytes: u64) {
         let place = &mut self.places[place as usize];
         let grown = place.bytes.saturating_add(bytes);
         self.bytes = self.bytes.saturating_add(grown - place.bytes);
@@ -157,7 +178,9 @@ impl<'a> Tree<'a> {
 
     /// Takes all bytes of a file.
     pub(super) fn empty(&mut self, place: u32) -> u64 {
-        let taken = std::mem::take(&mut self.places[place as usize].bytes);
+        let of_place = &mut self.places[place as usize];
+        of_place.is_emptied = true;
+        let taken = std::mem::take(&mut of_place.bytes);
         self.bytes = self.bytes.saturating_sub(taken);
         taken
     }

@@ -5,6 +5,7 @@ use crate::load::LoadFile;
 use crate::machine::Machine;
 use crate::mix;
 use crate::request::{Count, Request};
+use crate::size;
 use crate::spec::{self, Defaults, SpecError};
 use crate::sweep::Sweep;
 use crate::target::Target;
@@ -107,9 +108,9 @@ pub(super) fn check_loads<'a>(
     tests: impl Iterator<Item = &'a Workload>,
     is_together: bool,
 ) -> Result<Vec<String>, Trouble> {
-    let mut notes = Vec::new();
-    for test in tests {
-        let Some(files) = test.files().filter(|files| files.verb == FileVerb::Replay) else { continue };
+    let mut notes: Vec<String> = Vec::new();
+    let on_files = tests.filter_map(|test| Some((test, test.files()?)));
+    for (test, files) in on_files.filter(|(_, files)| files.verb == FileVerb::Replay) {
         let refused = |cause: String| Trouble::new(format!("run `{}`", spec::print(test)), cause);
         if is_together {
             return Err(refused("a load file is replayed on one host".into())
@@ -119,8 +120,20 @@ pub(super) fn check_loads<'a>(
             let cause = format!("the load file {} was not read", files.load_file.name);
             return Err(refused(cause).remedy("name a file that skye run can read"));
         };
-        let note = load.told(&files.load_file.name).filter(|note| !notes.contains(note));
-        notes.extend(note);
+        let name = &files.load_file.name;
+        // Without `passes`, no number bounds what the files become.
+        let grows = (files.passes.is_none() && load.growth_bytes > 0).then(|| {
+            format!(
+                "{name}: writes at offsets with * or + may land elsewhere in each pass, so each pass of a client may \
+                 add {} to its files; give passes=N, or --write-limit",
+                size::binary(load.growth_bytes)
+            )
+        });
+        for note in load.told(name).into_iter().chain(grows) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
     }
     Ok(notes)
 }
@@ -364,9 +377,37 @@ mod tests {
     }
 
     #[test]
+    fn files_that_grow_with_each_pass_have_room_or_a_note() {
+        let grown = |spec: &str, text: &str| {
+            let load = Some(Load::parse(text).unwrap().into());
+            let request =
+                Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..asking(&[spec]) };
+            let plan = planned(&request, Backing::Devices, None).unwrap();
+            let has_note = plan.notes.iter().any(|note| note.contains("may add 1.95 KiB to its files"));
+            (plan.phases[0].workload.files().unwrap().room_bytes_max(2), has_note)
+        };
+        let opened = |disposition| format!("NTCreateX \"\\f\" 0 {disposition} 1 NT_STATUS_OK\n");
+        let random = "WriteX 1 0 500 500 NT_STATUS_OK\nREPEAT 2\nWriteX 1 *%9999 1000 1000 NT_STATUS_OK\n";
+        let text = opened(2) + random;
+        assert_eq!(grown("replay:my.txt:t2:passes=4", &text), (2 * (2500 + 3 * 2000), false));
+        assert_eq!(grown("replay:my.txt:t2", &text), (2 * 2500, true));
+        // A file that is cut or removed in each pass grows no further, and neither does one without random offsets.
+        for text in [
+            opened(5) + random,
+            opened(2) + random + "Unlink \"\\f\" NT_STATUS_OK\n",
+            text.replace("*%9999", "+9"),
+        ] {
+            assert_eq!(grown("replay:my.txt:t2:passes=4", &text), (2 * 2500, false), "{text}");
+            assert_eq!(grown("replay:my.txt:t2", &text), (2 * 2500, false), "{text}");
+        }
+    }
+
+    #[test]
     fn a_replay_without_its_load_or_on_several_hosts_is_refused() {
         let problem = planned(&replaying("replay:other.txt"), Backing::Devices, None).unwrap_err();
         assert!(problem.contains("the load file other.txt was not read"), "{problem}");
+        let possible = Request { tests_where_possible: vec!["replay:other.txt".into()], ..asking(&["stat"]) };
+        assert_eq!(planned(&possible, Backing::Devices, None).unwrap_err(), problem);
         let clients = Some(Clients { count: 2, number: None });
         let machine = crate::plan::fixtures::machine(None);
         let problem =

@@ -314,10 +314,15 @@ impl FilesWork {
         if self.verb == FileVerb::Replay { 0 } else { self.set_bytes_max(threads) }
     }
 
-    /// Returns the most room that the files of so many threads take.
+    /// Returns the most room that the files of so many threads take. For a load without `passes` whose files grow, it is
+    /// that of the first pass.
     pub fn room_bytes_max(&self, threads: u32) -> u64 {
         match self.load() {
-            Some(load) => load.tree_bytes.saturating_mul(threads.into()),
+            Some(load) => {
+                let later = self.passes.map_or(0, |passes| passes.saturating_sub(1));
+                let grown_bytes = load.growth_bytes.saturating_mul(later);
+                load.tree_bytes.saturating_add(grown_bytes).saturating_mul(threads.into())
+            }
             None => self.set_bytes_max(threads),
         }
     }
