@@ -284,8 +284,8 @@ impl FilesWork {
             || self.verb == FileVerb::Replay && self.load().is_none_or(|load| load.syncs())
     }
 
-    /// Returns true if an operation of this name, of a mix or a load, makes something durable. `None` for other tests, and
-    /// for a mix that is only a name.
+    /// Returns true if the operation of this name makes something durable. `None` where no operations have names, or the
+    /// mix is not known.
     pub fn syncs_in(&self, operation: &str) -> Option<bool> {
         match self.verb {
             FileVerb::Mix => Some(self.mix()?.named(operation).any(mix::Operation::is_synced)),
@@ -294,8 +294,8 @@ impl FilesWork {
         }
     }
 
-    /// Returns the most bytes that the files of one full set of so many threads hold, with all that a round adds; for a
-    /// load, those that one pass writes.
+    /// Returns the most bytes that the files of so many threads hold, with all that a round adds. For a load, it is those
+    /// that one pass writes.
     pub fn set_bytes_max(&self, threads: u32) -> u64 {
         let file_bytes = match self.verb {
             FileVerb::Append => self.size_max_bytes.saturating_add(self.chunk_bytes),
