@@ -22,6 +22,8 @@ use crate::recorder::Recorder;
 const LISTING_BYTES: usize = 32 << 10;
 /// Smallest slice of the pool that writes come from.
 const SLICE_BYTES_MIN: usize = 4096;
+/// Position of `Close` among the steps.
+const CLOSE: usize = 1;
 /// Seconds by which dbench sets times of access and of change back.
 const SET_BACK: [i64; 2] = [10, 12];
 
@@ -97,8 +99,12 @@ pub struct Replay {
     files: u64,
     /// The next call; behind the last one, a new pass begins.
     next: usize,
+    /// Calls up to this one were made in this pass.
+    reached: usize,
     /// Instant at which the pass began.
     began_ns: u64,
+    /// Instant at which its last sleep ended.
+    slept_until_ns: u64,
     /// Times that the next call is still to be made.
     repeats: u32,
     /// Turns of the running loop that are over.
@@ -115,6 +121,8 @@ pub struct Replay {
     random: u64,
     seed: u64,
     unexpected: Option<Unexpected>,
+    /// Error of a close between two passes that ends the test.
+    unclosed: Option<Errno>,
 }
 
 impl Replay {
@@ -132,7 +140,9 @@ impl Replay {
             resolves,
             files,
             next: load.calls.len(),
+            reached: 0,
             began_ns: 0,
+            slept_until_ns: 0,
             repeats: 1,
             turns: 0,
             offset: 0,
@@ -146,22 +156,60 @@ impl Replay {
             random: mix(seed) | 1,
             seed,
             unexpected: None,
+            unclosed: None,
             load,
         }
     }
 
-    /// Begins the next pass: no handle is open.
+    /// Begins the next pass: no handle is open. Returns false if closing one failed, which ends the test.
     #[cold]
-    fn begin_pass<C: Clock>(&mut self, laps: &mut Laps<'_, C>) {
+    fn begin_pass<C: Clock>(&mut self, laps: &mut Laps<'_, C>) -> bool {
         for slot in 0..self.handles.len() {
-            if let Some(Err(errno)) = self.handles[slot].take().map(close) {
-                self.next = self.load.calls.len() - 1;
-                self.note(1, Some(errno));
+            if let Some(closed) = self.handles[slot].take().map(close) {
+                self.closed(closed);
             }
+        }
+        if self.unclosed.is_some() {
+            // The next operation finds no call, and returns the error.
+            self.next = self.load.calls.len();
+            return false;
         }
         (self.next, self.repeats, self.turns, self.offset) = (0, 1, 0, 0);
         laps.restart();
-        self.began_ns = laps.since_ns;
+        (self.reached, self.began_ns, self.slept_until_ns) = (0, laps.since_ns, 0);
+        true
+    }
+
+    /// Takes the end of a close between two passes, which counts as that of the last line.
+    fn closed(&mut self, closed: Result<(), Errno>) {
+        let Err(errno) = closed else { return };
+        if is_answer(errno) {
+            self.next = self.load.calls.len() - 1;
+            self.note(CLOSE, Some(errno));
+        } else {
+            self.unclosed.get_or_insert(errno);
+        }
+    }
+
+    /// Waits until a line with a time is due. Returns false if the round is over.
+    #[cold]
+    fn wait_until_due<C: Clock>(
+        &mut self,
+        due_ns: u64,
+        laps: &mut Laps<'_, C>,
+        limits: RoundLimits<'_>,
+    ) -> bool {
+        // Later turns of a loop, and repetitions, are due when they start.
+        if self.next < self.reached {
+            return true;
+        }
+        // No latency counts a sleep.
+        let due_ns = self.began_ns.saturating_add(due_ns).max(self.slept_until_ns);
+        let is_due = laps.wait_until_due(due_ns, limits);
+        if is_due {
+            self.reached = self.next + 1;
+        }
+        is_due
     }
 
     /// Counts an operation that ended in another way than the file says.
@@ -457,13 +505,19 @@ impl FileOps for Replay {
         }
         loop {
             let Some(call) = self.load.calls.get(self.next) else {
-                self.begin_pass(laps);
+                if self.load.calls.is_empty() {
+                    return false;
+                }
+                if !self.begin_pass(laps) {
+                    return true;
+                }
                 continue;
             };
             match call.operation {
                 Operation::Repeat(times) => self.repeats = times,
                 Operation::Sleep(sleep_ns) => {
-                    if !laps.wait_until_due(laps.last_ns.saturating_add(sleep_ns), limits) {
+                    self.slept_until_ns = laps.last_ns.saturating_add(sleep_ns);
+                    if !laps.wait_until_due(self.slept_until_ns, limits) {
                         return false;
                     }
                 }
@@ -481,7 +535,7 @@ impl FileOps for Replay {
         }
         match self.load.due_ns.get(self.next) {
             None | Some(0) => true,
-            Some(due_ns) => laps.wait_until_due(self.began_ns.saturating_add(*due_ns), limits),
+            Some(due_ns) => self.wait_until_due(*due_ns, laps, limits),
         }
     }
 
@@ -492,7 +546,9 @@ impl FileOps for Replay {
         _: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let call = self.load.calls[self.next];
+        let Some(&call) = self.load.calls.get(self.next) else {
+            return Err((CLOSE, self.unclosed.unwrap_or(Errno::IO).into()));
+        };
         let step = call.operation.step().unwrap_or(0);
         laps.enter(step);
         let ended = self.one(call, place.directory, laps.recorder);
@@ -515,9 +571,9 @@ impl FileOps for Replay {
         self.unexpected
     }
 
-    /// Returns the line of the running operation.
+    /// Returns the line of the running operation; the last one between two passes.
     fn failed_at(&self, _: u64) -> u64 {
-        self.load.line_of.get(self.next).copied().unwrap_or(0).into()
+        self.load.line_of.get(self.next).or(self.load.line_of.last()).copied().unwrap_or(0).into()
     }
 
     fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {

@@ -148,6 +148,92 @@ fn lines_with_a_time_do_not_start_before_it() {
     assert_eq!((round.done, round.result), (0, Ok(())));
 }
 
+/// A clock that moves by a microsecond with each look at it, and by waiting, so each latency shows what it counts.
+struct Waited(std::cell::Cell<u64>);
+
+impl Clock for Waited {
+    fn now_ns(&self) -> u64 {
+        self.0.set(self.0.get() + 1000);
+        self.0.get()
+    }
+
+    fn wait_until(&self, at_ns: u64) {
+        self.0.set(self.0.get().max(at_ns));
+    }
+}
+
+/// Returns the largest latency of so many operations, and the time in which they are made.
+fn waited(text: &str, operations: u64) -> (u64, u64) {
+    let temp = tempfile::tempdir().unwrap();
+    let opened = std::fs::File::open(temp.path()).unwrap();
+    let place = Place { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
+    let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+    let visits = Visits::in_sequence(0, operations);
+    let clock = Waited(1.into());
+    // Intervals pass faster than the recorder has room for.
+    let reader = std::thread::spawn(move || {
+        let mut max_ns = 0;
+        let longest =
+            |delta: &Delta| delta.latencies.buckets().last().map_or(0, |(latency_ns, _)| latency_ns);
+        while !reader.drain_last(|delta| max_ns = max_ns.max(longest(delta))) {
+            std::thread::yield_now();
+        }
+        max_ns
+    });
+    let round = round(&mut replay(text), &place, visits, &clock, &mut recorder, limits);
+    drop(recorder);
+    let max_ns = reader.join().unwrap();
+    assert_eq!((round.done, round.result), (operations, Ok(())));
+    (max_ns, round.end_ns - round.start_ns)
+}
+
+#[test]
+fn latencies_of_lines_with_a_time_count_no_wait() {
+    let line = "QUERY_FS_INFORMATION 1 NT_STATUS_OK\n";
+    for (text, operations, total_ms) in [
+        (format!("0.1 {line}0.3 {line}"), 4, 600),
+        // Sleeps within a loop delay its later turns, which the line's time does not know of.
+        (format!("LOOP 3\n0.1 {line}SLEEP 50000\nENDLOOP\n"), 3, 200),
+        (format!("LOOP 3\n0.1 {line}SLEEP 50000\nENDLOOP\n"), 6, 450),
+        (format!("REPEAT 100\n0.1 {line}"), 200, 200),
+        (format!("LOOP 100\n0.1 {line}ENDLOOP\n"), 200, 200),
+        // The line's time comes while the client sleeps.
+        (format!("SLEEP 200000\n0.1 {line}"), 2, 400),
+        (format!("SLEEP 200000\n{line}0.1 {line}0.2 {line}"), 3, 200),
+    ] {
+        let (max_ns, took_ns) = waited(&text, operations);
+        assert!(max_ns < 20_000, "{text}: {max_ns}");
+        assert_eq!(took_ns / 1_000_000, total_ms, "{text}");
+    }
+}
+
+#[test]
+fn a_load_without_calls_ends() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut replay = Replay::new(Arc::default(), Client { number: 0, count: 1 }, true, 7, 1);
+    let (round, _) = run(&mut replay, temp.path(), 5);
+    assert_eq!((round.done, round.result), (0, Ok(())));
+}
+
+#[test]
+fn errors_of_a_close_between_passes_end_it_or_are_counted() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut replay = replay("NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nFlush 5 NT_STATUS_OK\n");
+    assert_eq!(run(&mut replay, temp.path(), 4).0.result, Ok(()));
+    replay.closed(Err(Errno::BADF));
+    let first = Unexpected { count: 1, line: 2, name: "Close", errno: Some(Errno::BADF) };
+    assert_eq!((replay.unexpected(), replay.unclosed), (Some(first), None));
+    replay.next = replay.load.calls.len();
+    assert_eq!(run(&mut replay, temp.path(), 2).0.result, Ok(()));
+    // Those of the file system are rare, so one takes the place of the kernel's answer.
+    replay.closed(Err(Errno::IO));
+    let (round, _) = run(&mut replay, temp.path(), 2);
+    let failure = round.result.unwrap_err();
+    assert_eq!((round.done, failure.call, failure.file, failure.cause), (0, "Close", 2, Errno::IO.into()));
+    assert_eq!(replay.unexpected(), Some(first));
+}
+
 #[test]
 fn a_removed_tree_keeps_its_directories() {
     let temp = tempfile::tempdir().unwrap();
