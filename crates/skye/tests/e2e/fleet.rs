@@ -328,7 +328,7 @@ fn clients_get_the_mix_of_a_file_and_documents_have_it() {
     let plan = home.path().join("plan.toml");
     fs::write(&plan, &dry.stdout).unwrap();
     fs::write(&path, "[[flow]]").unwrap();
-    together(target.path(), &test).run().exits(2).says(&["mine.toml: line 1: missing field `population`"]);
+    together(target.path(), &test).run().exits(2).says(&["mine.toml: line 1: missing field `name`"]);
     fs::remove_file(&path).unwrap();
     together(target.path(), "--time 0.2 --preset").arg(&plan).run().exits(0);
     together(target.path(), &test).run().exits(2).says(&["cannot read the mix of test", "No such file"]);
