@@ -15,7 +15,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::clock::Clock;
@@ -37,6 +37,7 @@ pub use verbs::{
 };
 
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const WRITE_FLAGS: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Location of a thread's files.
 #[derive(Debug, Clone, Copy)]
@@ -158,6 +159,33 @@ pub fn close(file: OwnedFd) -> Result<(), Errno> {
         Err(Errno::INTR) => Ok(()),
         closed => closed,
     }
+}
+
+/// Opens a file: the first step of an operation on what it holds.
+#[inline]
+fn open_first<C: Clock>(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    flags: OFlags,
+    laps: &mut Laps<'_, C>,
+) -> Result<OwnedFd, CallError> {
+    let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
+    let opened = opened.map_err(|errno| (0, errno.into()))?;
+    laps.lap(0);
+    Ok(opened)
+}
+
+/// Makes a file durable if that is asked for, and closes it: the steps after the second.
+#[inline]
+fn finish<C: Clock>(file: OwnedFd, durable: bool, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
+    if durable {
+        rustix::fs::fsync(&file).map_err(|errno| (2, errno.into()))?;
+        laps.lap(2);
+    }
+    let last = 2 + usize::from(durable);
+    close(file).map_err(|errno| (last, errno.into()))?;
+    laps.lap(last);
+    Ok(())
 }
 
 /// An operation on the file with a given number in a set.

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::digest::digest;
 use crate::request::explain;
 use crate::size::Size;
-use crate::workload::MixName;
+use crate::workload::{CHUNK_BYTES_MAX, MixName};
 
 /// Most flows that weights may sum up to: those that are shuffled together.
 const WEIGHTS_MAX: u64 = 1000;
@@ -23,8 +23,6 @@ const WEIGHTS_MAX: u64 = 1000;
 const OPERATIONS_MAX: usize = 64;
 /// Largest file of a mix, and largest part of one that an operation reads or writes.
 pub const BYTES_MAX: u64 = 1 << 30;
-/// Largest chunk that one call reads or writes, and the default.
-pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// Length of a log, which is written again and again.
 pub const LOG_BYTES: u64 = 16 << 20;
 /// Longest pause after a flow.

@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Name of the attribute that tests set. Every user may set those that begin with `user.`.
+pub const USER_ATTRIBUTE: &std::ffi::CStr = c"user.skye";
+
 /// A directory, a device or a file, and what lies under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -92,7 +92,7 @@ impl Identity {
 /// changes nothing.
 fn user_attributes(directory: &Path) -> Option<bool> {
     let mut value = [0u8; 1];
-    match rustix::fs::getxattr(directory, "user.skye", &mut value) {
+    match rustix::fs::getxattr(directory, model::target::USER_ATTRIBUTE, &mut value) {
         // It is there, or too long for so little room.
         Ok(_) | Err(Errno::NODATA | Errno::RANGE) => Some(true),
         Err(Errno::OPNOTSUPP) => Some(false),

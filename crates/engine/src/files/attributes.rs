@@ -6,16 +6,15 @@
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{Mode, XattrFlags};
+use model::target::USER_ATTRIBUTE as NAME;
+use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use super::{CallError, Laps, NameOps, READ_FLAGS, close};
+use super::{CallError, Laps, NameOps, READ_FLAGS, finish, open_first};
 use crate::clock::Clock;
 use crate::failure::Cause;
 use crate::names::Kind;
 
-/// Name of the attribute. Every user may set those that begin with `user.`.
-const NAME: &CStr = c"user.skye";
 /// Bytes of its value. ext4 and XFS keep so few in the inode.
 const VALUE_BYTES: usize = 64;
 const VALUE: [u8; VALUE_BYTES] = [b's'; VALUE_BYTES];
@@ -50,20 +49,11 @@ impl NameOps for SetAttribute {
         name: &CStr,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(directory, name, READ_FLAGS, laps)?;
         rustix::fs::fsetxattr(&opened, NAME, &VALUE, XattrFlags::empty())
             .map_err(|errno| (1, errno.into()))?;
         laps.lap(1);
-        if self.durable {
-            rustix::fs::fsync(&opened).map_err(|errno| (2, errno.into()))?;
-            laps.lap(2);
-        }
-        let last = 2 + usize::from(self.durable);
-        close(opened).map_err(|errno| (last, errno.into()))?;
-        laps.lap(last);
-        Ok(())
+        finish(opened, self.durable, laps)
     }
 }
 
@@ -85,9 +75,7 @@ impl NameOps for GetAttribute {
         name: &CStr,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(directory, name, READ_FLAGS, laps)?;
         let mut value = [0u8; VALUE_BYTES];
         let read = rustix::fs::fgetxattr(&opened, NAME, &mut value);
         let got_bytes = read.map_err(|errno| (1, errno.into()))?;
@@ -95,9 +83,7 @@ impl NameOps for GetAttribute {
             return Err((1, Cause::Short { got_bytes, wanted_bytes: VALUE_BYTES }));
         }
         laps.lap(1);
-        close(opened).map_err(|errno| (2, errno.into()))?;
-        laps.lap(2);
-        Ok(())
+        finish(opened, false, laps)
     }
 }
 
@@ -118,16 +104,12 @@ impl NameOps for RemoveAttribute {
         name: &CStr,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(directory, name, READ_FLAGS, laps)?;
         match rustix::fs::fremovexattr(&opened, NAME) {
             Ok(()) | Err(Errno::NODATA) => laps.lap(1),
             Err(errno) => return Err((1, errno.into())),
         }
-        close(opened).map_err(|errno| (2, errno.into()))?;
-        laps.lap(2);
-        Ok(())
+        finish(opened, false, laps)
     }
 }
 

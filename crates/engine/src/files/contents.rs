@@ -4,31 +4,17 @@ use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::fs::{OFlags, SeekFrom};
 
 use super::verbs::{CREATE_FLAGS, CREATE_MODE, Content};
-use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close};
+use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, WRITE_FLAGS, close, finish, open_first};
 use crate::clock::Clock;
 use crate::failure::Cause;
 use crate::names::{Kind, Name, Names, Spelling};
 
-const WRITE_FLAGS: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const APPEND_FLAGS: OFlags = WRITE_FLAGS.union(OFlags::APPEND);
 /// Byte that is appended.
 const APPENDED: u8 = b'a';
-
-/// Makes a file durable if that is asked for, and closes it: the steps after the second.
-#[inline]
-fn finish<C: Clock>(file: OwnedFd, durable: bool, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
-    if durable {
-        rustix::fs::fsync(&file).map_err(|errno| (2, errno.into()))?;
-        laps.lap(2);
-    }
-    let last = 2 + usize::from(durable);
-    close(file).map_err(|errno| (last, errno.into()))?;
-    laps.lap(last);
-    Ok(())
-}
 
 /// `openat`, one `write` at the end of the file, `fsync` if each is made durable, and `close`.
 #[derive(Debug)]
@@ -61,9 +47,7 @@ impl NameOps for Append {
         name: &CStr,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(directory, name, APPEND_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(directory, name, APPEND_FLAGS, laps)?;
         let wanted_bytes = self.bytes.len();
         let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(|errno| (1, errno.into()))?;
         if got_bytes != wanted_bytes {
@@ -102,9 +86,7 @@ impl<S: Spelling> FileOps for Truncate<S> {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(place.directory, self.name.of(file), WRITE_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(place.directory, self.name.of(file), WRITE_FLAGS, laps)?;
         let half_bytes = self.content.size_bytes(file) / 2;
         rustix::fs::ftruncate(&opened, half_bytes).map_err(|errno| (1, errno.into()))?;
         laps.lap(1);
@@ -143,9 +125,7 @@ impl<S: Spelling> FileOps for Restore<S> {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(place.directory, self.name.of(file), WRITE_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(place.directory, self.name.of(file), WRITE_FLAGS, laps)?;
         let found_bytes = rustix::fs::fstat(&opened).map_err(|errno| (1, errno.into()))?.st_size as u64;
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
         if found_bytes > size_bytes {
@@ -322,9 +302,7 @@ impl<W: CopyData, S: Spelling> FileOps for Copy<W, S> {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let from = rustix::fs::openat(place.directory, self.from.of(file), READ_FLAGS, Mode::empty());
-        let from = from.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let from = open_first(place.directory, self.from.of(file), READ_FLAGS, laps)?;
         let to = rustix::fs::openat(place.directory, self.to.of(file), CREATE_FLAGS, CREATE_MODE);
         let to = to.map_err(|errno| (1, errno.into()))?;
         laps.lap(1);

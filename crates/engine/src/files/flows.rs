@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use model::mix::{Arrival, LOG_BYTES, Operation};
 use rustix::io::Errno;
 
+use super::directories::BUFFER_BYTES;
 use super::{CallError, FileOps, Laps, Place, Round, RoundLimits};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
@@ -26,8 +27,6 @@ pub use population::{Held, Own, Population, Random, Share, SharedFiles};
 const SIZES: usize = 256;
 /// Number of the log in its stamps.
 const LOG_FILE: u64 = u32::MAX as u64;
-/// Buffer of a listing, as the C library has it.
-const LISTING_BYTES: usize = 32 << 10;
 
 /// Paths of a thread's files, built without formatting.
 #[derive(Debug)]
@@ -186,7 +185,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
             at: 0,
             seed,
             buffer: vec![0; chunk_bytes].into(),
-            listing: Box::new_uninit_slice(LISTING_BYTES),
+            listing: Box::new_uninit_slice(BUFFER_BYTES),
             log: None,
             log_end_bytes: 0,
             has_log: of.has_log(),

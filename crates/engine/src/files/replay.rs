@@ -12,14 +12,13 @@ use model::load::{At, Call, Change, Expected, Load, Offset, Operation, Part};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::directories::BUFFER_BYTES;
 use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Unexpected, close};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, write_digits};
 use crate::recorder::Recorder;
 
-/// Buffer of a listing, as the C library has it.
-const LISTING_BYTES: usize = 32 << 10;
 /// Smallest slice of the pool that writes come from.
 const SLICE_BYTES_MIN: usize = 4096;
 /// Position of `Close` among the steps.
@@ -151,7 +150,7 @@ impl Replay {
             pool: Pool::new(like, slice_bytes, 1),
             buffer: vec![0; load.read_part_bytes as usize].into(),
             // The deepest directory may hold one that is none of the load's.
-            listings: (0..load.levels + 2).map(|_| Box::new_uninit_slice(LISTING_BYTES)).collect(),
+            listings: (0..load.levels + 2).map(|_| Box::new_uninit_slice(BUFFER_BYTES)).collect(),
             writes: 0,
             random: mix(seed) | 1,
             seed,

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close};
+use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close, finish, open_first};
 use crate::clock::Clock;
 use crate::data::{self, Pool, Stamp};
 use crate::failure::Cause;
@@ -239,15 +239,11 @@ impl NameOps for ReadFile {
         name: &CStr,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = rustix::fs::openat(directory, name, READ_FLAGS, Mode::empty());
-        let opened = opened.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        let opened = open_first(directory, name, READ_FLAGS, laps)?;
         let read_bytes = read_whole(&opened, &mut self.chunk, self.size_bytes).map_err(|cause| (1, cause))?;
         laps.recorder.read(read_bytes);
         laps.lap(1);
-        close(opened).map_err(|errno| (2, errno.into()))?;
-        laps.lap(2);
-        Ok(())
+        finish(opened, false, laps)
     }
 }
 

@@ -8,9 +8,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use crate::files::verbs::{CREATE_FLAGS, CREATE_MODE};
-use crate::files::{READ_FLAGS, close};
-
-const WRITE_FLAGS: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+use crate::files::{READ_FLAGS, WRITE_FLAGS, close};
 
 /// Calls on files in a directory. Each returns the error of its system call.
 pub trait Calls {
