@@ -22,7 +22,7 @@ pub const STAMP_INTERVAL_BYTES: usize = 4096;
 pub const STAMP_BYTES: usize = 40;
 /// Bytes after which the random part of a pool repeats. The window of compressing file systems is at most a record of
 /// ZFS, 1 MiB by default (btrfs: 128 KiB).
-const PERIOD_BYTES: usize = 1 << 20;
+pub const PERIOD_BYTES: usize = 1 << 20;
 /// Number of the file in the stamps of duplicates, which belong to no place.
 const NO_FILE: u32 = u32::MAX;
 

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Barrier;
@@ -13,12 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use engine::clock::Timer;
+use engine::data::PERIOD_BYTES;
 use engine::files::flows::{Calls, Flows, Kernel, Own};
 use engine::files::{FileOps, Place, RoundLimits, Visits, round};
 use engine::names::Tree;
 use engine::recorder::{Recorder, Shape};
 use model::mix::Mix;
-use model::workload::MixName;
+use model::workload::{CHUNK_BYTES_MAX, MixName};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -32,8 +34,9 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// Mixes, each with the flows of a thread in one run, which takes about half a second.
-const MIXES: [(MixName, u64); 3] = [(MixName::Home, 20_000), (MixName::Build, 10_000), (MixName::Mail, 400)];
+/// Mixes, each with the flows of a thread in one run, which takes about a second.
+const MIXES: [(MixName, u64); 3] =
+    [(MixName::Home, 40_000), (MixName::Build, 40_000), (MixName::Mail, 2_000)];
 const THREADS: usize = 16;
 /// Flows without any call, which take about half a second.
 const FLOWS_OF_NOTHING: u64 = 2_000_000;
@@ -42,6 +45,8 @@ const SHARE: f64 = 0.95;
 /// Longest time of an operation that does nothing. `home` is the mix that writes least: bytes that are made are no cost of
 /// the loop.
 const NS_MAX: f64 = 60.0;
+/// Length of the buffer of bare calls: the program's pool, and room for the longest write behind it.
+const BUFFER_BYTES: usize = PERIOD_BYTES + CHUNK_BYTES_MAX as usize;
 /// Time between two visits of the reader, as in the program.
 const READING: Duration = Duration::from_millis(25);
 
@@ -341,13 +346,22 @@ struct Player<'a> {
     log: Option<OwnedFd>,
     other: Option<OwnedFd>,
     buffer: Box<[u8]>,
+    /// Start of the bytes that the next write takes.
+    next: usize,
     listing: Box<[MaybeUninit<u8>]>,
 }
 
 impl<'a> Player<'a> {
     fn new(directory: BorrowedFd<'a>) -> Self {
-        let buffer = vec![7; 1 << 20].into();
-        Self { directory, log: None, other: None, buffer, listing: Box::new_uninit_slice(32 << 10) }
+        let (buffer, listing) = (vec![7; BUFFER_BYTES].into(), Box::new_uninit_slice(32 << 10));
+        Self { directory, log: None, other: None, buffer, next: 0, listing }
+    }
+
+    /// Returns the part of the buffer that a write takes. As in the program, it is not the last one, which a cache has.
+    fn fresh(&mut self, bytes: usize) -> Range<usize> {
+        let start = if self.next < PERIOD_BYTES { self.next } else { 0 };
+        self.next = start + bytes;
+        start..self.next
     }
 
     fn file(&self, file: Open) -> Result<&OwnedFd, Errno> {
@@ -378,7 +392,8 @@ impl<'a> Player<'a> {
                     Kernel.read_at(file, &mut self.buffer[..*bytes], *at_bytes)?;
                 }
                 Call::WriteAt(file, bytes, at_bytes) => {
-                    Kernel.write_at(self.file(*file)?, &self.buffer[..*bytes], *at_bytes)?;
+                    let fresh = self.fresh(*bytes);
+                    Kernel.write_at(self.file(*file)?, &self.buffer[fresh], *at_bytes)?;
                 }
                 Call::Truncate(size_bytes) => Kernel.truncate(self.file(Open::Other)?, *size_bytes)?,
                 Call::Sync => Kernel.sync(self.file(Open::Other)?)?,

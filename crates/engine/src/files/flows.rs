@@ -17,7 +17,7 @@ use super::{CallError, FileOps, Laps, Place, Round, RoundLimits};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::failure::{Cause, Failure};
-use crate::names::{FILE_DIGITS, Kind, Tree, write_digits};
+use crate::names::{FILE_DIGITS, Kind, Tree, until_nul, write_digits};
 use crate::recorder::Recorder;
 
 pub use calls::{Calls, Kernel, Nothing};
@@ -28,54 +28,69 @@ const SIZES: usize = 256;
 /// Number of the log in its stamps.
 const LOG_FILE: u64 = u32::MAX as u64;
 
-/// Paths of a thread's files, built without formatting.
+/// Paths of a thread's files, built without formatting: two for each directory, of which an operation writes the last
+/// part alone.
 #[derive(Debug)]
 struct Paths {
-    /// Directories with a slash behind each; empty for the root.
-    directories: Box<[Box<[u8]>]>,
+    /// The directory with a slash behind it, room for a name, and a NUL. All have the same length.
     bytes: Box<[u8]>,
+    len: usize,
+    /// Number of directories.
+    directories: u64,
 }
+
+/// Room for a name and the NUL behind it.
+const NAME_BYTES: usize = 1 + FILE_DIGITS + 1;
 
 impl Paths {
     fn new(tree: Tree) -> Self {
+        let directories = tree.dirs.max(1);
         let of = |dir| match tree.directory(dir) {
-            path if path.is_empty() => Box::default(),
-            path => (path + "/").into_bytes().into_boxed_slice(),
+            path if path.is_empty() => path,
+            path => path + "/",
         };
-        let directories: Box<[Box<[u8]>]> = (0..tree.dirs.max(1)).map(of).collect();
-        let longest = directories.iter().map(|directory| directory.len()).max().unwrap_or(0);
-        Self { directories, bytes: vec![0; longest + 1 + FILE_DIGITS + 2].into() }
+        let path = |dir| [of(dir).as_bytes(), &[0; NAME_BYTES]].concat();
+        let bytes: Box<[u8]> = (0..directories).flat_map(|dir| path(dir).repeat(2)).collect();
+        Self { len: bytes.len() / (2 * directories as usize), bytes, directories }
     }
 
-    /// Writes the directory of a file, and returns its length.
+    /// Returns the two paths in the directory of a file.
     #[inline]
-    fn enter(&mut self, file: u64) -> usize {
-        let directory = &self.directories[(file % self.directories.len() as u64) as usize];
-        self.bytes[..directory.len()].copy_from_slice(directory);
-        directory.len()
+    fn both(&mut self, file: u64) -> (&mut [u8], &mut [u8]) {
+        let start = (file % self.directories) as usize * 2 * self.len;
+        self.bytes[start..start + 2 * self.len].split_at_mut(self.len)
     }
 
     /// Path of a file.
     #[inline]
     fn of(&mut self, kind: Kind, file: u64) -> &CStr {
-        let start = self.enter(file);
-        let name = &mut self.bytes[start..];
-        name[0] = kind as u8;
-        write_digits(&mut name[1..=FILE_DIGITS], file);
-        name[1 + FILE_DIGITS] = 0;
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+        named(self.both(file).0, kind, file)
+    }
+
+    /// Two paths of a file.
+    #[inline]
+    fn pair(&mut self, kinds: [Kind; 2], file: u64) -> (&CStr, &CStr) {
+        let (first, second) = self.both(file);
+        (named(first, kinds[0], file), named(second, kinds[1], file))
     }
 
     /// Path of the directory of a file.
     #[inline]
     fn directory(&mut self, file: u64) -> &CStr {
-        let start = self.enter(file);
-        match start.checked_sub(1) {
-            Some(slash) => self.bytes[slash] = 0,
-            None => self.bytes[..2].copy_from_slice(b".\0"),
-        }
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+        let path = self.both(file).0;
+        let start = path.len() - NAME_BYTES;
+        path[start..start + 2].copy_from_slice(if start == 0 { b".\0" } else { b"\0\0" });
+        until_nul(path)
     }
+}
+
+/// Writes the name at the end of a path.
+#[inline]
+fn named(path: &mut [u8], kind: Kind, file: u64) -> &CStr {
+    let start = path.len() - NAME_BYTES;
+    path[start] = kind as u8;
+    write_digits(&mut path[start + 1..=start + FILE_DIGITS], file);
+    until_nul(path)
 }
 
 /// One flow.
@@ -104,7 +119,6 @@ pub struct Flows<P = Own, K: Calls = Kernel> {
     files: u64,
     made: u64,
     paths: Paths,
-    other_paths: Paths,
     /// Blocks of whole files, and of parts: slices of their own size, so that neighbours differ.
     pools: [Pool; 2],
     /// Length of the slices of parts.
@@ -178,7 +192,6 @@ impl<P: Population, K: Calls> Flows<P, K> {
             files,
             made: 0,
             paths: Paths::new(tree),
-            other_paths: Paths::new(tree),
             pools: [chunk_bytes, part_bytes.max(1) as usize].map(|bytes| Pool::new(like, bytes, 1)),
             part_bytes,
             writes: 0,
@@ -206,7 +219,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
         let mut name = [0; 2 + FILE_DIGITS];
         name[0] = Kind::Symlink as u8;
         write_digits(&mut name[1..=FILE_DIGITS], self.population.thread());
-        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        let name = until_nul(&name);
         let made = self.calls.create(place.directory, name);
         let made = made.map_err(|errno| self.failure(0, errno.into()))?;
         // From the beginning, the log is one that is used again.
@@ -308,7 +321,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
                 self.calls.list(directory, self.paths.directory(number), &mut self.listing)?;
             }
             Operation::Rename => {
-                let (from, to) = (self.paths.of(kind, number), self.other_paths.of(other_kind, number));
+                let (from, to) = self.paths.pair([kind, other_kind], number);
                 self.calls.rename(directory, from, to)?;
                 held.rename();
             }
@@ -317,7 +330,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
                 held.link();
             }
             Operation::Link => {
-                let (from, to) = (self.paths.of(kind, number), self.other_paths.of(Kind::Link, number));
+                let (from, to) = self.paths.pair([kind, Kind::Link], number);
                 self.calls.link(directory, from, to)?;
                 held.link();
             }
@@ -391,7 +404,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
         }
         self.calls.close(opened)?;
         if arrival != Arrival::Named {
-            let (from, to) = (self.paths.of(first, number), self.other_paths.of(Kind::File, number));
+            let (from, to) = self.paths.pair([first, Kind::File], number);
             match arrival {
                 Arrival::Linked => {
                     self.calls.link(directory, from, to)?;

@@ -16,7 +16,7 @@ use super::directories::BUFFER_BYTES;
 use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Unexpected, close};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
-use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, write_digits};
+use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, until_nul};
 use crate::recorder::Recorder;
 
 /// Smallest slice of the pool that writes come from.
@@ -49,14 +49,10 @@ impl Paths {
                 bytes.push(b'/');
             }
             let (letter, digits) = match node.is_directory {
-                true => (b'd', DIRECTORY_DIGITS),
-                false => (Kind::File as u8, FILE_DIGITS),
+                true => ('d', DIRECTORY_DIGITS),
+                false => (Kind::File.letter(), FILE_DIGITS),
             };
-            bytes.push(letter);
-            let number = bytes.len();
-            bytes.resize(number + digits, 0);
-            write_digits(&mut bytes[number..], node.number.into());
-            bytes.push(0);
+            bytes.extend(format!("{letter}{:0digits$x}\0", node.number).into_bytes());
             starts.push(start as u32);
         }
         Self { bytes: bytes.into(), starts: starts.into() }
@@ -65,7 +61,7 @@ impl Paths {
     #[inline]
     fn of(&self, node: u32) -> &CStr {
         let start = self.starts[node as usize] as usize;
-        CStr::from_bytes_until_nul(&self.bytes[start..]).unwrap_or_default()
+        until_nul(&self.bytes[start..])
     }
 
     /// Returns the last part of a path.
