@@ -209,9 +209,7 @@ impl<'a> Context<'a> {
         let share = |part: &Part| part.samples as f64 / all as f64 * part.fraction;
         parts.retain(|part| share(part) > 0.0);
         parts.sort_by(|one, other| share(other).total_cmp(&share(one)));
-        // Looks at one call tell the same, however many they are.
-        let independent = (all as f64 / self.threads_per_look).min(step.ops.max(1) as f64);
-        let surely = |part: Option<&Part>, least: f64| {
+        let surely = |part: Option<&Part>, least: f64, independent: f64| {
             let Some(part) = part else { return false };
             let excess = if part.place.is_some() { self.asleep_excess } else { self.awake_excess };
             let found = part.samples as f64 / all as f64 * independent;
@@ -219,13 +217,22 @@ impl<'a> Context<'a> {
             interval.is_some_and(|interval| (interval.low - excess) * part.fraction > least)
         };
         let has_second = parts.get(1).is_some_and(|part| share(part) >= NEARLY_BLOCKED);
-        let (limiter, named) = match () {
-            () if surely(parts.first(), MOST) && !has_second => (parts[0].limiter, 1),
-            () if has_second && surely(parts.get(1), SECOND) => (Limiter::Mixed, 2),
+        let named_from = |independent: f64| match () {
+            () if surely(parts.first(), MOST, independent) && !has_second => (parts[0].limiter, 1),
+            () if has_second && surely(parts.get(1), SECOND, independent) => (Limiter::Mixed, 2),
             () => (Limiter::NotClear, 2),
         };
+        // Looks at one call tell the same, however many they are.
+        let looks = all as f64 / self.threads_per_look;
+        let (limiter, mut named) = named_from(looks.min(step.ops.max(1) as f64));
         let is_clear = limiter != Limiter::NotClear;
         let mut observations = Vec::new();
+        if let (false, (with_more, told)) = (is_clear, named_from(looks))
+            && with_more != Limiter::NotClear
+        {
+            observations.push(Observation::OperationFew { calls: Count(step.ops) });
+            named = told;
+        }
         for part in parts.iter().take(named) {
             self.tell(part, all, &mut observations);
         }

@@ -85,6 +85,8 @@ observations! {
         OperationRan { running_share: Share, samples: Count }
         /// Share of the samples of one operation that found its threads asleep in the most frequent unknown place.
         OperationHidden { symbol: Name, asleep_share: Share, samples: Count }
+        /// Number of times that the operation was made, which is too small for a verdict.
+        OperationFew { calls: Count }
         /// Share of samples that found threads waiting for completions of their ring.
         WaitedForRing { waiting_share: Share }
     }

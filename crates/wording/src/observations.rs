@@ -18,6 +18,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         }
         OperationRan { .. } => "its threads were awake in {running_share} of {samples} samples",
         OperationHidden { .. } => "its threads slept in {symbol} in {asleep_share} of {samples} samples",
+        OperationFew { .. } => "its calls are too few to tell ({calls})",
         AwakeSpent { .. } => "awake threads of all operations spent {time}",
         Ran { .. } => "its threads were awake in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",

@@ -162,6 +162,9 @@ fn what_few_samples_show_is_not_clear() {
     let mut few = with(300, 100);
     few.record.figures.steps[0].ops = 5;
     assert_eq!(limiter(&few), Limiter::NotClear);
+    let text = wording::operation(&few.operations()[0]);
+    let told = "not clear: its calls are too few to tell (5); its threads waited for a commit or flush in";
+    assert!(text.contains(told), "{text}");
     assert_eq!(mail(&[("create", 1000, &[])]).operations(), []);
 }
 
