@@ -8,6 +8,7 @@ mod population;
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use model::mix::{Arrival, LOG_BYTES, Operation};
 use rustix::io::Errno;
@@ -36,7 +37,7 @@ struct Paths {
     bytes: Box<[u8]>,
     len: usize,
     /// Number of directories.
-    directories: u64,
+    directories: u32,
 }
 
 /// Room for a name and the NUL behind it.
@@ -44,20 +45,21 @@ const NAME_BYTES: usize = 1 + FILE_DIGITS + 1;
 
 impl Paths {
     fn new(tree: Tree) -> Self {
-        let directories = tree.dirs.max(1);
+        let directories = tree.dirs.clamp(1, u32::MAX.into()) as u32;
         let of = |dir| match tree.directory(dir) {
             path if path.is_empty() => path,
             path => path + "/",
         };
         let path = |dir| [of(dir).as_bytes(), &[0; NAME_BYTES]].concat();
-        let bytes: Box<[u8]> = (0..directories).flat_map(|dir| path(dir).repeat(2)).collect();
+        let bytes: Box<[u8]> = (0..directories.into()).flat_map(|dir| path(dir).repeat(2)).collect();
         Self { len: bytes.len() / (2 * directories as usize), bytes, directories }
     }
 
     /// Returns the two paths in the directory of a file.
     #[inline]
     fn both(&mut self, file: u64) -> (&mut [u8], &mut [u8]) {
-        let start = (file % self.directories) as usize * 2 * self.len;
+        // Numbers of 32 bits, as names have them, are divided in half the time.
+        let start = (file as u32 % self.directories) as usize * 2 * self.len;
         self.bytes[start..start + 2 * self.len].split_at_mut(self.len)
     }
 
@@ -84,19 +86,24 @@ impl Paths {
     }
 }
 
-/// Writes the name at the end of a path.
+/// Writes the name at the end of a path of [`Paths`].
 #[inline]
 fn named(path: &mut [u8], kind: Kind, file: u64) -> &CStr {
     let start = path.len() - NAME_BYTES;
     path[start] = kind as u8;
     write_digits(&mut path[start + 1..=start + FILE_DIGITS], file);
-    until_nul(path)
+    debug_assert!(CStr::from_bytes_with_nul(path).is_ok());
+    // A search for the end would wait until the digits have left the processor's store buffer.
+    // SAFETY: the directory is letters, digits and slashes, and a letter and digits were just written behind it. The last
+    // byte is the NUL that `Paths::new` left there, and nothing else writes to it.
+    unsafe { CStr::from_bytes_with_nul_unchecked(path) }
 }
 
 /// One flow.
 #[derive(Debug)]
 struct Flow {
-    operations: Box<[Operation]>,
+    /// Its part of the operations of all flows.
+    operations: Range<usize>,
     think_ns: u64,
 }
 
@@ -106,6 +113,7 @@ pub struct Flows<P = Own, K: Calls = Kernel> {
     calls: K,
     population: P,
     flows: Box<[Flow]>,
+    operations: Box<[Operation]>,
     /// The number of each flow, as often as its weight.
     deck: Box<[u16]>,
     /// Flows that were dealt from the deck.
@@ -176,14 +184,19 @@ impl<P: Population, K: Calls> Flows<P, K> {
         let largest = sizes.iter().copied().max().unwrap_or(1).max(of.part_bytes_max());
         let chunk_bytes = largest.clamp(1, of.chunk.0) as usize;
         let part_bytes = of.part_bytes_max().min(of.chunk.0);
-        let flow = |flow: &model::mix::Flow| Flow {
-            operations: flow.operations.clone().into(),
-            think_ns: flow.think_ms * 1_000_000,
+        let operations: Box<[Operation]> =
+            of.flows.iter().flat_map(|flow| flow.operations.iter().copied()).collect();
+        let mut end = 0;
+        let flow = |flow: &model::mix::Flow| {
+            let start = end;
+            end += flow.operations.len();
+            Flow { operations: start..end, think_ns: flow.think_ms * 1_000_000 }
         };
         Self {
             calls,
             population,
             flows: of.flows.iter().map(flow).collect(),
+            operations,
             dealt: deck.len(),
             deck,
             random: Random::new(seed),
@@ -254,10 +267,12 @@ impl<P: Population, K: Calls> Flows<P, K> {
         self.dealt = 0;
     }
 
+    /// Performs an operation of a flow. It is matched in its place: a copy would be stored in parts and loaded whole,
+    /// which takes as long as a clock read.
     #[inline]
     fn one(
         &mut self,
-        operation: Operation,
+        at: usize,
         held: &mut Held,
         place: &Place<'_>,
         recorder: &mut Recorder,
@@ -265,7 +280,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
         let directory = place.directory;
         let (number, size_bytes, (kind, other_kind)) = (held.number, held.size_bytes(), held.kinds());
         self.at = number;
-        match operation {
+        match self.operations[at] {
             Operation::Pick => {
                 self.population.release(*held);
                 *held = self.population.claim(&mut self.random);
@@ -479,13 +494,13 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
     ) -> Result<(), CallError> {
         let flow = self.deal();
         let mut held = self.population.claim(&mut self.random);
-        self.think_ns = self.flows[flow].think_ns;
-        for at in 0..self.flows[flow].operations.len() {
-            let operation = self.flows[flow].operations[at];
-            let step = operation.step();
+        let Flow { operations, think_ns } = &self.flows[flow];
+        self.think_ns = *think_ns;
+        for at in operations.clone() {
+            let step = self.operations[at].step();
             laps.enter(step);
-            self.one(operation, &mut held, place, laps.recorder).map_err(|cause| (step, cause))?;
-            if operation != Operation::Pick {
+            self.one(at, &mut held, place, laps.recorder).map_err(|cause| (step, cause))?;
+            if !matches!(self.operations[at], Operation::Pick) {
                 laps.lap(step);
             }
         }
