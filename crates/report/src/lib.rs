@@ -24,6 +24,7 @@ pub mod list;
 pub mod live;
 pub mod markdown;
 pub mod openmetrics;
+mod operations;
 pub(crate) use model::numbers;
 #[cfg(test)]
 mod sample;

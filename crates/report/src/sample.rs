@@ -6,15 +6,15 @@ use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Shar
 use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ChangePoint, ClientShare, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
+    Budget, ChangePoint, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
     EngineRecord, Environment, Extents, Figures, Frame, Interval, Judged, Latency, LatencyIntervals, Note,
-    OwnIo, PhaseRecord, Rate, Reread, Residency, RunStatus, SCHEMA, Seen, Setting, Status, Steady, Step,
-    TargetProbes, ThreadTimes, Tool, Verdict, WorkloadRecord,
+    OperationVerdict, OwnIo, PhaseRecord, Ranked, Rate, Reread, Residency, RunStatus, SCHEMA, Seen, Setting,
+    Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, TargetKind};
 use model::workload::CacheMode;
-use model::{Machine, Request, Run, Target};
+use model::{Limiter, Machine, Request, Run, Target};
 
 use crate::text::Style;
 
@@ -270,6 +270,41 @@ pub(crate) fn simulated_plan() -> (Plan, Environment) {
 /// A note that threads of a test waited for a CPU.
 pub(crate) fn waited_for_cpu(share: f64) -> Note {
     wording::note(Finding::WaitedForCpu { waited_share: Share(share) }, [Advice::StopOthers {}])
+}
+
+/// A mix with three operations, two of which have limiters of their own.
+pub(crate) fn mix() -> PhaseRecord {
+    let mut mix = phase("mix:mail:t4");
+    let latency = phase("stat").figures.latency_ns;
+    mix.figures.steps = [("stat-missing", 4), ("create", 720), ("list", 276)]
+        .map(|(name, thousandths)| Step {
+            name: name.into(),
+            ops: 1_000,
+            latency_ns: latency.clone(),
+            elapsed_ns: Some(thousandths),
+            waiting_ns: None,
+            histogram: None,
+        })
+        .into();
+    let found = |operation: &str, limiter, parts: &[Limiter]| OperationVerdict {
+        operation: operation.into(),
+        time_share: 0.5,
+        limiter,
+        confidence: Confidence::Likely,
+        ranking: parts.iter().map(|part| Ranked { limiter: *part, share: 0.45 }).collect(),
+        samples: 400,
+        observations: Vec::new(),
+        evidence: None,
+    };
+    let verdict = Verdict::new(Limiter::FsyncJournal, 0.6, Vec::new());
+    mix.judged.verdict = Some(Verdict {
+        operations: vec![
+            found("create", Limiter::FsyncJournal, &[Limiter::FsyncJournal]),
+            found("list", Limiter::Mixed, &[Limiter::KernelCpu, Limiter::CpuSaturated]),
+        ],
+        ..verdict
+    });
+    mix
 }
 
 /// A phase of that spec without problems: 100,000 operations a second.

@@ -31,7 +31,7 @@ pub use cold::cold_reads;
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{Crossed, crossed, steps};
 pub use verdicts::{
-    NO_LIMITER, are_alike_verdicts, evidence, next_steps, operation, ranking, verdict_clause,
+    NO_LIMITER, are_alike_verdicts, evidence, next_steps, operation, operations, ranking, verdict_clause,
     verdict_paragraph, why,
 };
 

@@ -120,6 +120,22 @@ pub fn ranking(all: &[&Verdict]) -> String {
 /// the time, commit / flush (likely): its threads waited for a commit or flush in 83 % of 412 samples
 /// (jbd2_log_wait_commit)".
 pub fn operation(verdict: &OperationVerdict) -> String {
+    told(verdict, true)
+}
+
+/// Same as [`operation`] for all operations of a test. The first one to show how awake threads spent their time tells it for
+/// all.
+pub fn operations(verdicts: &[OperationVerdict]) -> Vec<String> {
+    let shows = |verdict: &OperationVerdict| verdict.observations.iter().any(is_of_all);
+    let first = verdicts.iter().position(shows);
+    verdicts.iter().enumerate().map(|(at, verdict)| told(verdict, first == Some(at))).collect()
+}
+
+fn is_of_all(seen: &Observation) -> bool {
+    matches!(seen, Observation::AwakeSpent { .. })
+}
+
+fn told(verdict: &OperationVerdict, tells_all: bool) -> String {
     let likely = if verdict.confidence == Confidence::Likely { " (likely)" } else { "" };
     let parts = verdict.ranking.iter().take(2);
     let parts: Vec<_> =
@@ -129,17 +145,18 @@ pub fn operation(verdict: &OperationVerdict) -> String {
         Limiter::Mixed => format!("{title}: {}", parts.join(", ")),
         _ => title.to_owned(),
     };
-    let evidence = evidence_of(verdict).map_or(String::new(), |evidence| format!(": {evidence}"));
+    let evidence = evidence_of(verdict, tells_all).map_or(String::new(), |evidence| format!(": {evidence}"));
     let time = percent(verdict.time_share);
     format!("{time} of the time, {title}{likely}{evidence}")
 }
 
 /// Returns the evidence for the limiter of an operation, without a full stop; `None` where there is none.
-fn evidence_of(verdict: &OperationVerdict) -> Option<String> {
+fn evidence_of(verdict: &OperationVerdict, tells_all: bool) -> Option<String> {
     if verdict.observations.contains(&Observation::InWords) {
         return verdict.evidence.as_deref().map(printable);
     }
-    let told = verdict.observations.iter().map(|seen| observation(&[seen]));
+    let told = verdict.observations.iter().filter(|seen| tells_all || !is_of_all(seen));
+    let told = told.map(|seen| observation(&[seen]));
     Some(told.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
@@ -172,7 +189,7 @@ pub(crate) fn fill(verdict: &mut Verdict) {
         probe: of(Source::Probe),
     };
     for operation in &mut verdict.operations {
-        operation.evidence = evidence_of(operation);
+        operation.evidence = evidence_of(operation, true);
     }
     verdict.advice = next_steps(&[verdict]);
     verdict.evidence = verdict.limiter.map(|_| told);

@@ -114,6 +114,9 @@ fn each_operation_has_the_limiter_that_its_own_samples_show() {
         "24 % of the time, kernel CPU (likely): its threads were awake in 95 % of 400 samples; awake threads of all \
          operations spent 85 % of their time in the kernel, 11 % in their own code"
     );
+    let all = wording::operations(&world.operations());
+    let of_all = |told: &&String| told.contains("awake threads of all operations");
+    assert_eq!(all.iter().filter(of_all).count(), 1, "{all:?}");
 }
 
 #[test]

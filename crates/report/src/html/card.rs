@@ -8,8 +8,9 @@ use super::seen::seen;
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
 use super::{Figure, Markup, heat, latency, near, rendered, results, rounds, timeline, zones};
+use crate::operations::{Operation, operations};
 use crate::printable;
-use crate::text::{interval_cell, link, missing_reason};
+use crate::text::{interval_cell, link, missing_reason, operation_cell};
 
 /// Most repetitions that a card lists.
 const REPETITIONS_MAX: usize = 40;
@@ -35,8 +36,29 @@ struct Card {
     each: Vec<(u32, String)>,
     spec: String,
     engine: String,
+    /// Operations of a mix or a replay.
+    operations: Vec<Row>,
     figures: Vec<Figure>,
     seen: Vec<(&'static str, String)>,
+}
+
+/// An operation of a mix or a replay.
+struct Row {
+    name: String,
+    time: String,
+    rate: String,
+    latencies: [String; 2],
+    limiter: String,
+}
+
+fn operation(of: Operation<'_>) -> Row {
+    Row {
+        name: of.name(),
+        time: of.time(),
+        rate: of.rate(),
+        latencies: of.latencies(),
+        limiter: of.verdict.map_or(String::new(), |verdict| operation_cell(verdict, usize::MAX)),
+    }
 }
 
 /// The section; `None` for a run without tests.
@@ -89,6 +111,7 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         },
         spec: printable(&phase.spec),
         engine: printable(&engine),
+        operations: operations(phase).into_iter().map(operation).collect(),
         figures: figures.into_iter().flatten().collect(),
         seen: facts.map(|(name, fact)| (name, printable(&fact))).collect(),
     }

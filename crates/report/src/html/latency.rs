@@ -12,7 +12,7 @@ use crate::svg::{Drawing, Plot, Scale, Side};
 const SAMPLES_BEYOND: u64 = 10;
 /// Rarest operations that are ever drawn, as one in so many: p99.999.
 const RAREST: f64 = 1e5;
-/// Most calls of an operation that are drawn.
+/// Most calls of an operation that are drawn: those with most of the time.
 const STEPS_MAX: usize = 4;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 226.0;
@@ -122,7 +122,9 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
         return None;
     }
     let mut series = vec![("operations".to_owned(), first)];
-    for step in phase.figures.steps.iter().take(STEPS_MAX) {
+    let mut steps: Vec<_> = phase.figures.steps.iter().collect();
+    steps.sort_by_key(|step| std::cmp::Reverse(step.elapsed_ns));
+    for step in steps.into_iter().take(STEPS_MAX) {
         if let Some(points) = step.histogram.as_deref().and_then(decoded).map(|buckets| curve(&buckets)) {
             series.push((printable(&step.name), points));
         }

@@ -13,10 +13,8 @@ pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
         facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
         let told = Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
         facts.extend(told);
-        let told = verdict
-            .operations
-            .iter()
-            .map(|one| format!("{}, {}", printable(&one.operation), wording::operation(one)));
+        let told = verdict.operations.iter().zip(wording::operations(&verdict.operations));
+        let told = told.map(|(one, told)| format!("{}, {told}", printable(&one.operation)));
         let told = told.collect::<Vec<_>>().join("; ");
         facts.push(("its operations", Some(told).filter(|told| !told.is_empty())));
     }

@@ -301,6 +301,18 @@ fn operations_of_a_last_moment_have_no_rate() {
 }
 
 #[test]
+fn operations_of_a_mix_have_a_table_by_their_time() {
+    let mut run = sample::run();
+    run.phases = vec![sample::mix()];
+    let text = page(&run, Embed::Nothing);
+    let row = |name: &str| text.find(&format!("<th scope=\"row\">{name}</th>")).expect(name);
+    assert!(row("create") < row("list") && row("list") < row("stat-missing"));
+    let of_list = &text[row("list")..row("stat-missing")];
+    assert!(of_list.contains("28 %") && of_list.contains("mixed: kernel CPU + "), "{of_list}");
+    assert!(!page(&sample::run(), Embed::Nothing).contains("Operations of "));
+}
+
+#[test]
 fn sweeps_mark_their_knee() {
     let run = sample::swept_run();
     let text = page(&run, Embed::Nothing);

@@ -34,7 +34,7 @@ pub use why::why;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
 pub(crate) use footer::{compared, compared_all, noise, partial, tool};
-pub(crate) use limiter::{is_of_device, of as limiter_of, parts, surely, words};
+pub(crate) use limiter::{is_of_device, of as limiter_of, operation_cell, parts, surely, words};
 pub(crate) use limits::told;
 pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks};
 pub(crate) use preamble::{describe, facts};

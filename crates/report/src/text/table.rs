@@ -2,7 +2,7 @@
 
 use anstyle::Style as Ansi;
 use model::plan::Plan;
-use model::run::{Mark, PhaseRecord, Status, Step, Trust};
+use model::run::{Mark, PhaseRecord, Status, Trust};
 use model::{FileVerb, Limiter, Run};
 
 use super::cold;
@@ -13,7 +13,8 @@ use super::columns::{
 use super::limiter;
 use super::notes::{is_knee, mark};
 use super::style::{BOLD, DIM, Style, YELLOW};
-use crate::numbers::{MISSING, amount, latency, percent};
+use crate::numbers::{MISSING, amount, latency};
+use crate::operations::{Operation, has_operations};
 use crate::printable;
 
 /// Marks the row at which a sweep has its knee, unless it has another mark. The knee's sentence begins with it, too.
@@ -234,45 +235,26 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(shown.finish()))
 }
 
-/// Returns true for a test whose operations have lines of their own.
-fn has_operations(name: &str) -> bool {
-    [FileVerb::Mix, FileVerb::Replay].iter().any(|verb| name == verb.word())
-}
-
 /// Renders the operations of a mix or a replay as lines beneath their row, the one that takes most of the time first.
-pub fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
-    if !has_operations(&phase.name) {
-        return Vec::new();
-    }
+fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
     let columns = widths.columns(Kind::Files, style);
-    let steps = &phase.figures.steps;
-    let verdicts = phase.judged.verdict.as_ref().map_or(&[][..], |verdict| &verdict.operations);
-    // In proportion to the headline, which may be that of the steady part.
-    let per_flow = phase.figures.rate.ops_per_second.unwrap_or(f64::NAN) / phase.counts.ops as f64;
-    let all_ns: u64 = steps.iter().filter_map(|step| step.elapsed_ns).sum();
-    let mut steps: Vec<_> = steps.iter().filter_map(|step| Some((step, step.elapsed_ns?))).collect();
-    steps.sort_by_key(|(_, elapsed_ns)| std::cmp::Reverse(*elapsed_ns));
-    let line = |(step, elapsed_ns): &(&Step, u64)| {
+    let line = |operation: Operation<'_>| {
         let mut line = Line::default();
-        line.left(INDENT + 2, printable(&step.name).as_ref(), DIM);
-        let share = *elapsed_ns as f64 / all_ns.max(1) as f64;
-        line.right(columns.megabytes_end, &percent(share), DIM);
-        let rate = amount(step.ops as f64 * per_flow).unwrap_or_else(|| MISSING.into());
-        line.decimal(columns.ops_end, &rate, DIM);
-        let percentiles = step.latency_ns.as_ref().map_or([None; 2], |latency| [latency.p50, latency.p99]);
-        for (end, value) in columns.latency_ends.into_iter().zip(percentiles) {
+        line.left(INDENT + 2, &operation.name(), DIM);
+        line.right(columns.megabytes_end, &operation.time(), DIM);
+        line.decimal(columns.ops_end, &operation.rate(), DIM);
+        for (end, latency) in columns.latency_ends.into_iter().zip(operation.latencies()) {
             if let Some(end) = end {
-                line.right(end, &value.map_or_else(|| MISSING.into(), latency), DIM);
+                line.right(end, &latency, DIM);
             }
         }
-        let verdict = verdicts.iter().find(|verdict| verdict.operation == step.name);
-        if let Some(verdict) = verdict.filter(|_| widths.has_limiters) {
+        if let Some(verdict) = operation.verdict.filter(|_| widths.has_limiters) {
             let room = style.width.saturating_sub(columns.limiter_start).max(LIMITER_WIDTH_MIN);
             line.left(columns.limiter_start, &limiter::operation_cell(verdict, room), DIM);
         }
         style.finish(line.finish())
     };
-    steps.iter().map(line).collect()
+    crate::operations::operations(phase).into_iter().map(line).collect()
 }
 
 /// Returns true if an empty line separates the rows of two phases, because a sweep begins or ends between them.
@@ -456,7 +438,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use model::run::{OperationVerdict, Ranked, Together};
+    use model::run::{Step, Together};
     use proptest::prelude::*;
 
     fn of(phases: &[PhaseRecord]) -> String {
@@ -480,37 +462,7 @@ mod tests {
 
     #[test]
     fn operations_of_a_mix_have_their_share_and_their_limiter() {
-        let mut phase = sample::phase("mix:mail:t4");
-        let latency = sample::phase("stat").figures.latency_ns;
-        phase.figures.steps = [("stat-missing", 4), ("create", 720), ("list", 276)]
-            .map(|(name, thousandths)| Step {
-                name: name.into(),
-                ops: 1_000,
-                latency_ns: latency.clone(),
-                elapsed_ns: Some(thousandths),
-                waiting_ns: None,
-                histogram: None,
-            })
-            .into();
-        let found = |operation: &str, limiter, parts: &[Limiter]| OperationVerdict {
-            operation: operation.into(),
-            time_share: 0.5,
-            limiter,
-            confidence: model::run::Confidence::Likely,
-            ranking: parts.iter().map(|part| Ranked { limiter: *part, share: 0.45 }).collect(),
-            samples: 400,
-            observations: Vec::new(),
-            evidence: None,
-        };
-        let verdict = model::run::Verdict::new(Limiter::FsyncJournal, 0.6, Vec::new());
-        phase.judged.verdict = Some(model::run::Verdict {
-            operations: vec![
-                found("create", Limiter::FsyncJournal, &[Limiter::FsyncJournal]),
-                found("list", Limiter::Mixed, &[Limiter::KernelCpu, Limiter::CpuSaturated]),
-            ],
-            ..verdict
-        });
-        let phases = [phase];
+        let phases = [sample::mix()];
         let shown = |width: usize| {
             let style = Style { unicode: true, width };
             let text = sample::plain(&table(&phases, &Widths::of_phases(&phases), &style));

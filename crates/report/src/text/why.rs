@@ -46,8 +46,10 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     line("link", link(phase, &run.environment.target));
     line("layers", wording::crossed(phase).map(|crossed| crossed.text));
     line("steps", wording::steps(phase));
-    for operation in verdict.iter().flat_map(|verdict| &verdict.operations) {
-        line(&printable(&operation.operation), Some(wording::operation(operation)));
+    for verdict in &verdict {
+        for (operation, told) in verdict.operations.iter().zip(wording::operations(&verdict.operations)) {
+            line(&printable(&operation.operation), Some(told));
+        }
     }
     line("next", wording::next_steps(&verdict));
     lines.extend(remarks(std::slice::from_ref(phase)).iter().map(|told| paragraph(told, style)));
