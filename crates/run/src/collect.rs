@@ -189,6 +189,8 @@ impl Collected {
 
     /// Adds a worker's delta of a phase that began at `phase_start_ns`.
     pub fn add(&mut self, delta: &Delta, phase_start_ns: u64) {
+        // The last piece may be compared after its bytes were handed over.
+        self.verified += delta.verified;
         let has_started = delta.queueing.as_ref().is_some_and(|queueing| queueing.count() > 0);
         if delta.ops == 0 && delta.read_bytes == 0 && delta.written_bytes == 0 && !has_started {
             return;
@@ -199,7 +201,6 @@ impl Collected {
         self.written_bytes += delta.written_bytes;
         self.visits += delta.visits;
         self.idle_slots_ns += delta.idle_slots_ns;
-        self.verified += delta.verified;
         self.slowest_chunk_ns = self.slowest_chunk_ns.max(delta.slowest_chunk_ns);
         let queueing = delta.queueing.iter().flat_map(|queueing| queueing.buckets());
         queueing.for_each(|(upper_ns, count)| self.queueing.add(upper_ns, count));
@@ -361,6 +362,15 @@ mod tests {
         assert_eq!(intervals.iter().map(|interval| interval.ops).collect::<Vec<_>>(), [4, 0, 1]);
         assert_eq!(intervals[0].histogram.iter().map(|bucket| bucket.1).collect::<Vec<_>>(), [1, 2, 1]);
         assert_eq!(intervals[2].length_ns, 7);
+    }
+
+    #[test]
+    fn a_piece_that_is_compared_after_the_last_operation_counts() {
+        let mut collected = Collected::new(0);
+        collected.add(&delta(INTERVAL_NS, &[100]), 0);
+        collected.add(&Delta { verified: 1, ..delta(2 * INTERVAL_NS, &[]) }, 0);
+        assert_eq!((collected.ops, collected.verified), (1, 1));
+        assert_eq!(collected.into_intervals(INTERVAL_NS).len(), 1, "it makes no interval");
     }
 
     #[test]
