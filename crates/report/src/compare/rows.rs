@@ -211,8 +211,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         if let (Some(one), Some(other)) = (&before.engine, &after.engine)
             && one != other
         {
-            warnings
-                .push(format!("issued in another way: {one} on {}, {other} on {}", first.name, side.name));
+            warnings.push(other_engine((&first.name, one), (&side.name, other)));
         }
         let bytes = |test: &Test| test.workload.as_ref().map(|workload| workload.size_bytes as f64);
         if let (Some(one), Some(other)) = (bytes(before), bytes(after))
@@ -226,6 +225,25 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Returns the features of the engine that only one of two sides has. Some of them are the text of a mix or a load: then
+/// the work differs, not its way to the kernel.
+fn other_engine(one: (&str, &[String]), other: (&str, &[String])) -> String {
+    let of_text = |feature: &String| feature.starts_with("mix_") || feature.starts_with("load");
+    let only = |mine: &[String], others: &[String]| -> Vec<String> {
+        mine.iter().filter(|feature| !others.contains(feature)).cloned().collect()
+    };
+    let [mine, theirs] = [only(one.1, other.1), only(other.1, one.1)];
+    let what = match mine.iter().chain(&theirs).all(of_text) {
+        true => "another mix or load file",
+        false => "issued in another way",
+    };
+    let side = |(name, _): (&str, &[String]), features: &[String]| match features.is_empty() {
+        true => format!("none of it on {name}"),
+        false => format!("{} on {name}", features.join(", ")),
+    };
+    format!("{what}: {}, {}", side(one, &mine), side(other, &theirs))
 }
 
 /// Returns the resolution of the ratio of the means, as a share. Operations are counted anew in each run; the buckets
@@ -288,4 +306,21 @@ pub(super) fn geomean(rows: &[Row], side: usize) -> Option<f64> {
         .map(f64::ln)
         .collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_of_an_engine_is_named() {
+        let of = |words: &str| -> Vec<String> { words.split(' ').map(str::to_owned).collect() };
+        let told = |one: &str, other: &str| other_engine(("old", &of(one)), ("new", &of(other)));
+        assert_eq!(told("sync a", "io_uring a"), "issued in another way: sync on old, io_uring on new");
+        assert_eq!(told("sync a b", "sync a"), "issued in another way: b on old, none of it on new");
+        assert_eq!(
+            told("sync mix_version=1 mix_digest=7", "sync mix_version=1 mix_digest=8"),
+            "another mix or load file: mix_digest=7 on old, mix_digest=8 on new"
+        );
+    }
 }

@@ -45,7 +45,7 @@ pub(super) struct Test {
     /// The work of the test, if more is known than its spec.
     pub workload: Option<WorkloadRecord>,
     /// Engine that issued the operations, with its features.
-    pub engine: Option<String>,
+    pub engine: Option<Vec<String>>,
     pub limiters: Vec<(Option<model::Limiter>, Option<Confidence>)>,
     pub trust: Option<Trust>,
     pub trust_reasons: Vec<String>,
@@ -252,7 +252,7 @@ impl Side {
         let mut features = phase.engine.features.clone();
         features.sort();
         features.insert(0, phase.engine.name.clone());
-        test.engine.get_or_insert_with(|| features.join(", "));
+        test.engine.get_or_insert(features);
         if let Some(verdict) = &phase.judged.verdict {
             test.limiters.push((verdict.limiter, verdict.confidence));
             test.trust = test.trust.max(Some(verdict.trust));

@@ -103,9 +103,10 @@ impl Line {
         self.left(column.saturating_sub(cell.chars().count()), cell, style);
     }
 
-    /// Places a number so that its whole part ends before `column` and its fraction hangs over.
+    /// Places a number so that its whole part ends before `column` and its fraction hangs over. One in scientific notation
+    /// ends there: more than a fraction would hang over.
     pub(crate) fn decimal(&mut self, column: usize, cell: &str, style: anstyle::Style) {
-        let whole = cell.find('.').map_or(cell, |point| &cell[..point]);
+        let whole = cell.find('.').filter(|_| !cell.contains('e')).map_or(cell, |point| &cell[..point]);
         self.left(column.saturating_sub(whole.chars().count()), cell, style);
     }
 
