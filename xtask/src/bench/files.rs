@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::drained::{while_accompanied, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
 use super::tmpfs::Tmpfs;
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Setting};
 use crate::pairs::interleave;
 
 pub(super) const BENCH: Bench =
@@ -36,16 +36,8 @@ const SHARE: f64 = 0.95;
 const PAUSE: Duration = Duration::from_millis(50);
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    // Users who may not mount measure in the tmpfs that is there.
-    let mounted = Tmpfs::mount();
-    let shared;
-    let path = match &mounted {
-        Ok(tmpfs) => tmpfs.path(),
-        Err(_) => {
-            shared = program::scratch_in_memory()?;
-            shared.path()
-        }
-    };
+    let tmpfs = Tmpfs::mount_or_share()?;
+    let path = tmpfs.path();
     let pinned = Pinned::new()?;
     let files = Files::new(path, FILES)?;
     let names = files.names();
@@ -184,6 +176,7 @@ fn bare(names: &[&CStr], pinned: &Pinned, call: impl Fn(&CStr) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::program;
 
     #[test]
     fn both_do_the_same_and_leave_nothing() {

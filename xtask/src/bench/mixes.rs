@@ -25,7 +25,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::tmpfs::Tmpfs;
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Setting};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench = Bench {
@@ -51,15 +51,8 @@ const BUFFER_BYTES: usize = PERIOD_BYTES + CHUNK_BYTES_MAX as usize;
 const READING: Duration = Duration::from_millis(25);
 
 fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let mounted = Tmpfs::mount();
-    let shared;
-    let path = match &mounted {
-        Ok(tmpfs) => tmpfs.path(),
-        Err(_) => {
-            shared = program::scratch_in_memory()?;
-            shared.path()
-        }
-    };
+    let tmpfs = Tmpfs::mount_or_share()?;
+    let path = tmpfs.path();
     let mut rows = Vec::new();
     for (name, _) in MIXES {
         let mix = Mix::shipped(name);
@@ -412,6 +405,7 @@ impl<'a> Player<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::program;
 
     #[test]
     fn both_make_the_same_calls() {

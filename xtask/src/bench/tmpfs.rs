@@ -5,8 +5,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::program;
+
 /// A tmpfs without a limit of inodes. By default there is one for every two pages of memory, which may be too few.
-pub(super) struct Tmpfs(tempfile::TempDir);
+pub(super) struct Tmpfs {
+    directory: tempfile::TempDir,
+    is_mounted: bool,
+}
 
 impl Tmpfs {
     /// Mounts the file system; only root may.
@@ -17,19 +22,27 @@ impl Tmpfs {
         mount.args(["-t", "tmpfs", "-o", "nr_inodes=0,mode=0700", "skye-bench"]).arg(directory.path());
         let status = mount.status().context("run mount")?;
         ensure!(status.success(), "mount tmpfs: {status}; run this benchmark as root");
-        Ok(Self(directory))
+        Ok(Self { directory, is_mounted: true })
     }
 
-    /// Returns the mount point.
+    /// Mounts the file system, or makes a directory in the one that is there, for users who may not mount.
+    pub(super) fn mount_or_share() -> Result<Self> {
+        let share = |_| Ok(Self { directory: program::scratch_in_memory()?, is_mounted: false });
+        Self::mount().or_else(share)
+    }
+
+    /// Returns the directory.
     pub(super) fn path(&self) -> &Path {
-        self.0.path()
+        self.directory.path()
     }
 }
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        // A lazy unmount works even if a program that failed still holds a file of it.
-        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+        if self.is_mounted {
+            // A lazy unmount works even if a program that failed still holds a file of it.
+            let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
+        }
     }
 }
 
