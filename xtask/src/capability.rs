@@ -368,7 +368,8 @@ fn probe_fio() -> Result<(), String> {
 
 fn probe_mpi(family: &str, options: &[&str]) -> Result<(), String> {
     let mut launcher = Command::new(format!("mpirun.{family}"));
-    launcher.args(["-n", "1"]).args(options).arg("true").stdin(Stdio::null());
+    // A program that ends before the launcher has passed its standard input on may end the launcher, too, by SIGPIPE.
+    launcher.args(["-n", "1"]).args(options).arg("cat").stdin(Stdio::null());
     run(&mut launcher).map(drop)
 }
 
