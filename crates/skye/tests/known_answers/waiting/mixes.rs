@@ -13,10 +13,10 @@ use crate::support::program::parse_document;
 use crate::support::scratch;
 use crate::{document_of, phases, run_in, start};
 
-const NAME_SECONDS: f64 = 0.02;
-const DATA_SECONDS: f64 = 0.004;
+const NAME_SECONDS: f64 = 0.04;
+const DATA_SECONDS: f64 = 0.008;
 /// Calls of which the mean time is taken.
-const CALLS: u64 = 50;
+const CALLS: u64 = 25;
 
 /// Returns the seconds of one call on a name, and of one on data: those of the server, and the way there and back.
 fn of_calls(rig: &Rig) -> (f64, f64) {
