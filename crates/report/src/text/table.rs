@@ -575,7 +575,7 @@ mod tests {
         fn rows_are_as_wide_as_their_heading(
             ops in 0.0f64..=1e9,
             block in 1u64..=1 << 20,
-            latencies in proptest::array::uniform3(proptest::option::of(0..LATENCY_MAX_NS)),
+            latencies in proptest::array::uniform3(proptest::option::of(any::<u64>())),
             repetition in 1u32..1000,
             unicode in any::<bool>(),
         ) {
