@@ -48,16 +48,10 @@ fn measured(rig: &Rig, mix: &str, seconds: u32) -> (f64, Served, Value) {
 }
 
 /// Returns the operations with verdicts, and their limiters. Waits as long as those of the rigs show on any machine.
-/// Operations with too few calls are left out.
 fn limited(document: &Value) -> Vec<(&str, &str)> {
     let found = phases(document)[0]["verdict"]["operations"].as_array().expect("operations have verdicts");
-    let is_few = |found: &&Value| {
-        let seen = found["observations"].as_array().expect("verdicts have observations");
-        seen.iter().any(|seen| seen["kind"] == "operation_few")
-    };
     found
         .iter()
-        .filter(|found| !is_few(found))
         .map(|found| (found["operation"].as_str().unwrap(), found["limiter"].as_str().unwrap()))
         .collect()
 }
@@ -122,7 +116,9 @@ fn a_mix_takes_the_time_of_its_calls() {
             let (name, data) = of_calls(&rig);
             // Both runs make and remove the same files: what is more in the longer one was measured.
             let (short, of_short, _) = measured(&rig, mix, 1);
-            let (long, of_long, document) = measured(&rig, mix, 6);
+            // A flow on photos is long, and each operation needs some calls for a verdict.
+            let seconds = if *mix == "photos" { 30 } else { 12 };
+            let (long, of_long, document) = measured(&rig, mix, seconds);
             let more = |of: fn(&Served) -> u64| of(&of_long) as f64 - of(&of_short) as f64;
             let names = more(|served| served.names);
             let calls = more(|served| served.reads + served.writes + served.syncs);
