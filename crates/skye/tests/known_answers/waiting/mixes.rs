@@ -13,8 +13,6 @@ use crate::support::program::parse_document;
 use crate::support::scratch;
 use crate::{document_of, phases, run_in, start};
 
-const NAME_SECONDS: f64 = 0.04;
-const DATA_SECONDS: f64 = 0.008;
 /// Calls of which the mean time is taken.
 const CALLS: u64 = 25;
 
@@ -106,10 +104,13 @@ fn stalls_show_in_all_flows_that_they_delay() {
 #[test]
 fn a_mix_takes_the_time_of_its_calls() {
     xtask::require!(root, fuse);
-    let data_us = (DATA_SECONDS * 1e6) as u64;
+    // The longer a call takes, the less its way there and back matters; but the deep tree of `home` has to be made, too.
+    let (name_seconds, data_seconds) = xtask::sized((0.04, 0.008), (0.02, 0.004));
+    let run_seconds = xtask::sized(12, 6);
+    let data_us = (data_seconds * 1e6) as u64;
     // One request is answered at a time, as a large read is several.
     let rig = start(
-        Spec::fuse().slots(1).names_us((NAME_SECONDS * 1e6) as u64).service_us(data_us).sync_us(data_us),
+        Spec::fuse().slots(1).names_us((name_seconds * 1e6) as u64).service_us(data_us).sync_us(data_us),
     );
     for mix in xtask::sized(&["mail"][..], &["mail", "web", "home", "build", "database", "photos"]) {
         settled!(settle(|| {
@@ -117,12 +118,12 @@ fn a_mix_takes_the_time_of_its_calls() {
             // Both runs make and remove the same files: what is more in the longer one was measured.
             let (short, of_short, _) = measured(&rig, mix, 1);
             // A flow on photos is long, and each operation needs some calls for a verdict.
-            let seconds = if *mix == "photos" { 30 } else { 12 };
-            let (long, of_long, document) = measured(&rig, mix, seconds);
+            let times = if *mix == "photos" { 3 } else { 1 };
+            let (long, of_long, document) = measured(&rig, mix, times * run_seconds);
             let more = |of: fn(&Served) -> u64| of(&of_long) as f64 - of(&of_short) as f64;
             let names = more(|served| served.names);
             let calls = more(|served| served.reads + served.writes + served.syncs);
-            let (took, served) = (long - short, names * NAME_SECONDS + calls * DATA_SECONDS);
+            let (took, served) = (long - short, names * name_seconds + calls * data_seconds);
             // The server answers every call, whatever the operation.
             let served_by =
                 |(_, limiter): &(&str, &str)| matches!(*limiter, "remote_latency" | "server_saturated");
