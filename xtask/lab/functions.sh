@@ -51,7 +51,7 @@ erasing() {
     shift
     id=$(tr -d ' ' 2> /dev/null < "/sys/class/block/$(basename "$(realpath "$device")")/device/serial")
     before=$(sampled "$device")
-    measure "$device" --erase "${id:-$(blockdev --getsize64 "$device")}" --time 2 --test write:rnd4k "$@"
+    measure "$device" --erase "${id:-$(blockdev --getsize64 "$device")}" --erase-data --time 2 --test write:rnd4k "$@"
     code=$?
     if [ "$code" != 0 ] && [ "$before" != "$(sampled "$device")" ]; then
         echo "bytes have changed"

@@ -24,7 +24,7 @@ pub const STAMP_BYTES: usize = 40;
 /// ZFS, 1 MiB by default (btrfs: 128 KiB).
 pub const PERIOD_BYTES: usize = 1 << 20;
 /// Number of the file in the stamps of duplicates, which belong to no place.
-const NO_FILE: u32 = u32::MAX;
+pub(crate) const NO_FILE: u32 = u32::MAX;
 
 /// Properties of the blocks of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl Content {
 
     /// Returns one period of the pool, with zeros at the end of each interval. Eight interleaved xorshift generators
     /// make the bytes, which the compiler turns into vector instructions (Marsaglia, "Xorshift RNGs", 2003).
-    fn period(self) -> Box<[u8]> {
+    pub(crate) fn period(self) -> Box<[u8]> {
         let mut period = vec![0; self.period_bytes()].into_boxed_slice();
         let mut lanes: [u64; 8] = std::array::from_fn(|lane| mix(self.seed ^ mix(lane as u64 + 1)) | 1);
         for chunk in period.chunks_mut(64) {

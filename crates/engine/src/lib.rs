@@ -25,6 +25,7 @@ pub mod clock;
 pub mod data;
 pub mod delay;
 pub mod discard;
+pub mod earlier;
 pub mod failure;
 pub mod files;
 pub mod mapped;

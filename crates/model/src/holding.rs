@@ -15,6 +15,10 @@ pub struct Holding {
     pub state: Vec<String>,
     /// Size of the device.
     pub size_bytes: u64,
+    /// Number of the disk since the machine started, which no other disk gets; absent before Linux 5.15.
+    pub sequence: Option<u64>,
+    /// Other devices without serial number and WWN that have the same size.
+    pub same_size: Vec<String>,
     /// The device, then its partitions and the devices that lie on them.
     pub parts: Vec<Part>,
 }
@@ -49,6 +53,18 @@ pub enum Contents {
 }
 
 impl Holding {
+    /// Returns the IDs of the device. The user types one of them to have it erased. Without serial number and WWN, it is the
+    /// size in bytes. Where another device has that size, the kernel's number of the disk follows it.
+    pub fn ids(&self) -> Vec<String> {
+        let names: Vec<_> = [&self.serial, &self.wwn].into_iter().flatten().cloned().collect();
+        if !names.is_empty() {
+            return names;
+        }
+        let size = self.size_bytes.to_string();
+        let numbered = self.sequence.map(|sequence| format!("{size}-{sequence}"));
+        self.same_size.is_empty().then_some(size).into_iter().chain(numbered).collect()
+    }
+
     /// Returns all uses as clauses: "sda1 is mounted at /srv", "dm-0 lies on it".
     pub fn uses(&self) -> Vec<String> {
         uses(&self.parts)

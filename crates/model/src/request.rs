@@ -117,6 +117,8 @@ options! {
     erase: Option<String> [run] "erase" Text("ID");
     /// Signature that may be lost with it, such as ext4, gpt or LVM2_member; may be repeated.
     erase_signature: Vec<String> [run] "erase-signature" Text("NAME");
+    /// All other data on it may be lost, too.
+    erase_data: Option<bool> [run] "erase-data" Is("true");
     /// Allow what is normally refused or warned about.
     allow: Vec<Allow> [run ab] "allow" Word("WHAT", Allow::WORDS);
         like "--allow low-space", "--allow low-space,busy", "--allow busy,low-space";

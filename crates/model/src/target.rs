@@ -50,7 +50,7 @@ pub struct Target {
 }
 
 /// Block device that tests write to, so that everything on it is lost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Erased {
     /// Serial number of the disk; null where it has none.
@@ -61,14 +61,36 @@ pub struct Erased {
     pub size_bytes: u64,
     /// Signatures that were on it and that the user named, each after its device: "sda1: ext4".
     pub signatures: Vec<String>,
+    /// Contents of the device before, as far as they were read.
+    #[serde(default)]
+    pub contents: ErasedContents,
+    /// Bytes that were read to find that out.
+    #[serde(default)]
+    pub read_bytes: u64,
 }
 
 impl Erased {
-    /// Returns words that the user must type to have the device erased; any one of them will do.
-    pub fn ids(&self) -> Vec<String> {
-        let names: Vec<_> = [&self.serial, &self.wwn].into_iter().flatten().cloned().collect();
-        if names.is_empty() { vec![self.size_bytes.to_string()] } else { names }
+    /// Returns true for the same device with the same signatures. Each check reads other blocks of it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let key = |erased: &Self| Self { contents: ErasedContents::Unknown, read_bytes: 0, ..erased.clone() };
+        key(self) == key(other)
     }
+}
+
+/// Contents of a device before it was erased.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ErasedContents {
+    /// It could not be read.
+    #[default]
+    Unknown,
+    /// Zeros.
+    Zeros,
+    /// Zeros and blocks that an earlier run of skye wrote.
+    EarlierRun,
+    /// Other data, which the user named.
+    Data,
 }
 
 /// Kind of a place that is measured.

@@ -69,6 +69,13 @@ pub(crate) struct Backing {
     pub numbers: (u32, u32),
 }
 
+impl Backing {
+    /// Returns the major and minor number of the file's file system, as `statx` and the list of mounts have them.
+    pub fn device(&self) -> (u32, u32) {
+        (major(self.file.0), minor(self.file.0))
+    }
+}
+
 /// Asks an open loop device for its file; `None` if it has none.
 pub(crate) fn backing(device: impl AsFd) -> Option<Backing> {
     // SAFETY: the kernel writes one `struct loop_info64` for this call, which has exactly this size and alignment. Any

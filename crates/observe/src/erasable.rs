@@ -11,20 +11,18 @@
 //! - `/proc` or `/sys` is not mounted at its place, is mounted with `hidepid`, or has parts that others are mounted over.
 //! - A process lives whose mounts or open files cannot be read.
 
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
-
 use crate::block_device::{Backing, backing};
 use crate::device::{Place, numbers};
-use crate::holding::{PARTS_MAX, above, all_mounts, backed, lives, parts, serial, wwn};
-use crate::parse::mountinfo::{self, Mount};
+use crate::hiding::hidden;
+use crate::holding::{PARTS_MAX, Seen, above, all_mounts, backed, parts, serial, wwn};
+use crate::openers::openers;
 use crate::root::Root;
 
-/// Link to the initial PID namespace (`PROC_PID_INIT_INO` in the kernel's include/linux/proc_ns.h).
-const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// Looks at processes that have a device open. One that udev started is gone before the last.
-const LOOKS: u32 = 8;
-/// Pause between two looks.
+/// Time after which a process that is just ending is gone.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
+/// File systems without a block device of their own that still have one inode for each file. On any other, such as an
+/// overlay, FUSE or NFS, the same bytes may be a file of another file system, too.
+const OWN_INODES: &[&str] = &["bcachefs", "btrfs", "ramfs", "tmpfs", "zfs"];
 
 /// Reasons to leave a device as it is, as clauses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,47 +78,11 @@ pub fn obstacles(root: &Root, name: &str) -> Obstacles {
     }
     other_paths(root, &place, &mut found);
     found.uses.extend(exports(root, &family));
-    loops(root, &place, &family, &mut found);
-    openers(root, &family, &mut found);
+    let file = loops(root, &place, &family, &mounts.seen, &mut found);
+    let opened = openers(root, &family, file);
+    found.uses.extend(opened.by);
+    found.hidden.extend(unseen("open files", &opened.unseen));
     found
-}
-
-/// Returns places in which users of a device may hide from this process.
-fn hidden(root: &Root) -> Vec<String> {
-    let mut found = Vec::new();
-    let namespace = root.real("proc/self/ns/pid");
-    if namespace.as_deref().and_then(|link| link.rsplit('/').next()) != Some(INITIAL_PID_NAMESPACE) {
-        found.push("this is a PID namespace of its own, which hides processes".to_owned());
-    }
-    let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
-    for (place, file_system) in [("/proc", "proc"), ("/sys", "sysfs")] {
-        let at: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == place).collect();
-        if at.is_empty() || at.iter().any(|mount| mount.file_system != file_system || mount.root != "/") {
-            found.push(format!("{place} is not the kernel's own {file_system}"));
-        }
-        let hides = |option: &&String| {
-            option.starts_with("subset=")
-                || option.strip_prefix("hidepid=").is_some_and(|mode| !["0", "off"].contains(&mode))
-        };
-        let options = at.iter().flat_map(|mount| mount.options.iter().chain(&mount.super_options));
-        found.extend(options.filter(hides).map(|option| format!("{place} is mounted with {option}")));
-    }
-    found.extend(mounts.iter().filter(covers).map(|mount| format!("{} is mounted over", mount.mount_point)));
-    if root.exists("proc/swaps") && root.read("proc/swaps").is_none() {
-        found.push("/proc/swaps cannot be read".into());
-    }
-    found
-}
-
-/// Returns true if a mount lies over what tells of processes, swap space or devices.
-fn covers(mount: &&Mount) -> bool {
-    let below =
-        |place: &str| mount.mount_point.strip_prefix(place).map(|rest| rest.split('/').next().unwrap_or(""));
-    let of_processes = |name: &str| {
-        name.bytes().all(|byte| byte.is_ascii_digit()) || ["self", "thread-self", "swaps"].contains(&name)
-    };
-    let of_devices = |name: &str| ["block", "class", "dev", "devices"].contains(&name);
-    below("/proc/").is_some_and(of_processes) || below("/sys/").is_some_and(of_devices)
 }
 
 /// Returns the clause on processes of which something cannot be read.
@@ -193,20 +155,33 @@ fn exports(root: &Root, family: &[Place]) -> Vec<String> {
     found
 }
 
-/// Asks each loop device for its file: paths of other mount namespaces mislead. Adds those that lie on the family, and
-/// those that share the file or the device below a loop.
-fn loops(root: &Root, place: &Place, family: &[Place], found: &mut Obstacles) {
+/// Asks each loop device for its file: paths of other mount namespaces mislead. Adds those on a device of the family, and
+/// those that share the file or the device below a loop. Returns the file below the loop itself.
+fn loops(
+    root: &Root,
+    place: &Place,
+    family: &[Place],
+    mounts: &[Seen],
+    found: &mut Obstacles,
+) -> Option<Backing> {
     let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
     let attached = names.filter(|name| root.exists(&format!("sys/class/block/{name}/loop/backing_file")));
     let ask = |name: &str| -> Option<Backing> { backing(root.open(&format!("dev/{name}"))?) };
     if !root.is_system() {
-        return;
+        return None;
     }
-    let own = place.disk_name().starts_with("loop").then(|| ask(place.disk_name())).flatten();
-    if own.is_some_and(|own| own.numbers != (0, 0)) {
-        found.uses.push("it is a loop device on another device: name that one".into());
+    let disk = place.disk_name();
+    let own = disk.starts_with("loop").then(|| ask(disk)).flatten();
+    let is_unique = |name: &str, backing: Backing| has_unique_file(root, name, backing, mounts);
+    if let Some(own) = own {
+        if own.numbers != (0, 0) {
+            found.uses.push("it is a loop device on another device: name that one".into());
+        } else if !is_unique(disk, own) {
+            let why = "the file of {disk} is on an overlay or a server, where it may have another path";
+            found.hidden.push(why.replace("{disk}", disk));
+        }
     }
-    for name in attached.filter(|name| *name != place.disk_name()) {
+    for name in attached.filter(|name| name != disk) {
         let Some(other) = ask(&name) else {
             // It may have been detached since.
             if root.exists(&format!("sys/class/block/{name}/loop/backing_file")) {
@@ -221,69 +196,45 @@ fn loops(root: &Root, place: &Place, family: &[Place], found: &mut Obstacles) {
         {
             found.uses.push(format!("{name} lies on {}", below.name));
         }
-        if own.is_some_and(|own| own.file == other.file) {
+        let Some(own) = own else { continue };
+        if own.file == other.file {
             found.uses.push(format!("{name} has the same file below it"));
+        } else if other.numbers == (0, 0) && may_be_equal(root, disk, &name) && !is_unique(&name, other) {
+            found.hidden.push(format!("the file of {name} may be that of {disk}, by another path"));
         }
     }
+    own
 }
 
-/// Adds processes that have a device of the family open, this one aside. A process that opened it for a moment is gone at
-/// a later look.
-fn openers(root: &Root, family: &[Place], found: &mut Obstacles) {
-    if !root.is_system() {
-        return;
+/// Returns true if no other file can have the bytes of the file below a loop device.
+fn has_unique_file(root: &Root, name: &str, backing: Backing, mounts: &[Seen]) -> bool {
+    let (major, minor) = backing.device();
+    if major != 0 {
+        return true;
     }
-    let family: Vec<_> = family.iter().map(|place| (numbers(root, place), place.name.as_str())).collect();
-    let mut now = Opened::default();
-    for look in 0..LOOKS {
-        if look > 0 {
-            std::thread::sleep(PAUSE);
-        }
-        now = open_now(root, &family);
-        if now.by.is_empty() {
-            break;
-        }
-    }
-    found.uses.extend(now.by);
-    found.hidden.extend(unseen("open files", &now.unseen));
-}
-
-/// Processes that have a device open.
-#[derive(Default)]
-struct Opened {
-    /// Each of them, as a clause.
-    by: Vec<String>,
-    /// Processes whose open files this user may not see.
-    unseen: Vec<i32>,
-}
-
-fn open_now(root: &Root, family: &[((u32, u32), &str)]) -> Opened {
-    // Its own number in this /proc, which may be that of another namespace.
-    let own = root.real("proc/self");
-    let processes = root.list("proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
-    let mut found = Opened::default();
-    for process in processes.filter(|process| own != Some(format!("proc/{process}"))) {
-        let at = format!("proc/{process}/fd");
-        let Some(files) = root.numbered(&at) else {
-            found.unseen.extend(lives(root, process).then_some(process));
-            continue;
-        };
-        let mut open = None;
-        files.visit(|number| {
-            // Without this flag, a file on a dead server would never answer.
-            let path = root.path(&format!("{at}/{number}"));
-            let Ok(statx) = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else { return };
-            let is_block = FileType::from_raw_mode(statx.stx_mode.into()).is_block_device();
-            let numbers = (statx.stx_rdev_major, statx.stx_rdev_minor);
-            let same = family.iter().find(|(theirs, _)| is_block && *theirs == numbers);
-            open = open.or(same.map(|(_, name)| *name));
+    let by_numbers =
+        mounts.iter().map(|seen| &seen.mount).find(|mount| (mount.major, mount.minor) == (major, minor));
+    // Files of a subvolume of btrfs have device numbers that no mount has: the longest mount above the path tells.
+    let by_path = || {
+        let path = root.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
+        let above = mounts.iter().map(|seen| &seen.mount).filter(|mount| {
+            let rest = path.strip_prefix(mount.mount_point.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.starts_with('/'))
         });
-        if let Some(name) = open {
-            let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
-            found.by.push(format!("process {process} ({comm}) has {name} open"));
-        }
-    }
-    found
+        above.max_by_key(|mount| mount.mount_point.len())
+    };
+    by_numbers.or_else(by_path).is_some_and(|mount| OWN_INODES.contains(&mount.file_system.as_str()))
+}
+
+/// Returns true if the files below two loop devices may have the same size. A limit hides the size of a file.
+fn may_be_equal(root: &Root, one: &str, other: &str) -> bool {
+    let number = |name: &str, file: &str| root.number::<u64>(&format!("sys/class/block/{name}/{file}"));
+    let end = |name: &str| {
+        let is_limited = number(name, "loop/sizelimit")? > 0;
+        let end = number(name, "loop/offset")?.checked_add(number(name, "size")?.checked_mul(512)?)?;
+        (!is_limited).then_some(end)
+    };
+    end(one).zip(end(other)).is_none_or(|(one, other)| one.abs_diff(other) < 512)
 }
 
 #[cfg(test)]
@@ -292,6 +243,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::hiding::INITIAL_PID_NAMESPACE;
 
     /// A machine with two disks of two partitions each, in sight of everything.
     fn machine() -> tempfile::TempDir {

@@ -32,8 +32,25 @@ pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
             .and_then(|disk| disk.link.clone()),
         state: state(root, &place.disk),
         size_bytes: target.space.total_bytes,
+        sequence: root.number(&format!("{}/diskseq", place.disk)),
+        same_size: same_size(root, name),
         parts,
     })
+}
+
+/// Returns the other devices that have the size of this one. Those with a serial number or WWN do not count.
+fn same_size(root: &Root, name: &str) -> Vec<String> {
+    let sectors = |place: &Place| place.line(root, "size").filter(|sectors| sectors != "0");
+    let Some(own) = Place::by_name(root, name).as_ref().and_then(sectors) else { return Vec::new() };
+    let others = root.list("sys/class/block").into_iter().filter(|other| other != name);
+    let is_same = |other: &String| {
+        Place::by_name(root, other).is_some_and(|other| {
+            sectors(&other).as_ref() == Some(&own)
+                && serial(root, &other.disk).is_none()
+                && wwn(root, &other.disk).is_none()
+        })
+    };
+    others.filter(is_same).collect()
 }
 
 /// Returns the serial number of a disk: as NVMe and MMC have it, as virtio has it, as SCSI and ATA have it.
@@ -72,7 +89,7 @@ fn words(text: Option<String>) -> Option<String> {
 
 /// A mount, and the process in whose namespace it is; none for the namespace of this process.
 pub(crate) struct Seen {
-    mount: Mount,
+    pub mount: Mount,
     process: Option<i32>,
 }
 

@@ -5,25 +5,50 @@
 //! its size, its serial number. The kernel gives no two disks the same sequence number. Every check runs to its end, so
 //! that a refusal says all that is in the way.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use model::holding::{Holding, Part};
-use model::target::Erased;
-use model::{Target, Trouble};
+use model::target::{Erased, ErasedContents};
+use model::{Request, Target, Trouble, size};
 use observe::{BlockDevice, Obstacles, Root};
 use run::patience;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::signatures;
+use contents::Contents;
+use tables::TablePart;
+
+mod contents;
+mod formats;
+mod tables;
+
+/// Unit of the kernel's sizes and offsets.
+const SECTOR_BYTES: u64 = 512;
+/// Attempts to lock a device, and the pause between two of them.
+const LOCK_ATTEMPTS: u32 = 8;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Permission of the user to erase a device.
+#[derive(Debug, Clone, Default)]
+struct Permission {
+    id: String,
+    /// Signatures that may be lost.
+    signatures: Vec<String>,
+    /// True if unknown data may be lost.
+    data: bool,
+}
 
 /// A device that the user named to be erased, and its state when it was found.
 pub struct Erasure {
-    id: String,
-    may_be_lost: Vec<String>,
+    permission: Permission,
     attempt: String,
     found: BlockDevice,
     /// The device, as the document names it.
@@ -32,35 +57,42 @@ pub struct Erasure {
 
 impl Erasure {
     /// Finds out if a device may be erased; opens it for reading alone. `word` is the name that the user gave it.
+    /// Returns `None` if the request erases nothing.
     ///
     /// # Errors
-    /// It is in use, it holds something that was not named, its identity is another, or nobody can tell.
+    /// The device is in use, has contents that the user did not name, has another ID, or cannot be checked.
     pub fn check(
         root: &Root,
         word: &Path,
         target: &Target,
-        id: &str,
-        may_be_lost: &[String],
-    ) -> Result<Self, Trouble> {
+        request: &Request,
+    ) -> Result<Option<Self>, Trouble> {
+        let Some(id) = request.erase.clone() else { return Ok(None) };
         let attempt = match word == Path::new(&target.path) {
             true => format!("erase {}", target.path),
             false => format!("erase {}, which {} leads to", target.path, word.display()),
         };
-        let (id, may_be_lost, target) = (id.to_owned(), may_be_lost.to_vec(), target.clone());
-        let (root, tried) = (root.clone(), attempt.clone());
-        let work = move || {
-            let device = open(&tried, &target, OFlags::RDONLY)?;
-            let look = |error| Trouble::new(&tried, error);
-            let found = BlockDevice::of(device.as_fd()).map_err(look)?;
-            let mut examined = examine(&root, &target, device.as_fd(), &id, &may_be_lost)?;
-            // The same lock that the run will hold, for a moment: the kernel knows holders that sysfs does not show.
-            if let Err(errno) = open_raw(&target, OFlags::RDONLY | OFlags::EXCL) {
-                examined.locked(errno);
-            }
-            let erased = examined.refuse(&tried, &target.path)?;
-            Ok(Self { id, may_be_lost, attempt: tried, found, erased })
+        let permission = Permission {
+            id,
+            signatures: request.erase_signature.clone(),
+            data: request.erase_data == Some(true),
         };
-        patience::wait_while_it_moves(&attempt, || 0, work)?
+        let (root, tried, target) = (root.clone(), attempt.clone(), target.clone());
+        let work = move |progress: &AtomicU64| {
+            // The same lock that the run will hold: the kernel knows holders that sysfs does not show.
+            let locked = lock(&target, OFlags::RDONLY);
+            let lock_error = locked.as_ref().err().copied();
+            let device = match locked {
+                Ok(device) => device,
+                Err(_) => open_raw(&target, OFlags::RDONLY).map_err(|errno| not_opened(&tried, errno))?,
+            };
+            let found = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
+            let mut examined = examine(&root, &target, &device, &permission, progress)?;
+            examined.locked(lock_error);
+            let erased = examined.refuse(&tried, &target.path)?;
+            Ok(Some(Self { permission, attempt: tried, found, erased }))
+        };
+        with_progress(&attempt, work)
     }
 
     /// Opens the device for writing, locked for as long as the descriptor is open, and makes all checks again on it.
@@ -68,25 +100,34 @@ impl Erasure {
     /// # Errors
     /// As [`Erasure::check`]; or the device has changed since.
     pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, Trouble> {
-        let (id, may_be_lost) = (self.id.clone(), self.may_be_lost.clone());
-        let (found, before) = (self.found, self.erased.clone());
+        let (permission, found, before) = (self.permission.clone(), self.found, self.erased.clone());
         let (root, target, tried) = (root.clone(), target.clone(), self.attempt.clone());
-        let work = move || {
-            let device = open(&tried, &target, OFlags::RDWR | OFlags::EXCL)?;
+        let work = move |progress: &AtomicU64| {
+            let changed =
+                |cause| Err(Trouble::new(&tried, cause).remedy("check it again with `skye doctor`"));
+            let device = lock(&target, OFlags::RDWR).map_err(|errno| not_opened(&tried, errno))?;
             let now = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
             if now != found {
-                let cause = "another device has taken its place since it was looked at";
-                return Err(Trouble::new(tried, cause).remedy("look at it again with `skye doctor`"));
+                return changed("another device has taken its place since the first check");
             }
-            let erased = examine(&root, &target, device.as_fd(), &id, &may_be_lost)?;
-            if erased.refuse(&tried, &target.path)? != before {
-                let cause = "its identity or its contents have changed since it was looked at";
-                return Err(Trouble::new(tried, cause).remedy("look at it again with `skye doctor`"));
+            let erased = examine(&root, &target, &device, &permission, progress)?;
+            if !erased.refuse(&tried, &target.path)?.is_same(&before) {
+                return changed("its identity or its contents have changed since the first check");
             }
             Ok(device)
         };
-        patience::wait_while_it_moves(&self.attempt, || 0, work)?
+        with_progress(&self.attempt, work)
     }
+}
+
+/// Runs checks of a device, which count their reads, for as long as they make progress.
+fn with_progress<T: Send + 'static>(
+    attempt: &str,
+    work: impl FnOnce(&AtomicU64) -> Result<T, Trouble> + Send + 'static,
+) -> Result<T, Trouble> {
+    let progress = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&progress);
+    patience::wait_while_it_moves(attempt, move || progress.load(Ordering::Relaxed), move || work(&theirs))?
 }
 
 /// Opens the device at the path that was found, which has no symbolic links.
@@ -95,74 +136,156 @@ fn open_raw(target: &Target, flags: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::open(&target.path, flags, rustix::fs::Mode::empty())
 }
 
-fn open(attempt: &str, target: &Target, flags: OFlags) -> Result<OwnedFd, Trouble> {
-    open_raw(target, flags).map_err(|errno| {
-        let trouble = Trouble::new(attempt, std::io::Error::from(errno));
-        match errno {
-            Errno::BUSY => trouble.remedy("something has just begun to use it: `skye doctor` says what"),
-            Errno::ACCESS | Errno::PERM => trouble.remedy("run it as root, outside of containers"),
-            Errno::ROFS => trouble.remedy("it is read-only"),
-            _ => trouble,
+/// Opens the device for this process alone. A process that has just been forked holds a copy of a lock for a moment.
+fn lock(target: &Target, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut opened = open_raw(target, flags | OFlags::EXCL);
+    for _ in 0..LOCK_ATTEMPTS {
+        if !opened.as_ref().is_err_and(|errno| *errno == Errno::BUSY) {
+            break;
         }
-    })
+        std::thread::sleep(LOCK_PAUSE);
+        opened = open_raw(target, flags | OFlags::EXCL);
+    }
+    opened
+}
+
+fn not_opened(attempt: &str, errno: Errno) -> Trouble {
+    let trouble = Trouble::new(attempt, std::io::Error::from(errno));
+    match errno {
+        Errno::BUSY => trouble.remedy("something has just begun to use it: `skye doctor` says what"),
+        Errno::ACCESS | Errno::PERM => trouble.remedy("run it as root, outside of containers"),
+        Errno::ROFS => trouble.remedy("it is read-only"),
+        _ => trouble,
+    }
 }
 
 /// Everything that was found out about a device.
 struct Examined {
     erased: Erased,
-    /// The ID does not name this device.
+    /// Reasons why the ID does not name this device, and it alone.
     identity: Vec<String>,
     obstacles: Obstacles,
     /// Signatures that were not named, each with its device.
     signatures: Vec<(String, String)>,
-    /// Signatures that nobody could look for.
+    /// The first data that may not be lost.
+    data: Option<String>,
+    /// Contents that cannot be checked.
     unread: Vec<String>,
     is_read_only: bool,
 }
 
-/// Looks at a device from all sides.
+/// Checks a device from all sides.
 fn examine(
     root: &Root,
     target: &Target,
-    device: BorrowedFd<'_>,
-    id: &str,
-    may_be_lost: &[String],
+    device: &OwnedFd,
+    permission: &Permission,
+    progress: &AtomicU64,
 ) -> Result<Examined, Trouble> {
     let tried = || format!("look at {}", target.path);
-    let now = BlockDevice::of(device).map_err(|error| Trouble::new(tried(), error))?;
+    let now = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(tried(), error))?;
     let top = target.top_device().filter(|top| (top.major, top.minor) == (now.major, now.minor));
     let holding = top.and_then(|_| observe::holding(root, target)).ok_or_else(|| {
-        Trouble::new(tried(), "sysfs does not show it, so that nobody can tell who uses it")
+        Trouble::new(tried(), "sysfs does not show it, so its users are unknown")
             .remedy("run skye outside of containers")
     })?;
     let obstacles = observe::obstacles(root, &holding.parts[0].name);
-    let Holding { serial, wwn, parts, .. } = holding;
-    let mut erased = Erased { serial, wwn, size_bytes: now.size_bytes, signatures: Vec::new() };
-    let mut identity = Vec::new();
-    if !erased.ids().iter().any(|known| known == id) {
-        identity.push(format!("{id:?} is not its ID"));
-    } else if erased.serial.as_deref() == Some(id) && !obstacles.namesakes.is_empty() {
-        identity.push(format!("{} has the same serial number", obstacles.namesakes.join(", ")));
-    }
-    let (mut signatures, mut unread) = (Vec::new(), Vec::new());
-    // What lies above is a use already, and is not asked for its contents.
-    let own = parts.iter().enumerate().filter(|(index, part)| *index == 0 || part.is_partition);
-    for (index, part) in own {
-        let found = match index {
-            0 => device.try_clone_to_owned().map_err(|error| error.to_string()),
-            _ => open_part(root, part),
-        };
-        match found.and_then(|device| signatures::all(&device)) {
+    let identity = identity(&holding, &obstacles, &permission.id);
+    let (mut named, mut signatures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    for (part, names) in names_of_all(root, &holding.parts, device, progress) {
+        match names {
             Ok(names) => {
-                let (named, others): (Vec<_>, Vec<_>) =
-                    names.into_iter().partition(|name| may_be_lost.contains(name));
-                erased.signatures.extend(named.into_iter().map(|name| format!("{}: {name}", part.name)));
-                signatures.extend(others.into_iter().map(|name| (part.name.clone(), name)));
+                let (may_be_lost, others): (Vec<_>, Vec<_>) =
+                    names.into_iter().partition(|name| permission.signatures.contains(name));
+                named.extend(may_be_lost.into_iter().map(|name| format!("{part}: {name}")));
+                signatures.extend(others.into_iter().map(|name| (part.clone(), name)));
             }
-            Err(why) => unread.push(format!("nobody can tell what is on {}: {why}", part.name)),
+            Err(why) => unread.push(format!("the contents of {part} are unknown: {why}")),
         }
     }
-    Ok(Examined { erased, identity, obstacles, signatures, unread, is_read_only: now.is_read_only })
+    let name = &holding.parts[0].name;
+    let found = contents::look(device, now.size_bytes, progress);
+    let data = match &found {
+        Ok(Contents { data_at_bytes: Some(at), read_bytes, .. }) if !permission.data => {
+            Some(format!("{name} holds data at byte {at} (after {} read)", size::decimal(*read_bytes)))
+        }
+        Err(why) if !permission.data => {
+            unread.push(format!("the contents of {name} are unknown: {why}"));
+            None
+        }
+        _ => None,
+    };
+    let found = found.unwrap_or_default();
+    let contents = match (found.data_at_bytes, found.has_earlier_run) {
+        _ if found == Contents::default() => ErasedContents::Unknown,
+        (Some(_), _) => ErasedContents::Data,
+        (None, true) => ErasedContents::EarlierRun,
+        (None, false) => ErasedContents::Zeros,
+    };
+    let erased = Erased {
+        serial: holding.serial,
+        wwn: holding.wwn,
+        size_bytes: now.size_bytes,
+        signatures: named,
+        contents,
+        read_bytes: found.read_bytes,
+    };
+    let is_read_only = now.is_read_only;
+    Ok(Examined { erased, identity, obstacles, signatures, data, unread, is_read_only })
+}
+
+/// Returns reasons why an ID does not name a device, and it alone.
+fn identity(holding: &Holding, obstacles: &Obstacles, id: &str) -> Vec<String> {
+    if !holding.ids().iter().any(|known| known == id) {
+        let is_size = id == holding.size_bytes.to_string() && !holding.same_size.is_empty();
+        let others = if is_size {
+            format!(", as {} has the same size and no serial number either", holding.same_size.join(", "))
+        } else {
+            String::new()
+        };
+        return vec![format!("{id:?} is not its ID{others}")];
+    }
+    if holding.serial.as_deref() == Some(id) && !obstacles.namesakes.is_empty() {
+        return vec![format!("{} has the same serial number", obstacles.namesakes.join(", "))];
+    }
+    Vec::new()
+}
+
+/// Signatures on a part of a device, by the name of the part; or why they are unknown.
+type Names = (String, Result<Vec<String>, String>);
+
+/// Returns the names of all signatures on a device, on its partitions, and on those that only its tables name. Devices
+/// above it are a use already, and are not read.
+fn names_of_all(root: &Root, parts: &[Part], device: &OwnedFd, progress: &AtomicU64) -> Vec<Names> {
+    let (whole, rest) = (&parts[0], &parts[1..]);
+    let formats = |device: &OwnedFd, part: &TablePart, known: Vec<String>| {
+        let names = contents::formats(device, part, progress)?;
+        Ok(known.into_iter().chain(names).collect::<BTreeSet<_>>().into_iter().collect())
+    };
+    let of_device = |device: OwnedFd, size_bytes: u64| {
+        formats(&device, &TablePart { offset_bytes: 0, size_bytes }, signatures::all(&device)?)
+    };
+    let own = device.try_clone().map_err(|error| error.to_string());
+    let mut found = vec![(whole.name.clone(), own.and_then(|device| of_device(device, whole.size_bytes)))];
+    let mut known = Vec::new();
+    for part in rest.iter().filter(|part| part.is_partition) {
+        let names = open_part(root, part).and_then(|device| of_device(device, part.size_bytes));
+        found.push((part.name.clone(), names));
+        let start: Option<u64> = root.number(&format!("sys/class/block/{}/start", part.name));
+        known.extend(start.map(|sectors| TablePart {
+            offset_bytes: sectors.saturating_mul(SECTOR_BYTES),
+            size_bytes: part.size_bytes,
+        }));
+    }
+    match contents::table_parts(device, whole.size_bytes) {
+        Ok(parts) => found.extend(parts.iter().filter(|part| !known.contains(part)).map(|part| {
+            let names = signatures::within(device, part.offset_bytes, part.size_bytes);
+            let names = names.and_then(|names| formats(device, part, names));
+            (format!("the partition at byte {} of {}", part.offset_bytes, whole.name), names)
+        })),
+        Err(why) => found.push((whole.name.clone(), Err(why))),
+    }
+    found
 }
 
 /// Opens a partition for reading, and makes sure that it is that one.
@@ -181,9 +304,11 @@ fn open_part(root: &Root, part: &Part) -> Result<OwnedFd, String> {
 }
 
 impl Examined {
-    /// Takes note that the kernel's lock cannot be had. Uses that have a name explain that.
-    fn locked(&mut self, errno: Errno) {
-        if self.obstacles.uses.is_empty() {
+    /// Takes note of why the kernel's lock is not available. Uses that have a name explain that.
+    fn locked(&mut self, error: Option<Errno>) {
+        if let Some(errno) = error
+            && self.obstacles.uses.is_empty()
+        {
             let why = match errno {
                 Errno::BUSY => "the kernel or a program holds it for itself alone".to_owned(),
                 _ => format!("it cannot be locked: {}", std::io::Error::from(errno)),
@@ -202,12 +327,14 @@ impl Examined {
             identity,
             obstacles: Obstacles { uses, hidden, .. },
             signatures,
+            data,
             unread,
             is_read_only,
         } = self;
         let mut remedies = Vec::new();
         if !identity.is_empty() {
             let ids = match (&erased.serial, &erased.wwn) {
+                (None, None) if identity[0].contains("same size") => "its ID",
                 (None, None) => "its size in bytes",
                 (None, Some(_)) => "its WWN",
                 (Some(_), _) if identity[0].contains("same serial") => "its WWN",
@@ -218,11 +345,10 @@ impl Examined {
         if !uses.is_empty() {
             remedies.push("unmount, stop or close what uses it".to_owned());
         }
-        if !signatures.is_empty() {
-            let mut names: Vec<_> = signatures.iter().map(|(_, name)| name.as_str()).collect();
-            names.sort_unstable();
-            names.dedup();
-            let flags: Vec<_> = names.into_iter().map(|name| format!("--erase-signature {name}")).collect();
+        let names: BTreeSet<_> = signatures.iter().map(|(_, name)| name).collect();
+        let flags = names.into_iter().map(|name| format!("--erase-signature {name}"));
+        let flags: Vec<_> = flags.chain(data.as_ref().map(|_| "--erase-data".to_owned())).collect();
+        if !flags.is_empty() {
             remedies.push(format!("if it may be lost, add {}", flags.join(" ")));
         }
         if !hidden.is_empty() {
@@ -237,8 +363,8 @@ impl Examined {
         }
         let signatures =
             signatures.into_iter().map(|(device, name)| format!("{device} holds a signature of {name}"));
-        let reasons =
-            identity.into_iter().chain(uses).chain(signatures).chain(unread).chain(hidden).chain(read_only);
+        let contents = signatures.chain(data).chain(unread);
+        let reasons = identity.into_iter().chain(uses).chain(contents).chain(hidden).chain(read_only);
         let reasons: Vec<_> = reasons.collect();
         if reasons.is_empty() {
             return Ok(erased);
@@ -249,6 +375,7 @@ impl Examined {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
     use std::process::Command;
 
     use super::*;
@@ -269,6 +396,11 @@ mod tests {
             Self { path: shown.trim().into(), home }
         }
 
+        fn id(&self) -> String {
+            let number = BlockDevice::of(File::open(&self.path).unwrap().as_fd()).unwrap().sequence;
+            format!("4194304-{}", number.unwrap())
+        }
+
         fn replace(&self) {
             let path = self.path.to_str().unwrap();
             losetup(&["--detach", path]);
@@ -278,7 +410,8 @@ mod tests {
         fn check(&self) -> (Target, Erasure) {
             let root = Root::system();
             let mut target = observe::readable(&root, &self.path, "it").unwrap();
-            let erasure = Erasure::check(&root, &self.path, &target, "4194304", &[]).unwrap();
+            let request = Request { erase: Some(self.id()), ..Request::default() };
+            let erasure = Erasure::check(&root, &self.path, &target, &request).unwrap().unwrap();
             target.erased = Some(erasure.erased.clone());
             (target, erasure)
         }
@@ -303,7 +436,7 @@ mod tests {
         let (target, erasure) = device.check();
         device.replace();
         let refused = erasure.claim(&Root::system(), &target).unwrap_err();
-        assert_eq!(refused.cause, "another device has taken its place since it was looked at");
+        assert_eq!(refused.cause, "another device has taken its place since the first check");
         // The new one has the same numbers, size and ID, and can be named anew.
         let (target, erasure) = device.check();
         assert!(erasure.claim(&Root::system(), &target).is_ok());
@@ -332,6 +465,22 @@ mod tests {
             assert!(status.unwrap().success());
         });
         assert!(signed.contains("holds a signature of ext4"), "{signed}");
+    }
+
+    #[test]
+    fn data_written_between_the_checks_is_refused() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        for _ in 0..xtask::sized(3, 50) {
+            let (target, erasure) = device.check();
+            let at = fastrand::u64(0..4 << 20);
+            let file = File::options().write(true).open(&device.path).unwrap();
+            file.write_all_at(&[7], at).unwrap();
+            file.sync_all().unwrap();
+            let refused = erasure.claim(&Root::system(), &target).unwrap_err().to_string();
+            assert!(refused.contains(&format!("holds data at byte {}", at / 4096 * 4096)), "{refused}");
+            file.write_all_at(&[0], at).unwrap();
+        }
     }
 
     #[test]

@@ -42,12 +42,10 @@ impl Place {
     /// # Errors
     /// The device must stay as it is: see [`Erasure::check`].
     pub fn erase_if_asked(&mut self, root: &Root, word: &Path, request: &Request) -> Result<(), Failure> {
-        let is_device = self.target.kind == TargetKind::Device;
-        let Some(id) = request.erase.as_ref().filter(|_| is_device) else { return Ok(()) };
-        let erasure = Erasure::check(root, word, &self.target, id, &request.erase_signature);
-        let erasure = erasure.map_err(Failure::refused)?;
-        self.target.erased = Some(erasure.erased.clone());
-        self.erasure = Some(erasure);
+        if self.target.kind == TargetKind::Device {
+            self.erasure = Erasure::check(root, word, &self.target, request).map_err(Failure::refused)?;
+            self.target.erased = self.erasure.as_ref().map(|erasure| erasure.erased.clone());
+        }
         Ok(())
     }
 

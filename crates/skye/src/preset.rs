@@ -88,7 +88,7 @@ pub fn load(name: &str) -> Result<Request, Failure> {
 fn parse(name: &str, text: &str) -> Result<Request, Failure> {
     let refused = |problem: String| Failure::Refused(format!("cannot read the preset {name}: {problem}"));
     let request = Request::from_toml(text).map_err(refused)?;
-    if request.erase.is_some() || !request.erase_signature.is_empty() {
+    if request.erase.is_some() || !request.erase_signature.is_empty() || request.erase_data.is_some() {
         let problem = "a device is only erased where its ID is typed: give --erase on the command line";
         return Err(refused(problem.into()));
     }

@@ -10,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 use model::holding::{Contents, Holding};
 
-/// Directories in which a program is looked for: a user's path often leaves out the last ones.
-const DIRECTORIES: &[&str] = &["", "/usr/sbin/", "/sbin/"];
+/// Directories of the programs. A path that the user sets has no say in what may be erased.
+const DIRECTORIES: &[&str] = &["/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/", "/run/current-system/sw/bin/"];
 /// Path of the standard input, as which a program gets a device that is open already.
 const STDIN: &str = "/proc/self/fd/0";
 /// Part of a GPT that guards it from older programs; it goes with the GPT.
@@ -55,6 +55,19 @@ pub fn all(device: &OwnedFd) -> Result<Vec<String>, String> {
     names(&String::from_utf8_lossy(&listed.stdout), found.status.code(), &stdout, &stderr)
 }
 
+/// Returns the names of signatures in a part of an open device that has no device of its own, sorted.
+///
+/// # Errors
+/// The program is missing or failed, or several signatures contradict each other.
+pub fn within(device: &OwnedFd, offset_bytes: u64, size_bytes: u64) -> Result<Vec<String>, String> {
+    let copy = || device.try_clone().map_or_else(|_| Stdio::null(), Stdio::from);
+    let [offset, size] = [offset_bytes, size_bytes].map(|bytes| bytes.to_string());
+    let options = ["--probe", "--output", "export", "--offset", &offset, "--size", &size, STDIN];
+    let found = run("blkid", &options, copy).map_err(|error| not_run("blkid", &error))?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
+    names("", found.status.code(), &stdout, &stderr)
+}
+
 /// Returns the names that the answers of wipefs and blkid have.
 fn names(listed: &str, code: Option<i32>, stdout: &str, stderr: &str) -> Result<Vec<String>, String> {
     let lines = listed.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -88,7 +101,8 @@ fn not_run(name: &str, error: &Error) -> String {
 
 fn run(name: &str, arguments: &[&str], stdin: impl Fn() -> Stdio) -> Result<Output, Error> {
     let run = |directory: &&str| {
-        Command::new(format!("{directory}{name}")).args(arguments).env("LC_ALL", "C").stdin(stdin()).output()
+        let mut command = Command::new(format!("{directory}{name}"));
+        command.args(arguments).env_clear().env("LC_ALL", "C").stdin(stdin()).output()
     };
     let mut found = Err(ErrorKind::NotFound.into());
     for directory in DIRECTORIES {

@@ -85,10 +85,14 @@ pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Tro
         };
         return Err(Trouble::new(format!("erase {}", target.path), cause).remedy(remedy));
     }
-    if !request.erase_signature.is_empty() {
-        let cause = "--erase-signature means nothing without --erase";
+    let given = [
+        ("--erase-signature", !request.erase_signature.is_empty()),
+        ("--erase-data", request.erase_data.is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        let cause = format!("{option} means nothing without --erase");
         return Err(Trouble::new(format!("test in {}", target.path), cause)
-            .remedy("add --erase ID, or leave --erase-signature away"));
+            .remedy(format!("add --erase ID, or drop {option}")));
     }
     Ok(())
 }
@@ -446,8 +450,7 @@ mod tests {
 
     /// The device, named to be erased.
     fn erased() -> Target {
-        let erased =
-            Erased { serial: Some("S1".into()), wwn: None, size_bytes: 10 * GIB + 512, signatures: vec![] };
+        let erased = Erased { serial: Some("S1".into()), size_bytes: 10 * GIB + 512, ..Erased::default() };
         let mut target = Target { erased: Some(erased), ..device() };
         target.space.free_bytes = target.space.total_bytes;
         target
@@ -508,7 +511,9 @@ mod tests {
             assert!(problem.contains("--erase is for block devices alone"), "{problem}");
         }
         let named = Request { erase_signature: vec!["gpt".into()], ..asking(&["read"]) };
-        assert!(problem(&named, &device()).contains("nothing without --erase"));
+        assert!(problem(&named, &device()).contains("--erase-signature means nothing without --erase"));
+        let data = Request { erase_data: Some(true), ..asking(&["read"]) };
+        assert!(problem(&data, &device()).contains("--erase-data means nothing without --erase"));
         let written = problem(&asking(&["write"]), &device());
         assert!(written.contains("--erase ID") && written.contains("`skye doctor /dev/sda`"), "{written}");
         assert!(

@@ -51,7 +51,13 @@ fn identity(holding: &Holding) -> String {
         (Some(serial), Some(wwn)) => format!("{serial}, WWN {wwn}"),
         (Some(serial), None) => serial,
         (None, Some(wwn)) => format!("none, WWN {wwn}"),
-        (None, None) => format!("none, and no WWN; its size is {} bytes", holding.size_bytes),
+        (None, None) => {
+            let id = holding.ids().into_iter().next();
+            let id = id.map_or_else(|| "it has no ID".to_owned(), |id| format!("its ID is {id}"));
+            let others = printable(&holding.same_size.join(", "));
+            let why = if others.is_empty() { others } else { format!(" (same size: {others})") };
+            format!("none, and no WWN; {id}{why}")
+        }
     }
 }
 
@@ -293,6 +299,7 @@ mod tests {
             state: vec!["live".into(), "2 commands have failed".into()],
             size_bytes: 1,
             parts,
+            ..Holding::default()
         };
         let shown = |of: &Holding| sample::plain(&holding(of, &sample::WIDE));
         let text = shown(&full).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -312,7 +319,7 @@ mod tests {
         };
         assert_eq!(
             shown(&empty),
-            "  serial   none, and no WWN; its size is 4096 bytes\n  holds    nothing that blkid knows\n  used by  nobody"
+            "  serial   none, and no WWN; its ID is 4096\n  holds    nothing that blkid knows\n  used by  nobody"
         );
         let hidden = Contents::Unreadable("Permission denied".into());
         let unread =

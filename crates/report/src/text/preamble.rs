@@ -6,7 +6,7 @@ use model::FileVerb;
 use model::plan::Plan;
 use model::run::Environment;
 use model::size;
-use model::target::{Backing, Device, DeviceKind, Target, TargetKind};
+use model::target::{Backing, Device, DeviceKind, ErasedContents, Target, TargetKind};
 
 use super::style::Style;
 use super::wrap::{field, loose, together, with_units};
@@ -302,9 +302,15 @@ fn erased(target: &Target) -> Option<String> {
         .collect();
     of_it.push(together(&size::decimal(erased.size_bytes)));
     of_it.push(together(&format!("{} bytes", erased.size_bytes)));
-    let held = match erased.signatures.is_empty() {
-        true => String::new(),
-        false => format!(", which held {}", printable(&erased.signatures.join(", "))),
+    let sampled = |what: &str| format!(", which held {what} ({} read)", size::decimal(erased.read_bytes));
+    let held = match erased.contents {
+        _ if !erased.signatures.is_empty() => {
+            format!(", which held {}", printable(&erased.signatures.join(", ")))
+        }
+        ErasedContents::Unknown => String::new(),
+        ErasedContents::Zeros => sampled("only zeros"),
+        ErasedContents::EarlierRun => sampled("data of an earlier run of skye"),
+        ErasedContents::Data => ", which held unknown data".into(),
     };
     Some(format!("{} ({}){held}", printable(&target.path), of_it.join(", ")))
 }
@@ -357,6 +363,7 @@ fn planned(plan: &Plan) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::target::Erased;
 
     fn shown(target: Target) -> String {
         let (plan, environment) = sample::plan_for(target);
@@ -365,14 +372,26 @@ mod tests {
 
     #[test]
     fn an_erased_device_is_named_with_its_id_and_what_it_held() {
-        let erased = model::target::Erased {
+        let erased = Erased {
             serial: Some("S1\u{7}2".into()),
             wwn: Some("eui.1".into()),
             size_bytes: 500_107_862_016,
             signatures: vec!["sda: gpt".into(), "sda1: ext4".into()],
+            contents: ErasedContents::Data,
+            read_bytes: 4096,
         };
         let device = Target { kind: TargetKind::Device, path: "/dev/sda".into(), ..sample::disk() };
         assert_eq!(erases(&device), None);
+        for (contents, held) in [
+            (ErasedContents::Unknown, ""),
+            (ErasedContents::Zeros, ", which held only zeros (4.1 kB read)"),
+            (ErasedContents::EarlierRun, ", which held data of an earlier run of skye (4.1 kB read)"),
+            (ErasedContents::Data, ", which held unknown data"),
+        ] {
+            let blank = Erased { signatures: Vec::new(), contents, ..erased.clone() };
+            let target = Target { erased: Some(blank), ..device.clone() };
+            assert!(erases(&target).unwrap().contains(&format!(" bytes){held}: all that")), "{held}");
+        }
         let target = Target { erased: Some(erased), ..device };
         assert_eq!(
             erases(&target).unwrap(),

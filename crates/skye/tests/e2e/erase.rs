@@ -12,7 +12,10 @@ use serde_json::Value;
 
 use crate::support::mounts::{MountPoint, run as run_command};
 use crate::support::program::{Ran, Skye, document, parse_document, skye};
-use crate::support::scratch;
+use crate::support::{device_id, scratch};
+
+mod contents;
+mod users;
 
 const MIB: u64 = 1 << 20;
 /// Sectors of 512 bytes in a MiB.
@@ -35,6 +38,11 @@ impl Device {
         (0..mib).for_each(|at| file.write_all_at(&mebibyte, at * MIB).unwrap());
         let path = attach(&["--partscan"], &image);
         Self { path, image, home }
+    }
+
+    /// Returns its ID: another test may have a loop device of the same size.
+    fn id(&self) -> String {
+        device_id(&self.path)
     }
 
     fn size(&self) -> String {
@@ -126,17 +134,22 @@ impl Drop for Killed {
 /// Starts a shell that says when it is ready, and then sleeps.
 fn sleeper(before: &mut Command, script: &str) -> Killed {
     let words = format!("{script} && echo ready && exec sleep 1000");
-    let mut child = before.args(["sh", "-c", &words]).stdout(Stdio::piped()).spawn().unwrap();
+    wait_until_ready(before.args(["sh", "-c", &words]))
+}
+
+/// Starts a program, and waits until it says that it is ready.
+fn wait_until_ready(command: &mut Command) -> Killed {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut ready = [0; 5];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     Killed(child)
 }
 
-/// A write test on a target, which is short unless the words say otherwise.
+/// A write test on a target, which is short unless the words say otherwise. Unknown data may be lost.
 fn writing(target: &Path, id: &str, words: &str) -> Skye {
     let time = if words.contains("--time") { "" } else { "--time 0.1" };
     let program = skye().arg("run").arg(target).arg("--erase").arg(id).words("--test write:rnd4k --no-probe");
-    program.words(time).words(words)
+    program.words("--erase-data").words(time).words(words)
 }
 
 /// Asserts that a run is refused for these reasons, and that no byte of the device changes.
@@ -151,7 +164,7 @@ fn refused_as(program: Skye, device: &Device, reasons: &[&str]) -> Ran {
 
 #[track_caller]
 fn refused(device: &Device, words: &str, reasons: &[&str]) -> Ran {
-    refused_as(writing(&device.path, &device.size(), words), device, reasons)
+    refused_as(writing(&device.path, &device.id(), words), device, reasons)
 }
 
 fn mkfs(file_system: &str, device: &Path) {
@@ -169,13 +182,25 @@ fn a_device_is_written_verified_and_given_back() {
     let words = "--test write:rnd4k:q8 --test read:rnd4k:q8 --test fsync:rnd4k --test rw:rnd4k:t2:buffered \
                  --test byte-write:ops=9000 --test putc-write:ops=9000 --test read:seq1m:zones=128m \
                  --test read:range=100m..200m --verify --allow busy --json -";
-    let program = skye().arg("run").arg(&device.path).words("--erase 1073741824 --time 0.3").words(words);
+    let program = skye()
+        .arg("run")
+        .arg(&device.path)
+        .arg("--erase")
+        .arg(device.id())
+        .words("--erase-data --time 0.3")
+        .words(words);
     let ran = program.run().did_not_panic().exits(0);
-    let announced =
-        format!("erases {} (1.07 GB, 1073741824 bytes): all that is on it is lost", device.path.display());
+    let announced = format!(
+        "erases {} (1.07 GB, 1073741824 bytes), which held unknown data: all that is on it is lost",
+        device.path.display()
+    );
     ran.tells(&[&announced]);
-    let program =
-        skye().arg("run").arg(&device.path).words("--erase 1073741824 --preset quick --time 0.3 --no-probe");
+    let program = skye()
+        .arg("run")
+        .arg(&device.path)
+        .arg("--erase")
+        .arg(device.id())
+        .words("--preset quick --time 0.3 --no-probe --erase-data");
     let ran = program.words("--size 64m --allow busy --json -").run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     let specs: Vec<_> =
@@ -212,7 +237,8 @@ fn all_that_is_read_after_a_write_is_compared() {
     let before = device.contents();
     let words =
         "--test write:rnd4k:q8 --test read:rnd4k:q8:ops=2000 --test read:seq64k:buffered:ops=100 --verify";
-    let program = skye().arg("run").arg(&device.path).arg("--erase").arg(device.size()).words(words);
+    let program =
+        skye().arg("run").arg(&device.path).arg("--erase").arg(device.id()).arg("--erase-data").words(words);
     let ran = program
         .words("--time 0.3 --size 100% --allow busy --no-probe --json -")
         .run()
@@ -230,8 +256,14 @@ fn all_that_is_read_after_a_write_is_compared() {
     assert_eq!(pages().filter(|(before, after)| before == after).count(), 0);
     // Damage is found, as in a file.
     let words = "--size 16m --test read:rnd4k:q4 --verify --time 20 --no-probe --allow busy";
-    let mut running =
-        skye().arg("run").arg(&device.path).arg("--erase").arg(device.size()).words(words).spawn();
+    let mut running = skye()
+        .arg("run")
+        .arg(&device.path)
+        .arg("--erase")
+        .arg(device.id())
+        .arg("--erase-data")
+        .words(words)
+        .spawn();
     let last = || {
         let mut page = [0; 4096];
         File::open(&device.image).unwrap().read_exact_at(&mut page, 16 * MIB - 4096).unwrap();
@@ -252,8 +284,7 @@ fn a_partition_is_written_and_its_neighbours_stay_as_they_are() {
     mkfs("ext4", &first);
     let mount = MountPoint::mount("ext4", first.to_str().unwrap(), "ro");
     let before = device.contents();
-    let program =
-        writing(&second, &(16 * MIB).to_string(), "--test read:rnd4k --verify --allow busy --json -");
+    let program = writing(&second, &device_id(&second), "--test read:rnd4k --verify --allow busy --json -");
     let ran = program.run().did_not_panic().exits(0);
     done(&parse_document(&ran.stdout));
     let after = device.contents();
@@ -261,13 +292,13 @@ fn a_partition_is_written_and_its_neighbours_stay_as_they_are() {
     assert!(before[..from] == after[..from] && before[to..] == after[to..], "{ran}");
     assert!(before[from..to] != after[from..to], "{ran}");
     // The whole disk and the mounted partition are refused, with all reasons at once.
-    for (target, size) in [(&device.path, 48), (&first, 16)] {
+    for target in [&device.path, &first] {
         let mounted = format!("{}p1 is mounted at {}", device.name(), mount.path().display());
         let signed = format!("{}p1 holds a signature of ext4", device.name());
-        let program = writing(target, &(size * MIB).to_string(), "");
+        let program = writing(target, &device_id(target), "");
         refused_as(program, &device, &[&mounted, &signed, "--erase-signature ext4", "unmount"]);
     }
-    let program = writing(&device.path, &device.size(), "--erase-signature ext4");
+    let program = writing(&device.path, &device.id(), "--erase-signature ext4");
     refused_as(program, &device, &["is mounted at"]);
 }
 
@@ -280,7 +311,7 @@ fn what_is_mounted_is_refused_in_any_namespace() {
     refused(&device, "--erase-signature ext4", &[&format!("is mounted at {}", mount.path().display())]);
     // A partition of a disk that is mounted as a whole.
     let part = device.partition(1, 8, 8);
-    let program = writing(&part, &(8 * MIB).to_string(), "--erase-signature ext4");
+    let program = writing(&part, &device_id(&part), "--erase-signature ext4");
     refused_as(program, &device, &[&format!("{}, which has it, is mounted at", device.name())]);
     drop(mount);
 
@@ -290,10 +321,7 @@ fn what_is_mounted_is_refused_in_any_namespace() {
     refused(&device, "--erase-signature ext4", &["in the mount namespace of process"]);
     drop(other);
     device.wait_until_free();
-    writing(&device.path, &device.size(), "--erase-signature ext4 --allow busy")
-        .run()
-        .did_not_panic()
-        .exits(0);
+    writing(&device.path, &device.id(), "--erase-signature ext4 --allow busy").run().did_not_panic().exits(0);
 }
 
 #[test]
@@ -317,7 +345,7 @@ fn the_lock_of_the_kernel_knows_what_no_process_shows() {
     refused(&device, "--erase-signature ext4", &["the kernel or a program holds it for itself alone"]);
     let part = device.partition(1, 8, 8);
     let said = "the kernel or a program holds it for itself alone";
-    refused_as(writing(&part, &(8 * MIB).to_string(), "--erase-signature ext4"), &device, &[said]);
+    refused_as(writing(&part, &device_id(&part), "--erase-signature ext4"), &device, &[said]);
     drop(forget);
     drop(unmount);
     device.wait_until_free();
@@ -341,7 +369,7 @@ fn swap_space_is_refused() {
         };
         let before = header();
         let ran =
-            writing(&device.path, &device.size(), "--erase-signature swap").run().did_not_panic().exits(2);
+            writing(&device.path, &device.id(), "--erase-signature swap").run().did_not_panic().exits(2);
         ran.says(&["skye: cannot erase ", &format!("{name} is swap space")]);
         assert!(header() == before, "the header has changed");
         drop(off);
@@ -366,14 +394,14 @@ fn a_loop_device_on_it_is_refused_by_whatever_name() {
         let attached = Undo(|| detach(&above));
         refused(&device, "", &[above.file_name().unwrap().to_str().unwrap(), said]);
         if below != &part {
-            refused_as(writing(&part, &(8 * MIB).to_string(), ""), &device, &[said]);
+            refused_as(writing(&part, &device_id(&part), ""), &device, &[said]);
         }
         drop(attached);
     }
     // And one that is on another device has to be that one.
     let above = attach(&[], &device.path);
     let attached = Undo(|| detach(&above));
-    let program = writing(&above, &device.size(), "");
+    let program = writing(&above, &device_id(&above), "");
     refused_as(program, &device, &["it is a loop device on another device: name that one"]);
     drop(attached);
 }
@@ -388,13 +416,13 @@ fn a_device_that_another_process_has_open_is_refused() {
         let file = File::options().read(true).custom_flags(flags).open(held).unwrap();
         let said = format!("has {} open", held.file_name().unwrap().to_str().unwrap());
         refused(&device, "", &[&format!("process {}", std::process::id()), &said]);
-        refused_as(writing(&part, &(8 * MIB).to_string(), ""), &device, &[&said]);
+        refused_as(writing(&part, &device_id(&part), ""), &device, &[&said]);
         drop(file);
     }
     // A neighbour does not matter.
     let neighbour = device.partition(2, 20, 8);
     let file = File::options().read(true).custom_flags(libc::O_EXCL).open(&neighbour).unwrap();
-    writing(&part, &(8 * MIB).to_string(), "--allow busy").run().did_not_panic().exits(0);
+    writing(&part, &device_id(&part), "--allow busy").run().did_not_panic().exits(0);
     drop(file);
 }
 
@@ -498,7 +526,7 @@ fn a_signature_is_refused_until_it_is_named() {
         // The name is the whole name.
         refused(&device, &format!("--erase-signature {}", &name[..name.len() - 1]), &[&said]);
         let ran =
-            writing(&device.path, &device.size(), &format!("--erase-signature {name} --allow busy")).run();
+            writing(&device.path, &device.id(), &format!("--erase-signature {name} --allow busy")).run();
         let ran = ran.did_not_panic().exits(0).says(&[&format!("which held {}: {name}", device.name())]);
         let run = document(&ran.saved()[0]);
         assert_eq!(
@@ -537,7 +565,7 @@ fn file_systems_are_refused_and_several_signatures_are_named_one_by_one() {
     refused(&disk, "--erase-signature gpt", &[&one, &two]);
     refused(&disk, "--erase-signature ext4", &[&format!("{name} holds a signature of gpt")]);
     let words = "--erase-signature gpt --erase-signature ext4 --allow busy";
-    writing(&disk.path, &disk.size(), words).run().did_not_panic().exits(0);
+    writing(&disk.path, &disk.id(), words).run().did_not_panic().exits(0);
 }
 
 #[test]
@@ -547,28 +575,29 @@ fn signatures_that_nobody_can_look_for_are_a_refusal() {
     for program in ["blkid", "wipefs"] {
         let script =
             format!("mount --bind /dev/null \"$(readlink -f \"$(command -v {program})\")\" && exec \"$@\"");
-        let hidden = writing(&device.path, &device.size(), "");
+        let hidden = writing(&device.path, &device.id(), "");
         let hidden = hidden.through("unshare", &["--mount", "sh", "-c", &script, "sh"]);
-        refused_as(hidden, &device, &["nobody can tell what is on", program, "util-linux"]);
+        refused_as(hidden, &device, &["the contents of", program, "util-linux"]);
     }
 }
 
 #[test]
 fn the_id_must_be_whole_and_that_of_the_device() {
     xtask::require!(root, loop, host);
-    let (device, other) = (Device::new(32), Device::new(16));
+    // No other test has a device of these sizes, so each is an ID.
+    let (device, other) = (Device::new(37), Device::new(19));
     let size = device.size();
     let text = |word: &str| format!("{word:?} is not its ID");
     for id in [
         &other.size(),
         &size[..4],
-        "32m",
-        "33554432B",
-        "033554432",
-        " 33554432",
-        "33554432 ",
+        "37m",
+        "38797312B",
+        "038797312",
+        " 38797312",
+        "38797312 ",
         "",
-        "0x2000000",
+        "0x2500000",
         device.name(),
     ] {
         let ran = refused_as(
@@ -584,12 +613,12 @@ fn the_id_must_be_whole_and_that_of_the_device() {
     symlink(&other.path, &link).unwrap();
     let leads = format!("cannot erase {}, which {} leads to", other.path.display(), link.display());
     refused_as(writing(&link, &size, ""), &other, &[&leads, &text(&size)]);
-    let ran = writing(&link, &other.size(), "--allow busy").run().did_not_panic().exits(0);
+    let ran = writing(&link, &other.id(), "--allow busy").run().did_not_panic().exits(0);
     ran.says(&[&format!("erases {} (", other.path.display())]);
     // The whole device cannot be asked for beyond its end, nor more than may be written.
     let before = device.contents();
     for (words, said) in [
-        ("--size 33m", "it has 32 MiB; ask for a smaller --size"),
+        ("--size 38m", "it has 37 MiB; ask for a smaller --size"),
         ("--write-limit 1m", "raise it with --write-limit"),
         ("--test create", "a block device, which holds no files"),
         ("--test write:fresh", "fresh describes files that skye makes"),
@@ -607,7 +636,7 @@ fn the_id_must_be_whole_and_that_of_the_device() {
     // A plan asks the same questions, and writes nothing.
     let ran = writing(&device.path, &size, "--dry-run").run().did_not_panic().exits(0);
     ran.tells(&[
-        &format!("erases {} (33.6 MB, {size} bytes)", device.path.display()),
+        &format!("erases {} (38.8 MB, 38797312 bytes)", device.path.display()),
         "--erase ID --preset FILE.toml",
     ]);
     let ran = writing(&device.path, "1", "--dry-run").run().did_not_panic().exits(2);
@@ -652,7 +681,7 @@ fn only_a_writable_block_device_is_erased() {
     run_command(Command::new("blockdev").arg("--setro").arg(&device.path));
     refused(&device, "", &["it is read-only", "blockdev --setrw"]);
     run_command(Command::new("blockdev").arg("--setrw").arg(&device.path));
-    writing(&device.path, &device.size(), "--allow busy").run().did_not_panic().exits(0);
+    writing(&device.path, &device.id(), "--allow busy").run().did_not_panic().exits(0);
 }
 
 #[test]
@@ -667,7 +696,7 @@ fn places_in_which_a_user_may_hide_are_a_refusal() {
         ("mount -t tmpfs none /sys/dev", "/sys/dev is mounted over"),
     ];
     let among = |options: &[&str], script: &str| {
-        let program = writing(&device.path, &device.size(), "");
+        let program = writing(&device.path, &device.id(), "");
         let words = format!("{script} && exec \"$@\"");
         program.through("unshare", &[options, &["sh", "-c", &words, "sh"]].concat())
     };
@@ -698,7 +727,7 @@ fn another_user_cannot_see_enough() {
     xtask::require!(root, loop, host, user);
     let device = Device::new(16);
     run_command(Command::new("chmod").arg("666").arg(&device.path));
-    let program = writing(&device.path, &device.size(), "").by_other_user();
+    let program = writing(&device.path, &device.id(), "").by_other_user();
     refused_as(program, &device, &["the open files of", "processes cannot be read", "on the host itself"]);
 }
 
@@ -710,11 +739,11 @@ fn it_is_held_while_the_run_lasts_and_a_signal_gives_it_back() {
     let signals = [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::KILL, 137)];
     for (signal, code) in signals {
         device.write(0, &page);
-        let mut running = writing(&device.path, &device.size(), "--time 600 --allow busy").spawn();
+        let mut running = writing(&device.path, &device.id(), "--time 600 --allow busy").spawn();
         assert!(running.wait_until(|| device.first_page() != page), "it writes");
         assert_eq!(device.exclusive().unwrap_err().raw_os_error(), Some(libc::EBUSY));
         assert!(!Command::new("mkfs.ext4").arg("-qF").arg(&device.path).output().unwrap().status.success());
-        let second = writing(&device.path, &device.size(), "").run().did_not_panic().exits(2);
+        let second = writing(&device.path, &device.id(), "").run().did_not_panic().exits(2);
         second.says(&[&format!("process {} (skye) has {} open", running.id(), device.name())]);
         running.signal(signal);
         let ran = running.wait().did_not_panic().exits(code);
@@ -733,7 +762,7 @@ fn its_path_is_opened_for_writing_once() {
     let device = Device::new(32);
     let trace = device.home.path().join("trace");
     let words = "--test read:rnd4k:q8 --test byte-write:ops=99 --test putc-write:ops=99 --test rw:buffered --allow busy";
-    let program = writing(&device.path, &device.size(), words);
+    let program = writing(&device.path, &device.id(), words);
     let options = ["-f", "-qq", "-e", "trace=open,openat,openat2", "-o", trace.to_str().unwrap()];
     program.through("strace", &options).run().did_not_panic().exits(0);
     let text = fs::read_to_string(&trace).unwrap();

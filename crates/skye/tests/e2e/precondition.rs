@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::ZramFs;
 use crate::support::program::{Skye, assert_nothing_left, parse_document, skye};
-use crate::support::scratch;
+use crate::support::{device_id, scratch};
 
 const MIB: u64 = 1 << 20;
 
@@ -113,9 +113,10 @@ fn whole_devices_are_purged_and_filled() {
     xtask::require!(root, loop, zram);
     let zram = Zram::new(16 * MIB).unwrap();
     let disk = Disk::build(&Spec::disk().size_mib(16)).unwrap();
-    let words = format!("--erase {} --time 0.1 --purge --write-limit 1GB --allow busy", 16 * MIB);
+    let words = "--erase-data --time 0.1 --purge --write-limit 1GB --allow busy";
     for device in [Path::new(&zram.path()), &disk.path()] {
-        let program = skye().arg("run").arg(device).words(&words).words("--test write:rnd4k:q4");
+        let program = skye().arg("run").arg(device).arg("--erase").arg(device_id(device)).words(words);
+        let program = program.words("--test write:rnd4k:q4");
         let run = measured(program.words("--test read:rnd4k:q4"));
         writes_what_it_said(&run, 16 * MIB);
         assert!(run["fills"][0]["purged_ns"].as_u64() > Some(0), "{}", run["fills"]);
