@@ -1,6 +1,13 @@
 //! System packages that the tests use: those that are missing, and their installation.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Program that says which services may start (invoke-rc.d(8)).
+const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// A package of Debian and its kin, and the command that shows its presence.
 #[derive(Debug)]
@@ -69,10 +76,8 @@ pub fn provide(install: bool) {
     for package in &lacking {
         println!("  {:<14} {} ({})", package.name, package.purpose, package.command);
     }
-    // A service that listens on the network starts only if the user wants it.
-    let (quiet, loud): (Vec<&Package>, Vec<_>) =
-        lacking.into_iter().partition(|package| !package.service.is_some_and(starts));
-    for package in loud {
+    let (quiet, loud) = without_services(lacking, install);
+    for package in &loud {
         println!("{} would start a server for everybody here: it is left to you to install", package.name);
     }
     let names: Vec<_> = quiet.iter().map(|package| package.name).collect();
@@ -84,14 +89,48 @@ pub fn provide(install: bool) {
         println!("(or `cargo xtask test --install`); tests that need them are skipped");
         return;
     }
+    let policy = Policy::forbid_services(Path::new(POLICY));
     if let Err(reason) = apt_install(&names) {
         println!("they were not installed: {reason}; tests that need them are skipped");
+    }
+    drop(policy);
+    for service in quiet.iter().filter_map(|package| package.service) {
+        // It would start with the machine. A container or a system without systemd has no such program.
+        let mut command = Command::new("systemctl");
+        command.args(["disable", "--quiet"]).args([service, &format!("{service}.socket")]);
+        let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+/// Separates packages whose service would start for everybody who can reach the machine. A policy that is there decides
+/// that; where there is none, skye brings one for the installation.
+fn without_services(lacking: Vec<&Package>, install: bool) -> (Vec<&Package>, Vec<&Package>) {
+    let has_no_policy = install && !Path::new(POLICY).exists();
+    lacking.into_iter().partition(|package| has_no_policy || !package.service.is_some_and(starts))
+}
+
+/// A program that forbids services to start while packages are installed (invoke-rc.d(8)). It goes when this is dropped.
+struct Policy(PathBuf);
+
+impl Policy {
+    /// Makes it; `None` where one is there already, which stays as it is, or where it cannot be made.
+    fn forbid_services(path: &Path) -> Option<Self> {
+        let mut file = File::options().write(true).create_new(true).mode(0o755).open(path).ok()?;
+        let policy = Self(path.to_owned());
+        file.write_all(b"#!/bin/sh\nexit 101\n").ok()?;
+        Some(policy)
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
 /// True if a service starts when its package is installed. The machine's policy may forbid that, as in containers.
 fn starts(service: &str) -> bool {
-    let mut policy = Command::new("/usr/sbin/policy-rc.d");
+    let mut policy = Command::new(POLICY);
     policy.args([service, "start"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // 101 is "forbidden".
     policy.status().map_or(true, |status| status.code() != Some(101))
@@ -111,5 +150,22 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("apt-get {}: {status}", arguments.join(" "))),
         Err(error) => Err(format!("cannot run apt-get: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_forbidden_only_without_a_policy() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("policy-rc.d");
+        let made = Policy::forbid_services(&path).unwrap();
+        assert_eq!(Command::new(&path).args(["ssh", "start"]).status().unwrap().code(), Some(101));
+        assert!(Policy::forbid_services(&path).is_none());
+        assert!(path.exists(), "it is not removed by another one");
+        drop(made);
+        assert!(!path.exists());
     }
 }
