@@ -1,30 +1,29 @@
 //! The agent's end of its channel: a thread that reads commands, one that sends signs of life, and a writer for all.
 //!
-//! Questions for the time are answered by the reader at once. Where the commands end, or none has come for
-//! [`SILENCE`], the reader raises a flag that ends the work in progress. The rest is the program's: it removes its files
-//! and ends.
+//! Questions for the time are answered by the reader at once. Where the commands end, or the coordinator is lost, the
+//! reader raises a flag that ends the work in progress. The rest is the program's: it removes its files and ends.
+//!
+//! A coordinator that is the parent of this process is lost once it has ended, and another one after [`SILENCE`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::Trouble;
 use model::frames::{FromAgent, Hello, ToAgent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{Pid, getppid};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::channel::{self, FrameReader};
+use crate::waiting::{Lived, SILENCE};
 
 /// Interval between signs of life, on both sides.
 pub const BEAT: Duration = Duration::from_secs(1);
-/// Time without any byte after which a coordinator counts as gone: three signs of life.
-pub const SILENCE: Duration = Duration::from_secs(3);
-/// Time that each client of a CPU adds to the time in which the other side must speak: clients that only compute take turns.
-pub const SILENCE_PER_CLIENT: Duration = Duration::from_millis(20);
 /// Longest wait of one poll, so that flags are seen. A thousand agents of one machine wake up as often.
 const LOOK_NS: i64 = 500_000_000;
 /// Digits of the largest seed.
@@ -48,8 +47,8 @@ struct Shared {
     enough: Arc<AtomicBool>,
     /// True once the coordinator is gone.
     is_gone: AtomicBool,
-    /// Clients that share a CPU of this machine.
-    clients_per_cpu: AtomicU32,
+    /// The parent that is the coordinator; `None` for a coordinator elsewhere.
+    parent: Option<Pid>,
 }
 
 /// Returns the monotonic clock of this machine.
@@ -66,13 +65,18 @@ pub fn words(directory: &str, limits: &[String]) -> Vec<String> {
     words
 }
 
+/// Returns the same words for a process that this one starts, without a launcher.
+pub fn words_here(directory: &str, limits: &[String]) -> Vec<String> {
+    [words(directory, limits), vec!["--here".to_owned()]].concat()
+}
+
 impl Wire {
     /// Exchanges the first frames on standard input and output, and starts the threads. `interrupt` is raised when the
-    /// work in progress has to end.
+    /// work in progress has to end. With `is_here`, the parent of this process is the coordinator.
     ///
     /// # Errors
     /// Nobody speaks the protocol on standard input.
-    pub fn open(version: &str, interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
+    pub fn open(version: &str, is_here: bool, interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
         let attempt = "speak with a coordinator on standard input and output";
         let remedy = "`skye run --hosts` starts agents by itself";
         let fail = |cause: &dyn std::fmt::Display| Trouble::new(attempt, cause).remedy(remedy);
@@ -84,16 +88,15 @@ impl Wire {
             interrupt,
             enough: Arc::default(),
             is_gone: AtomicBool::new(false),
-            clients_per_cpu: AtomicU32::new(0),
+            parent: getppid().filter(|_| is_here),
         });
-        let mut input = Input { frames: FrameReader::default(), heard: Instant::now() };
-        let deadline = Instant::now() + HELLO;
+        let mut input = Input { frames: FrameReader::default(), quiet: Quiet::new() };
         let hello: Hello = loop {
             match input.frames.next().map_err(|why| fail(&why.0))? {
                 Some(document) => {
                     break channel::decode(&document, SEED_DIGITS).map_err(|why| fail(&why.0))?;
                 }
-                None if Instant::now() > deadline => return Err(fail(&"nobody has spoken")),
+                None if input.quiet.clock.now() > HELLO => return Err(fail(&"nobody has spoken")),
                 None if !input.read().map_err(|error| fail(&error))? => {
                     return Err(fail(&"it ended before anybody spoke"));
                 }
@@ -141,11 +144,6 @@ impl Wire {
         Arc::clone(&self.shared.enough)
     }
 
-    /// Waits longer for the coordinator where this many clients share a CPU.
-    pub fn set_clients_per_cpu(&self, count: u32) {
-        self.shared.clients_per_cpu.store(count, Ordering::Relaxed);
-    }
-
     /// Returns true once the coordinator is gone.
     pub fn is_gone(&self) -> bool {
         self.shared.is_gone.load(Ordering::SeqCst)
@@ -156,11 +154,32 @@ impl Wire {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
+/// Time since the last byte in one direction.
+struct Quiet {
+    clock: Lived,
+    /// Time of the last byte.
+    moved: Duration,
+}
+
+impl Quiet {
+    fn new() -> Self {
+        Self { clock: Lived::new(), moved: Duration::ZERO }
+    }
+
+    fn end(&mut self) {
+        self.moved = self.clock.now();
+    }
+
+    /// Returns the time without any byte in which this thread ran.
+    fn length(&mut self) -> Duration {
+        self.clock.now().saturating_sub(self.moved)
+    }
+}
+
 /// Bytes from the coordinator.
 struct Input {
     frames: FrameReader,
-    /// Time of the last byte.
-    heard: Instant,
+    quiet: Quiet,
 }
 
 impl Input {
@@ -174,7 +193,7 @@ impl Input {
         match rustix::io::read(stdin, &mut bytes) {
             Ok(0) => Ok(false),
             Ok(count) => {
-                self.heard = Instant::now();
+                self.quiet.end();
                 self.frames.push(&bytes[..count]);
                 Ok(true)
             }
@@ -212,9 +231,7 @@ impl Shared {
                     let is_stopped = self.is_gone.load(Ordering::SeqCst);
                     match input.read() {
                         Ok(true) if is_stopped => break "nobody takes what is sent".to_owned(),
-                        Ok(true) if input.heard.elapsed() > self.silence() => {
-                            break "it is silent".to_owned();
-                        }
+                        Ok(true) if self.is_lost(&mut input.quiet) => break "it is silent".to_owned(),
                         Ok(true) => {}
                         Ok(false) => break "it has closed the channel".to_owned(),
                         Err(error) => break error.to_string(),
@@ -227,9 +244,12 @@ impl Shared {
         self.interrupt.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the time without any byte after which the coordinator counts as gone.
-    fn silence(&self) -> Duration {
-        SILENCE + self.clients_per_cpu.load(Ordering::Relaxed) * SILENCE_PER_CLIENT
+    /// Returns true if the coordinator has ended here, or has been silent elsewhere for too long.
+    fn is_lost(&self, quiet: &mut Quiet) -> bool {
+        match self.parent {
+            Some(parent) => getppid() != Some(parent),
+            None => quiet.length() > SILENCE,
+        }
     }
 
     /// Carries out commands that cannot wait, and hands over all others; false if nobody takes them.
@@ -242,7 +262,10 @@ impl Shared {
                 true
             }
             ToAgent::Interrupt {} => {
-                self.interrupt.store(true, Ordering::SeqCst);
+                // The second one is that of a user who insists.
+                if self.interrupt.swap(true, Ordering::SeqCst) {
+                    run::patience::insist();
+                }
                 true
             }
             other => commands.send(other).is_ok(),
@@ -262,17 +285,19 @@ impl Shared {
         let Some(bytes) = channel::encode(frame) else { return Err(()) };
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let stdout = rustix::stdio::stdout();
-        let (mut rest, mut moved) = (&bytes[..], Instant::now());
+        let (mut rest, mut quiet) = (&bytes[..], Quiet::new());
         while !rest.is_empty() {
             if self.is_gone.load(Ordering::SeqCst) {
                 return Err(());
             }
             match rustix::io::write(stdout.as_fd(), rest) {
-                Ok(count) => (rest, moved) = (&rest[count..], Instant::now()),
+                Ok(count) => {
+                    rest = &rest[count..];
+                    quiet.end();
+                }
                 Err(Errno::INTR) => {}
                 // A coordinator that takes nothing is as silent as one that says nothing.
-                Err(Errno::AGAIN)
-                    if moved.elapsed() < self.silence() && wait(stdout, PollFlags::OUT).is_ok() => {}
+                Err(Errno::AGAIN) if !self.is_lost(&mut quiet) && wait(stdout, PollFlags::OUT).is_ok() => {}
                 Err(_) => {
                     // The reader ends too, and raises the flag.
                     self.is_gone.store(true, Ordering::SeqCst);

@@ -18,24 +18,21 @@ use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
 use run::LayoutProgress;
 
-use crate::agent::{self, SILENCE_PER_CLIENT};
+use crate::agent;
 use crate::channel;
 use crate::clock;
 use crate::hub::Hub;
 use crate::launch::Launcher;
-use crate::link::{Event, Far, NO_ANSWER, SILENCE};
+use crate::link::{Event, Far, NO_ANSWER};
 use crate::observers::Observer;
 use crate::ranks::{Leaving, Ranks};
 use crate::send::Copy;
+use crate::waiting::{self, Urgency, Wait};
 
 /// Interval between looks at the user's signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
-/// Longest time for cleaning up on a host whose agent died.
-const CLEANING: Duration = Duration::from_secs(20);
 /// Directory of an observer that names none.
 const ROOT: &str = "/";
-/// Time until a directory that is still in use belongs to an agent that was stopped, and not to one that is just ending.
-const IN_USE: Duration = Duration::from_secs(3);
 
 /// Rule for a client that is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,7 +105,7 @@ pub(crate) enum State {
 
 /// Way to the agent of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     /// This program has started it, on this machine.
     Here,
     /// A launcher has started it.
@@ -122,7 +119,7 @@ pub struct Client {
     pub(crate) host: HostWord,
     pub(crate) name: String,
     pub(crate) directory: String,
-    way: Way,
+    pub(crate) way: Way,
     pub(crate) state: State,
     pub(crate) found: Option<Found>,
     pub(crate) clock: Option<ClockRecord>,
@@ -131,7 +128,7 @@ pub struct Client {
     /// Last line of its standard error before it was greeted.
     last_line: Option<String>,
     /// True once files may exist there.
-    may_leave: bool,
+    pub(crate) may_leave: bool,
     clock_read_ns: f64,
     /// Number of its process on its machine.
     process: u32,
@@ -166,6 +163,10 @@ pub struct Fleet {
     pub(crate) is_sound: bool,
     /// True if a client does not know the names of the files that its tests have left.
     pub(crate) names_unknown: bool,
+    /// Most clients that are started at once.
+    pub(crate) start_at_once: usize,
+    /// End of the user's patience that the clients know of.
+    pub(crate) heeded: Urgency,
 }
 
 /// Answer of a client to a stage.
@@ -211,18 +212,21 @@ impl Fleet {
             let is_observer = clients.len() >= count;
             let place = if is_observer { ROOT } else { &directory };
             let directory = host.directory.clone().unwrap_or_else(|| place.to_owned());
-            let arguments = agent::words(&directory, &limits);
             let way = match (is_job && !is_observer, clients.len()) {
                 (true, 1..) => Way::Rank,
                 (false, _) if !host.is_local() => Way::Launched,
                 _ => Way::Here,
             };
             match way {
-                Way::Here => ends.push(Far::Here(launcher.here(&arguments))),
-                Way::Launched => match launcher.command(&host, &arguments, copy.as_ref()) {
-                    Ok(command) => ends.push(Far::Launched(command)),
-                    Err(trouble) => troubles.push(trouble),
-                },
+                Way::Here => {
+                    ends.push(Far::Here(launcher.here(&agent::words_here(&directory, &limits))));
+                }
+                Way::Launched => {
+                    match launcher.command(&host, &agent::words(&directory, &limits), copy.as_ref()) {
+                        Ok(command) => ends.push(Far::Launched(command)),
+                        Err(trouble) => troubles.push(trouble),
+                    }
+                }
                 Way::Rank => ends.extend(streams.next().map(Far::Rank)),
             }
             clients.push(Client {
@@ -264,8 +268,12 @@ impl Fleet {
             is_over: false,
             is_sound: true,
             names_unknown: false,
+            start_at_once,
+            heeded: Urgency::None,
         };
-        fleet.all("start skye", true, |client, frame| match frame {
+        // A client has its limit from its start on, and not all start at once.
+        let started = Wait { limit: None, ..Wait::answer() };
+        fleet.all("start skye", started, |client, frame| match frame {
             FromAgent::Found { machine, environment, process } => {
                 client.process = process;
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
@@ -275,9 +283,6 @@ impl Fleet {
             _ => None,
         })?;
         fleet.align(clock::ROUND_TRIPS)?;
-        for (client, others) in fleet.clients_per_cpu().into_iter().enumerate() {
-            fleet.hub.set_silence(client, SILENCE + others * SILENCE_PER_CLIENT);
-        }
         fleet.observers = fleet.clients.split_off(count).into_iter().map(Observer::new).collect();
         Ok(fleet)
     }
@@ -324,7 +329,7 @@ impl Fleet {
             let request = Box::new(Request { ..request.clone() });
             self.hub.send(index, ToAgent::Plan { request, seed, number, count, sharers: *sharers });
         }
-        self.all("plan the run", true, |client, frame| match frame {
+        self.all("plan the run", Wait::answer(), |client, frame| match frame {
             FromAgent::Planned { plan: own } => Some(compare(&client.name, &plan, &own)),
             _ => None,
         })?;
@@ -352,7 +357,7 @@ impl Fleet {
             for index in (0..asked.len()).filter(|index| asked[*index]) {
                 self.hub.send(index, ToAgent::Look {});
             }
-            self.all_of(&asked, "look at the machine", true, |client, frame| match frame {
+            self.all_of(&asked, "look at the machine", Wait::answer(), |client, frame| match frame {
                 FromAgent::Looked { checks } => {
                     client.checks = Some(checks);
                     Some(Ok(()))
@@ -375,7 +380,7 @@ impl Fleet {
     /// The troubles of all clients that cannot tell.
     pub fn directories(&mut self) -> Result<Vec<usize>, Vec<Trouble>> {
         self.order(&ToAgent::Neighbours {});
-        self.all("list its directory", true, |client, frame| match frame {
+        self.all("list its directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Neighbours { own, names } => {
                 (client.own_name, client.neighbours) = (own, names);
                 Some(Ok(()))
@@ -420,7 +425,7 @@ impl Fleet {
             clients_here: clients_here[client],
         });
         let mut hidden = Vec::new();
-        let opened = self.all("make a work directory", true, |client, frame| match frame {
+        let opened = self.all("make a work directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Opened { hidden_sources, clock_read_ns } => {
                 client.clock_read_ns = clock_read_ns;
                 if let Some(found) = &mut client.found {
@@ -467,7 +472,9 @@ impl Fleet {
             let time_ns = until_ns.saturating_sub(agent::now_ns());
             let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
             self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
-            let laid_out = self.all_of(&asked, "lay out files", false, |_, frame| match frame {
+            let limit = Some(waiting::work(time_ns));
+            let wait = Wait { limit, is_strict: false, is_removing: false };
+            let laid_out = self.all_of(&asked, "lay out files", wait, |_, frame| match frame {
                 FromAgent::LaidOut { bytes } => {
                     progress.bytes.fetch_add(bytes, Ordering::Relaxed);
                     Some(Ok(()))
@@ -485,7 +492,8 @@ impl Fleet {
     /// As [`Fleet::lay_out`].
     pub fn clear(&mut self) -> Result<(), Trouble> {
         self.order(&ToAgent::Clear {});
-        let cleared = self.all("remove files", false, |_, frame| match frame {
+        let wait = Wait { is_strict: false, ..self.removing() };
+        let cleared = self.all("remove files", wait, |_, frame| match frame {
             FromAgent::Cleared {} => Some(Ok(())),
             _ => None,
         });
@@ -506,7 +514,7 @@ impl Fleet {
     pub fn close(&mut self) -> Vec<String> {
         self.order(&ToAgent::Close {});
         let mut lines = Vec::new();
-        let closed = self.all("remove its files", true, |client, frame| match frame {
+        let closed = self.all("remove its files", self.removing(), |client, frame| match frame {
             FromAgent::Closed { left } => {
                 client.state = State::Closed;
                 lines.extend(left.iter().map(|line| format!("{}: {}", client.name, printable(line))));
@@ -521,65 +529,8 @@ impl Fleet {
         if let Some(ranks) = self.ranks.as_mut().filter(|_| self.clients.iter().any(is_silent)) {
             ranks.give_up();
         }
-        for index in 0..self.clients.len() {
-            lines.extend(self.clean_after(index));
-        }
+        lines.extend(self.clean_after());
         lines
-    }
-
-    /// Removes the files of a client that was lost, where its launcher still works. Returns a line about files that may
-    /// be left.
-    fn clean_after(&mut self, index: usize) -> Option<String> {
-        let client = &mut self.clients[index];
-        let State::Lost(why) = &client.state else { return None };
-        if !std::mem::replace(&mut client.may_leave, false) {
-            return None;
-        }
-        let is_silent = why == NO_ANSWER;
-        let way = client.way;
-        let words = ["clean".to_owned(), client.directory.clone()];
-        let typed = self.launcher.typed(&client.host, &words);
-        let left =
-            |why: &str| Some(format!("{}: {why}; when it can, `{typed}` removes its files", client.name));
-        // A rank removes what its agent has left before it says that the channel has ended.
-        if way == Way::Rank {
-            let is_unknown =
-                is_silent.then_some("its agent removes its files, unless the whole job was killed");
-            return is_unknown.and_then(left);
-        }
-        let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
-        let begun = std::time::Instant::now();
-        loop {
-            let command = match way {
-                Way::Here => Ok(self.launcher.here(&words)),
-                _ => self.launcher.command(&client.host, &words, None),
-            };
-            let Ok(mut command) = command else { return left("it is lost") };
-            command.stdin(std::process::Stdio::null());
-            let Ok(mut child) = command.spawn() else { return left("it is lost") };
-            while child.try_wait().is_ok_and(|status| status.is_none()) {
-                if begun.elapsed() > CLEANING {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return left("it does not answer");
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            let Ok(output) = child.wait_with_output() else { return left("it is lost") };
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said).into_owned();
-            if !output.status.success() {
-                let line = said.lines().last().unwrap_or("it is lost").trim().to_owned();
-                return left(&printable(&line));
-            }
-            // A process that was just killed may not be gone yet; one that was stopped holds its lock.
-            let in_use = said.lines().find(|line| line.starts_with("in use") && line.contains(&own));
-            match in_use {
-                None => return None,
-                Some(line) if begun.elapsed() > IN_USE => return left(&printable(line.trim())),
-                Some(_) => std::thread::sleep(LOOK),
-            }
-        }
     }
 
     /// Returns the clients for the document.
@@ -605,12 +556,19 @@ impl Fleet {
     /// Measures all clocks.
     pub(crate) fn align(&mut self, trips: u32) -> Result<(), Vec<Trouble>> {
         let mut waits: Vec<_> = self.clients.iter().map(Client::is_live).collect();
-        (0..waits.len()).filter(|index| waits[*index]).for_each(|index| self.hub.ask_time(index, trips));
+        for index in (0..waits.len()).filter(|index| waits[*index]) {
+            self.hub.ask_time(index, trips);
+            self.hub.expect(index, Some(waiting::answer()));
+        }
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
-            self.check_interrupt()?;
+            if self.urgency() > Urgency::None {
+                self.expect_nothing();
+                return Err(Vec::new());
+            }
             let Some((index, event)) = self.next() else { continue };
             if let Event::Clock(clock) = event {
                 waits[index] = false;
+                self.hub.expect(index, None);
                 let client = &mut self.clients[index];
                 client.first_offset_ns.get_or_insert(clock.offset_ns);
                 client.clock = Some(clock);
@@ -620,10 +578,6 @@ impl Fleet {
         }
         let lost: Vec<_> = self.clients.iter().filter_map(|client| lost("show its clock", client)).collect();
         if lost.is_empty() || self.on_loss == OnLoss::Continue { Ok(()) } else { Err(lost) }
-    }
-
-    fn check_interrupt(&self) -> Result<(), Vec<Trouble>> {
-        if self.interrupt.load(Ordering::Relaxed) { Err(Vec::new()) } else { Ok(()) }
     }
 
     /// Sends a frame to all clients that answer.
@@ -659,15 +613,15 @@ impl Fleet {
         })
     }
 
-    /// Waits until each client has given its answer to a stage. A lost client fails the stage, unless it is not
-    /// `strict` and the run goes on without it.
+    /// Waits until each client has given its answer to a stage, or is lost. A lost client fails the stage, unless the wait
+    /// is not strict and the run goes on without it.
     fn all<T>(
         &mut self,
         attempt: &str,
-        strict: bool,
+        wait: Wait,
         take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
     ) -> Result<(), Vec<Trouble>> {
-        self.all_of(&vec![true; self.clients.len()], attempt, strict, take)
+        self.all_of(&vec![true; self.clients.len()], attempt, wait, take)
     }
 
     /// The same for the clients that were asked.
@@ -675,26 +629,28 @@ impl Fleet {
         &mut self,
         asked: &[bool],
         attempt: &str,
-        strict: bool,
+        wait: Wait,
         mut take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
     ) -> Result<(), Vec<Trouble>> {
         let clients = self.clients.iter().zip(asked);
         let mut waits: Vec<_> = clients.map(|(client, is_asked)| client.is_live() && *is_asked).collect();
+        for index in (0..waits.len()).filter(|index| waits[*index]) {
+            match wait.limit {
+                Some(limit) if wait.is_removing => self.hub.expect(index, Some(limit)),
+                Some(limit) => self.expect(index, limit),
+                None => {}
+            }
+        }
         let mut troubles = Vec::new();
-        let mut is_told = false;
         // A client that was lost before is no news.
         let was_lost: Vec<_> = self.clients.iter().map(|client| !client.is_live()).collect();
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
             // Before files exist, nobody needs to be waited for.
             let is_early = self.clients.iter().all(|client| !client.may_leave);
-            if self.interrupt.load(Ordering::Relaxed) {
-                if is_early {
-                    return Err(Vec::new());
-                }
-                if !std::mem::replace(&mut is_told, true) {
-                    self.order(&ToAgent::Interrupt {});
-                }
+            if is_early && self.urgency() > Urgency::None {
+                return Err(Vec::new());
             }
+            self.heed(wait.is_removing);
             let Some((index, event)) = self.next() else { continue };
             let Event::Frame(frame) = event else {
                 if let Some(trouble) = self.note(index, event) {
@@ -710,11 +666,12 @@ impl Fleet {
             };
             if let Some(answer) = answer.filter(|_| waits[index]) {
                 waits[index] = false;
+                self.hub.expect(index, None);
                 troubles.extend(answer.err());
             }
         }
         let is_lost = |(client, was_lost): (&Client, &bool)| lost(attempt, client).filter(|_| !was_lost);
-        if strict || self.on_loss == OnLoss::Stop {
+        if wait.is_strict || self.on_loss == OnLoss::Stop {
             let lost = self.clients.iter().zip(&was_lost).filter_map(is_lost);
             troubles.extend(lost.filter(|lost| !troubles.contains(lost)).collect::<Vec<_>>());
         }

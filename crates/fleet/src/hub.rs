@@ -1,6 +1,7 @@
-//! The thread with all channels: it waits for all at once, sends signs of life, and notices who is silent.
+//! The thread with all channels: it waits for all at once, and sends signs of life. It ends channels whose client owes an
+//! answer, or is silent, for too long.
 //!
-//! Time in which this thread did not run is nobody's silence.
+//! Its clock goes on only while it runs.
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -16,11 +17,10 @@ use rustix::event::{Timespec, epoll};
 use crate::agent::BEAT;
 use crate::link::{Event, Far, Link};
 use crate::send::Copy;
+use crate::waiting::Lived;
 
 /// Interval between looks at all channels. Silence is noticed within it.
 const LOOK: Duration = Duration::from_millis(100);
-/// Longest gap between two looks of a thread that runs.
-const LONGEST_LOOK: Duration = Duration::from_millis(500);
 /// Time that processes have to end once their channels are closed.
 const ENDING: Duration = Duration::from_secs(5);
 /// Key of the orders among what the thread waits for. Those of the clients are their numbers.
@@ -36,8 +36,10 @@ enum Order {
     AskTime(usize, u32),
     /// Close the channel to a client.
     Close(usize),
-    /// Wait that long for a sign of life of a client.
-    Silence(usize, Duration),
+    /// Wait that long for the answer that a client owes; no more for `None`.
+    Expect(usize, Option<Duration>),
+    /// Wait at most that long for all answers that clients owe.
+    Hasten(Duration),
     /// Something is measured from now on, or nothing any more.
     Measured(bool),
 }
@@ -84,6 +86,7 @@ impl Hub {
             woken,
             ready,
             events: sender,
+            clock: Lived::new(),
         };
         let thread = std::thread::Builder::new().name("clients".into()).spawn(move || loops.run());
         Ok(Self { orders: Some(orders), wake, events, thread: Some(thread.map_err(fail)?) })
@@ -104,9 +107,14 @@ impl Hub {
         self.order(Order::Close(client));
     }
 
-    /// Sets the time without any byte after which a client counts as lost.
-    pub fn set_silence(&mut self, client: usize, silence: Duration) {
-        self.order(Order::Silence(client, silence));
+    /// Waits at most this long for the answer that a client owes, and then counts it as lost. It owes none for `None`.
+    pub fn expect(&mut self, client: usize, limit: Option<Duration>) {
+        self.order(Order::Expect(client, limit));
+    }
+
+    /// Waits at most this long for all answers that clients owe.
+    pub fn hasten(&mut self, limit: Duration) {
+        self.order(Order::Hasten(limit));
     }
 
     /// Tells that something is measured from now on, or nothing any more. Meanwhile ranks of a job are left alone.
@@ -160,6 +168,7 @@ struct Loop {
     /// Set of all channels, from which the kernel names those that are ready.
     ready: OwnedFd,
     events: Sender<(usize, Event)>,
+    clock: Lived,
 }
 
 impl Loop {
@@ -177,15 +186,14 @@ impl Loop {
                 }
             }
             for client in ready.drain(..) {
-                self.with(client, |link, events| {
-                    link.receive(events);
+                self.with(client, |link, events, now| {
+                    link.receive(events, now);
                     link.flush();
                 });
             }
             if looked.elapsed() < LOOK {
                 continue;
             }
-            let gap = looked.elapsed().saturating_sub(LONGEST_LOOK);
             looked = Instant::now();
             let is_beat = beaten.elapsed() >= BEAT;
             if is_beat {
@@ -193,19 +201,19 @@ impl Loop {
             }
             let is_measured = self.is_measured;
             for client in 0..self.links.len() {
-                self.with(client, |link, events| {
-                    link.heard += gap;
+                self.with(client, |link, events, now| {
                     if is_beat {
-                        link.beat(is_measured);
+                        link.beat(is_measured, now);
                     }
-                    link.check(is_measured, events);
+                    link.check(is_measured, events, now);
                 });
             }
         }
     }
 
     /// Does something with an open channel, and passes on the events that come of it.
-    fn with(&mut self, client: usize, act: impl FnOnce(&mut Link, &mut Vec<Event>)) {
+    fn with(&mut self, client: usize, act: impl FnOnce(&mut Link, &mut Vec<Event>, Duration)) {
+        let now = self.clock.now();
         let Some(link) = self.links.get_mut(client).and_then(Option::as_mut) else { return };
         if !link.is_open() {
             // A process that has ended keeps its number until somebody asks for its end.
@@ -213,7 +221,7 @@ impl Loop {
             return;
         }
         let mut events = Vec::new();
-        act(link, &mut events);
+        act(link, &mut events, now);
         events.into_iter().for_each(|event| drop(self.events.send((client, event))));
     }
 
@@ -233,7 +241,7 @@ impl Loop {
             };
             let program = program.to_string_lossy().into_owned();
             let copy = self.copy.clone().filter(|_| matches!(far, Far::Launched(_)));
-            match Link::start(far, &self.hello, copy) {
+            match Link::start(far, &self.hello, copy, self.clock.now()) {
                 Ok(link) => {
                     // A channel that the kernel does not watch shows as a silent one.
                     let _ = link.watch(&self.ready, index as u64);
@@ -268,33 +276,119 @@ impl Loop {
             Order::Measured(is_measured) => {
                 self.is_measured = is_measured;
                 // Nobody was asked for a sign of life meanwhile.
-                return self.links.iter_mut().flatten().for_each(Link::hear);
+                let now = self.clock.now();
+                return self.links.iter_mut().flatten().for_each(|link| link.hear(now));
+            }
+            Order::Hasten(limit) => {
+                let now = self.clock.now();
+                return self.links.iter_mut().flatten().for_each(|link| link.hasten(limit, now));
             }
             Order::Send(client, _)
             | Order::AskTime(client, _)
-            | Order::Silence(client, _)
+            | Order::Expect(client, _)
             | Order::Close(client) => client,
         };
-        self.with(client, |link, _| match order {
-            Order::Send(_, frame) => link.send(&frame),
-            Order::AskTime(_, trips) => link.ask_time(trips),
-            Order::Silence(_, silence) => link.silence = silence,
+        self.with(client, |link, _, now| match order {
+            Order::Send(_, frame) => link.send(&frame, now),
+            Order::AskTime(_, trips) => link.ask_time(trips, now),
+            Order::Expect(_, limit) => link.expect(limit, now),
             Order::Close(_) => link.close(),
-            Order::Measured(_) => {}
+            Order::Measured(_) | Order::Hasten(_) => {}
         });
     }
 
     /// Closes all channels, and waits until the processes have ended.
     fn end(&mut self) {
         self.links.iter_mut().flatten().for_each(Link::close);
-        let begun = Instant::now();
+        let started = Instant::now();
         while self.links.iter_mut().flatten().any(|link| !link.is_gone()) {
-            if begun.elapsed() > ENDING {
+            if started.elapsed() > ENDING {
                 let still =
                     self.links.iter_mut().flatten().filter_map(|link| (!link.is_gone()).then_some(link));
                 return still.for_each(Link::give_up);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::channel;
+
+    /// Longest time of a test.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Returns a hub with one client, of this machine or behind a launcher, which says hello and then runs a script.
+    fn hub(script: &str, is_here: bool) -> Hub {
+        let framed =
+            |frame: Vec<u8>| -> String { frame.iter().map(|byte| format!("\\{byte:03o}")).collect() };
+        let hello = Hello::new("0", "s");
+        let beat = framed(channel::encode(&ToAgent::Beat {}).unwrap());
+        let greeting = framed(channel::encode(&hello).unwrap());
+        let script = format!("beat='{beat}'; printf '{greeting}'; {script}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let far = if is_here { Far::Here(command) } else { Far::Launched(command) };
+        Hub::start(vec![far], 1, &hello, None).unwrap()
+    }
+
+    /// Returns the reason for which the client is lost.
+    #[track_caller]
+    fn loss(hub: &mut Hub) -> String {
+        let started = Instant::now();
+        while started.elapsed() < DEADLINE {
+            if let Some((_, Event::Lost(why))) = hub.next(LOOK) {
+                return why;
+            }
+        }
+        panic!("the wait does not end");
+    }
+
+    #[track_caller]
+    fn wait_for_greeting(hub: &mut Hub) {
+        let started = Instant::now();
+        while !matches!(hub.next(LOOK), Some((_, Event::Hello(_)))) {
+            assert!(started.elapsed() < DEADLINE, "the client does not say hello");
+        }
+    }
+
+    #[test]
+    fn overdue_answers_make_clients_lost() {
+        let beats = "while printf \"$beat\"; do sleep 0.05; done 2>/dev/null";
+        let bytes = "printf '\\000\\000\\001\\000'; while printf x; do sleep 0.05; done 2>/dev/null";
+        for script in [beats, bytes, "cat >/dev/null; :"] {
+            for is_here in [false, true] {
+                let mut hub = hub(script, is_here);
+                wait_for_greeting(&mut hub);
+                hub.expect(0, Some(DEADLINE));
+                hub.hasten(Duration::from_millis(300));
+                assert_eq!(loss(&mut hub), "it did not answer within 0 s", "{script}");
+            }
+        }
+    }
+
+    #[test]
+    fn clients_that_owe_no_answer_are_not_lost() {
+        let mut hub = hub("while printf \"$beat\"; do sleep 0.05; done 2>/dev/null", false);
+        wait_for_greeting(&mut hub);
+        hub.expect(0, Some(Duration::from_millis(300)));
+        hub.expect(0, None);
+        hub.hasten(Duration::ZERO);
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(1) {
+            let event = hub.next(LOOK);
+            assert!(event.is_none(), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn ended_processes_are_lost_with_an_open_channel() {
+        // The child of the process has the channel, and says nothing.
+        let mut hub = hub("exec 3<&0; { cat >/dev/null; :; } <&3 & exit 0", true);
+        assert_eq!(loss(&mut hub), "its process has ended");
     }
 }

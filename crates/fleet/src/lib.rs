@@ -12,11 +12,14 @@
 //! - No frame runs a command, names a path outside the agent's directory, or raises a limit.
 //! - Clocks of hosts are never believed: each has an offset with a bound, from round trips of frames.
 //! - While something is measured, a client sends a tick and a heartbeat a second, and nothing else. A rank sends nothing.
+//! - Each wait for a client has a limit, which no sign of life extends. A process of this machine is lost once it has ended,
+//!   another one after some silence as well.
 //! - An agent whose coordinator is gone or silent ends by itself, and takes its files with it. That of a rank ends with the
 //!   rank.
 
 pub mod agent;
 mod channel;
+mod cleaning;
 mod clock;
 mod coordinator;
 mod hub;
@@ -27,6 +30,7 @@ mod observers;
 mod phase;
 pub mod ranks;
 mod send;
+mod waiting;
 
 pub use coordinator::{Client, Clients, Fleet, Found, OnLoss, Say, Started};
 pub use phase::Together;

@@ -11,24 +11,19 @@ use std::time::{Duration, Instant};
 use model::frames::{FromAgent, Hello, ToAgent};
 use model::run::ClockRecord;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::agent::now_ns;
 use crate::channel::{self, DIGITS_MAX, FrameReader, Malformed};
 use crate::clock::{self, RoundTrip};
 use crate::send::Copy;
+use crate::waiting::{self, HELLO, SILENCE};
 
-/// Time without any byte after which a client counts as lost: two signs of life.
-pub const SILENCE: Duration = Duration::from_secs(2);
 /// Time that a rank has for an answer after an interruption. Launchers kill all ranks about a second after they asked them
 /// to end, and what was measured is saved by then.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
-/// Time without any byte after which a rank counts as lost, unless something is measured. Waits of MPI may be long where
-/// ranks share CPUs.
-const RANK_SILENCE: Duration = Duration::from_secs(5);
 /// Reason for the loss of a rank that gives none.
 pub const NO_ANSWER: &str = "its rank does not answer; the launcher may have ended it";
-/// Time until the first frame. ssh gives up after 10 s, and a container may have to be woken up.
-const HELLO: Duration = Duration::from_secs(40);
 /// Longest line of a client's standard error that is kept.
 const LINE_BYTES_MAX: usize = 2000;
 /// Most lines of a client's standard error. One that says more has a fault of another kind.
@@ -85,17 +80,21 @@ pub struct Link {
     line: Vec<u8>,
     lines: usize,
     is_greeted: bool,
-    /// Time of the last byte; before the first, of the start.
-    pub heard: Instant,
-    /// Time without any byte after which it counts as lost.
-    pub silence: Duration,
+    /// Time of the last byte; before the first, of the start. All times are those of the thread that waits.
+    heard: Duration,
+    /// Time by which its answer is due, and the limit that this time is the end of; `None` if it owes none.
+    due: Option<(Duration, Duration)>,
+    /// Time that the process had spent waiting for a CPU when an answer was last overdue.
+    starved: Duration,
     trips: Vec<RoundTrip>,
     trips_wanted: u32,
     sent_ns: u64,
     /// True if the process runs on this machine and not behind a launcher.
     is_local: bool,
-    /// Instant until which a rank must show that its launcher has not ended it.
-    answer_by: Option<Instant>,
+    /// Descriptor of a process of this machine, which is ready once that has ended.
+    process: Option<OwnedFd>,
+    /// Time until which a rank must show that its launcher has not ended it.
+    answer_by: Option<Duration>,
 }
 
 impl Link {
@@ -103,7 +102,7 @@ impl Link {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(far: Far, hello: &Hello, copy: Option<Copy>) -> io::Result<Self> {
+    pub fn start(far: Far, hello: &Hello, copy: Option<Copy>, now: Duration) -> io::Result<Self> {
         let is_local = matches!(far, Far::Here(_));
         let (child, to, from, errors) = match far {
             Far::Here(mut command) | Far::Launched(mut command) => {
@@ -114,6 +113,11 @@ impl Link {
             }
             Far::Rank(stream) => (None, Some(stream.try_clone()?.into()), Some(stream.into()), None),
         };
+        // Without it, the end of its channel shows the end of a process.
+        let process = child
+            .as_ref()
+            .filter(|_| is_local)
+            .and_then(|child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok());
         let file = |end: Option<OwnedFd>| end.map(File::from);
         let (to, from, errors) = (file(to), file(from), file(errors));
         for stream in [&to, &from, &errors].into_iter().flatten() {
@@ -133,12 +137,14 @@ impl Link {
             line: Vec::new(),
             lines: 0,
             is_greeted: false,
-            heard: Instant::now(),
-            silence: SILENCE,
+            heard: now,
+            due: Some((now + HELLO, HELLO)),
+            starved: Duration::ZERO,
             trips: Vec::new(),
             trips_wanted: 0,
             sent_ns: 0,
             is_local,
+            process,
             answer_by: None,
         };
         link.pending.extend(channel::encode(hello).unwrap_or_default());
@@ -170,22 +176,35 @@ impl Link {
                 epoll::add(set, stream, EventData::new_u64(key), flags)?;
             }
         }
+        if let Some(process) = &self.process {
+            epoll::add(set, process, EventData::new_u64(key), EventFlags::IN)?;
+        }
         Ok(())
     }
 
     /// Adds a sign of life. A rank is asked for one instead, unless something is measured: no message crosses then.
-    pub fn beat(&mut self, is_measured: bool) {
+    pub fn beat(&mut self, is_measured: bool, now: Duration) {
         match self.is_rank() {
             _ if !self.is_greeted => {}
-            false => self.send(&ToAgent::Beat {}),
+            false => self.send(&ToAgent::Beat {}, now),
             true if is_measured => {}
-            true => self.send(&ToAgent::Ping { number: u32::MAX }),
+            true => self.send(&ToAgent::Ping { number: u32::MAX }, now),
         }
     }
 
     /// Takes this moment for the last at which the client was heard.
-    pub fn hear(&mut self) {
-        self.heard = Instant::now();
+    pub fn hear(&mut self, now: Duration) {
+        self.heard = now;
+    }
+
+    /// Waits this long for the answer that the client owes; no more for `None`.
+    pub fn expect(&mut self, limit: Option<Duration>, now: Duration) {
+        self.due = limit.map(|limit| (now + limit, limit));
+    }
+
+    /// Waits at most this long for the answer, if the client owes one.
+    pub fn hasten(&mut self, limit: Duration, now: Duration) {
+        self.due = self.due.map(|due| due.min((now + limit, limit)));
     }
 
     fn is_rank(&self) -> bool {
@@ -193,11 +212,11 @@ impl Link {
     }
 
     /// Adds a frame to those that wait to be sent, and sends what it can.
-    pub fn send(&mut self, frame: &ToAgent) {
+    pub fn send(&mut self, frame: &ToAgent, now: Duration) {
         // The signal that interrupts may be the launcher's, which has lost a rank and ends them all.
         if self.is_rank() && *frame == (ToAgent::Interrupt {}) {
-            self.answer_by.get_or_insert(Instant::now() + LAST_ANSWER);
-            self.send(&ToAgent::Ping { number: u32::MAX });
+            self.answer_by.get_or_insert(now + LAST_ANSWER);
+            self.send(&ToAgent::Ping { number: u32::MAX }, now);
         }
         let queue = if self.program.is_some() { &mut self.behind } else { &mut self.pending };
         if queue.len() < PENDING_BYTES_MAX {
@@ -224,16 +243,10 @@ impl Link {
                 continue;
             }
             match to.write(next) {
-                Ok(count) => {
-                    match &mut self.program {
-                        Some((_, sent)) if !is_before => *sent += count,
-                        _ => drop(self.pending.drain(..count)),
-                    }
-                    // A slow line is no silence.
-                    if !self.is_greeted {
-                        self.heard = Instant::now();
-                    }
-                }
+                Ok(count) => match &mut self.program {
+                    Some((_, sent)) if !is_before => *sent += count,
+                    _ => drop(self.pending.drain(..count)),
+                },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The end of what it says tells why.
@@ -246,19 +259,19 @@ impl Link {
     }
 
     /// Begins to measure the client's clock.
-    pub fn ask_time(&mut self, trips: u32) {
+    pub fn ask_time(&mut self, trips: u32, now: Duration) {
         self.trips.clear();
         self.trips_wanted = trips;
-        self.ping();
+        self.ping(now);
     }
 
-    fn ping(&mut self) {
+    fn ping(&mut self, now: Duration) {
         self.sent_ns = now_ns();
-        self.send(&ToAgent::Ping { number: self.trips.len() as u32 });
+        self.send(&ToAgent::Ping { number: self.trips.len() as u32 }, now);
     }
 
     /// Takes all that has arrived.
-    pub fn receive(&mut self, events: &mut Vec<Event>) {
+    pub fn receive(&mut self, events: &mut Vec<Event>, now: Duration) {
         self.receive_lines(events);
         let Some(from) = &mut self.from else { return };
         let mut bytes = [0; READ_BYTES];
@@ -267,24 +280,32 @@ impl Link {
         match read {
             Ok(0) => self.end(events, "its channel has ended"),
             Ok(count) => {
-                self.heard = Instant::now();
+                self.heard = now;
                 self.answer_by = None;
                 self.frames.push(&bytes[..count]);
-                if let Err(Malformed(why)) = self.take_frames(back_ns, events) {
+                if let Err(Malformed(why)) = self.take_frames(back_ns, events, now) {
                     self.end(events, &format!("it sends what is no frame of skye: {why}"));
                 }
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // Another process may have its end of the channel.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if self.process.is_some() && self.is_gone() {
+                    self.end(events, "its process has ended");
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => self.end(events, &format!("its channel has failed: {error}")),
         }
     }
 
-    fn take_frames(&mut self, back_ns: u64, events: &mut Vec<Event>) -> Result<(), Malformed> {
+    fn take_frames(&mut self, back_ns: u64, events: &mut Vec<Event>, now: Duration) -> Result<(), Malformed> {
         loop {
             let Some(document) = self.frames.next()? else { return Ok(()) };
             if !self.is_greeted {
                 if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
-                    self.program = Some((copy.wanted(&wanted).map_err(Malformed)?, 0));
+                    let program = copy.wanted(&wanted).map_err(Malformed)?;
+                    self.expect(Some(HELLO + waiting::sending(program.len() as u64)), now);
+                    self.program = Some((program, 0));
                     // The host has skipped the first one.
                     self.behind.extend(channel::encode(&self.hello).unwrap_or_default());
                     self.flush();
@@ -292,6 +313,8 @@ impl Link {
                 }
                 events.push(Event::Hello(channel::decode(&document, DIGITS_MAX)?));
                 self.is_greeted = true;
+                // It names its machine next.
+                self.expect(Some(waiting::answer()), now);
                 continue;
             }
             match channel::decode(&document, DIGITS_MAX)? {
@@ -302,7 +325,7 @@ impl Link {
                     }
                     self.trips.push(RoundTrip { sent_ns: self.sent_ns, there_ns: at_ns, back_ns });
                     if self.trips.len() < self.trips_wanted as usize {
-                        self.ping();
+                        self.ping(now);
                     } else {
                         self.trips_wanted = 0;
                         events.extend(clock::offset(&self.trips).map(Event::Clock));
@@ -345,22 +368,48 @@ impl Link {
         }
     }
 
-    /// Notices that the client has been silent for too long.
-    pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>) {
-        let silent = self.heard.elapsed();
-        let is_late = self.answer_by.is_some_and(|until| Instant::now() > until);
-        let why = match (self.is_greeted, self.is_rank()) {
+    /// Notices that an answer is overdue, or that the client has been silent for too long.
+    pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>, now: Duration) {
+        let silent = now.saturating_sub(self.heard);
+        let is_silent = silent > SILENCE;
+        let is_late = self.answer_by.is_some_and(|until| now > until);
+        let overdue = self.due.filter(|(due, _)| now > *due).filter(|_| !self.has_more_time(now));
+        let why = match overdue {
             _ if !self.is_open() => None,
-            (false, _) => (silent > HELLO).then(|| format!("it did not answer within {} s", HELLO.as_secs())),
-            (true, false) => (silent > self.silence)
-                .then(|| format!("nothing was heard from it for {:.1} s", silent.as_secs_f64())),
-            (true, true) => {
-                (is_late || (silent > RANK_SILENCE && !is_measured)).then(|| NO_ANSWER.to_owned())
+            Some((_, limit)) => Some(format!("it did not answer within {} s", limit.as_secs())),
+            _ if !self.is_greeted => None,
+            _ if self.is_rank() => (is_late || (is_silent && !is_measured)).then(|| NO_ANSWER.to_owned()),
+            // A process of this machine that is silent may wait for a CPU. Only one that was stopped does not go on.
+            _ if self.is_local => {
+                (is_silent && self.is_stopped()).then(|| "its process is stopped".to_owned())
             }
+            _ => is_silent.then(|| format!("nothing was heard from it for {:.1} s", silent.as_secs_f64())),
         };
         if let Some(why) = why {
             self.end(events, &why);
         }
+    }
+
+    /// Adds the time that a process of this machine has spent waiting for a CPU to its limit. Returns true if some is left.
+    fn has_more_time(&mut self, now: Duration) -> bool {
+        let text = self.process_file("schedstat");
+        let starved = text.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+        let starved = starved.map_or(self.starved, Duration::from_nanos);
+        let more = starved.saturating_sub(std::mem::replace(&mut self.starved, starved));
+        self.due = self.due.map(|(due, limit)| (due + more, limit));
+        self.due.is_none_or(|(due, _)| due >= now)
+    }
+
+    /// Returns true if a process of this machine was stopped by a signal.
+    fn is_stopped(&self) -> bool {
+        let stat = self.process_file("stat").unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    }
+
+    /// Returns a file of the kernel about a process of this machine.
+    fn process_file(&self, name: &str) -> Option<String> {
+        let child = self.child.as_ref().filter(|_| self.is_local)?;
+        std::fs::read_to_string(format!("/proc/{}/{name}", child.id())).ok()
     }
 
     fn end(&mut self, events: &mut Vec<Event>, why: &str) {
@@ -378,7 +427,7 @@ impl Link {
     /// Closes the channel. The agent then removes its files and ends, once it runs.
     pub fn close(&mut self) {
         self.flush();
-        (self.to, self.from, self.errors) = (None, None, None);
+        (self.to, self.from, self.errors, self.process) = (None, None, None, None);
     }
 
     /// Returns true once the process has ended. That of a rank is its launcher's.
@@ -389,8 +438,9 @@ impl Link {
     /// Ends a launcher that has not ended by itself. An agent on this machine is left alone: it has files to remove.
     pub fn give_up(&mut self) {
         if let Some(child) = self.child.as_mut().filter(|_| !self.is_local) {
+            // One that is in a call of the kernel ends when that returns.
             let _ = child.kill();
-            let _ = child.wait();
+            let _ = child.try_wait();
         }
     }
 }

@@ -1,8 +1,7 @@
 //! One test on all clients: a barrier before each measured part, one instant for all, ticks, and the measurements.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::Trouble;
 use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
@@ -15,6 +14,7 @@ use crate::agent::now_ns;
 use crate::clock::{self, ROUND_TRIPS_AGAIN};
 use crate::coordinator::{Client, Fleet, LOOK, OnLoss, State, of_client};
 use crate::link::Event;
+use crate::waiting;
 
 /// Least time between the order to begin and the agreed instant.
 const LEAD_NS: u64 = 50_000_000;
@@ -93,6 +93,9 @@ impl Fleet {
         // The first client makes the directories of all, and removes what an earlier test left in them.
         let is_led = phase.workload.data().is_none() && is_of_all && self.clients[0].is_live();
         let led = if is_led { 1..count } else { count..count };
+        let limit = waiting::test(budget_ns);
+        // Each client may have to wait for the others, twice where one leads, before it prepares and before it measures.
+        let ends_by = Instant::now().checked_add(limit * 2 * (1 + u32::from(is_led)));
         self.order_to(0..led.start, &order);
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
@@ -106,12 +109,17 @@ impl Fleet {
             looked_ns: 0,
             is_enough: false,
             failure: None,
-            led,
+            led: led.clone(),
+            limit,
+            ends_by,
         };
         for (number, (runner, client)) in running.runners.iter_mut().zip(&self.clients).enumerate() {
             if !client.is_live() || number >= count {
                 runner.stage = Stage::Ended;
             }
+        }
+        for index in (0..led.start).filter(|index| running.runners[*index].stage != Stage::Ended) {
+            self.expect(index, limit);
         }
         self.drive(&mut running, &order, on_moment);
         let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
@@ -149,16 +157,17 @@ impl Fleet {
     ) {
         let (mut is_told, mut ticked) = (false, Instant::now());
         while running.runners.iter().any(|runner| runner.stage != Stage::Ended) {
-            if self.interrupt.load(Ordering::Relaxed) && !std::mem::replace(&mut is_told, true) {
-                self.order(&ToAgent::Interrupt {});
-            }
+            is_told |= self.heed(false);
             if let Some((index, event)) = self.next() {
                 self.take(running, index, event);
             }
             if !running.led.is_empty() && running.runners[0].stage != Stage::Busy {
                 let led = std::mem::take(&mut running.led);
                 if running.runners[0].stage == Stage::Ready && !is_told {
-                    self.order_to(led, order);
+                    self.order_to(led.clone(), order);
+                    for index in led.filter(|index| running.runners[*index].stage != Stage::Ended) {
+                        self.expect(index, running.limit);
+                    }
                 } else {
                     running.runners[led].iter_mut().for_each(|runner| runner.stage = Stage::Ended);
                 }
@@ -166,13 +175,16 @@ impl Fleet {
             let was_told = is_told;
             if running.failure.is_some() && self.on_loss == OnLoss::Stop && !is_told {
                 is_told = true;
-                self.order(&ToAgent::Interrupt {});
+                self.end_work();
             }
             if was_told || is_told {
-                running.runners.iter_mut().filter(|runner| runner.stage == Stage::Ready).for_each(|runner| {
+                for (index, runner) in running.runners.iter_mut().enumerate() {
                     // Its flag is raised, and nothing begins any more.
-                    runner.stage = Stage::Busy;
-                });
+                    if runner.stage == Stage::Ready {
+                        runner.stage = Stage::Busy;
+                        self.expect(index, waiting::answer());
+                    }
+                }
             }
             self.begin(running, on_moment);
             if ticked.elapsed() >= LOOK {
@@ -191,7 +203,10 @@ impl Fleet {
         let client = &self.clients[index];
         let runner = &mut running.runners[index];
         match event {
-            Event::Frame(FromAgent::Ready {}) => runner.stage = Stage::Ready,
+            Event::Frame(FromAgent::Ready {}) if runner.stage != Stage::Ended => {
+                runner.stage = Stage::Ready;
+                self.hub.expect(index, None);
+            }
             // Of a job, only the first client would be seen.
             Event::Frame(FromAgent::Tick { .. }) if self.ranks.is_some() => {}
             Event::Frame(FromAgent::Tick { slices }) => {
@@ -200,6 +215,7 @@ impl Fleet {
             Event::Frame(FromAgent::Measured(measured)) if runner.stage != Stage::Ended => {
                 log::debug!("{}: {} is over", client.name, measured.record.id);
                 runner.stage = Stage::Ended;
+                self.hub.expect(index, None);
                 if let Some(clock) = &client.clock {
                     let start_ns = clock::here(measured.start_ns, clock);
                     running.gathered.add(index as u32, &client.name, *measured, start_ns);
@@ -207,6 +223,7 @@ impl Fleet {
             }
             Event::Frame(FromAgent::Failed { trouble, .. }) => {
                 runner.stage = Stage::Ended;
+                self.hub.expect(index, None);
                 running.failure.get_or_insert(of_client(&client.name, trouble));
             }
             event => {
@@ -247,9 +264,12 @@ impl Fleet {
             self.hub.set_measured(true);
             self.watch(at_ns);
         }
+        let left = running.ends_by.map(|ends_by| ends_by.saturating_duration_since(Instant::now()));
+        let limit = left.map_or(running.limit, |left| left.min(running.limit));
         for (index, runner) in running.runners.iter_mut().enumerate() {
             if runner.stage == Stage::Ready {
                 runner.stage = Stage::Busy;
+                self.expect(index, limit);
                 let there = |clock| clock::there(at_ns, &clock);
                 let at_ns = self.clients[index].clock.map(there).filter(|_| !is_off);
                 self.hub.send(index, ToAgent::Start { at_ns });
@@ -325,6 +345,10 @@ struct Running {
     failure: Option<Trouble>,
     /// Clients that begin once the first is ready.
     led: Range<usize>,
+    /// Longest time of one part of a client.
+    limit: Duration,
+    /// End of the time of all parts.
+    ends_by: Option<Instant>,
 }
 
 impl Running {

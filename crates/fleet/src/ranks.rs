@@ -23,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::agent::BEAT;
 use crate::channel::{self, FrameReader};
 use crate::mpi::{self, Family, Job};
+use crate::waiting::{HELLO, Lived};
 
 /// Most bytes of a channel in one message.
 const PART_BYTES: usize = 64 << 10;
@@ -182,9 +183,14 @@ impl Ranks {
                 Ok(job) => job,
                 Err(trouble) => return drop(sender.send(Err(trouble))),
             };
-            let (machines, has_ended) = machines(job.as_mut());
-            let _ = sender.send(Ok(machines));
-            carry(job, far, has_ended);
+            match machines(job.as_mut(), HELLO) {
+                Ok((machines, has_ended)) => {
+                    let _ = sender.send(Ok(machines));
+                    carry(job, far, has_ended);
+                }
+                // The launcher ends all ranks once this one has ended without leaving the job.
+                Err(trouble) => drop(sender.send(Err(trouble))),
+            }
         });
         let thread = Leaving(Some(thread.map_err(fail)?));
         let machines = received(&gathered)?;
@@ -198,12 +204,20 @@ fn received(gathered: &Receiver<Result<Vec<String>, Trouble>>) -> Result<Vec<Str
 }
 
 /// Waits for the names of all machines. Returns them, and which of the other ranks have ended already.
-fn machines(job: &mut dyn Job) -> (Vec<String>, Vec<bool>) {
+///
+/// # Errors
+/// A rank does not say its name in time.
+fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool>), Trouble> {
     let mut names = vec![None; job.size()];
     let mut has_ended = vec![false; job.size() - 1];
     names[0] = Some(machine());
     let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
-    while names.iter().any(Option::is_none) {
+    let mut clock = Lived::new();
+    while let Some(missing) = names.iter().position(Option::is_none) {
+        if clock.now() > limit {
+            let cause = format!("rank {missing} did not answer within {} s", limit.as_secs());
+            return Err(Trouble::new("join the other ranks of this job", cause));
+        }
         if !job.receive(&mut buffer) {
             std::thread::sleep(PAUSES[1].1);
             continue;
@@ -217,7 +231,7 @@ fn machines(job: &mut dyn Job) -> (Vec<String>, Vec<bool>) {
             _ => {}
         }
     }
-    (names.into_iter().flatten().collect(), has_ended)
+    Ok((names.into_iter().flatten().collect(), has_ended))
 }
 
 /// Carries bytes between the channels and the other ranks, until both ends of each have ended.
@@ -516,6 +530,43 @@ mod tests {
         assert_eq!(place(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), None);
         assert_eq!(place(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
         assert_eq!(place(&[]), None);
+    }
+
+    /// A job of two ranks, of which the other one sends the same message for ever.
+    struct Other(Vec<u8>);
+
+    impl Job for Other {
+        fn rank(&self) -> usize {
+            0
+        }
+
+        fn size(&self) -> usize {
+            2
+        }
+
+        fn receive(&mut self, buffer: &mut [u8]) -> bool {
+            buffer[..self.0.len()].copy_from_slice(&self.0);
+            !self.0.is_empty()
+        }
+
+        fn send(&mut self, _: usize, _: Vec<u8>) {}
+
+        fn has_sent_all(&mut self) -> bool {
+            true
+        }
+
+        fn leave(self: Box<Self>) {}
+    }
+
+    #[test]
+    fn silent_ranks_end_the_wait_for_names() {
+        let limit = Duration::from_millis(100);
+        let named = machines(&mut Other(message(1, Kind::Name, b"ada")), limit).unwrap();
+        assert_eq!((named.0[1].as_str(), named.1), ("ada", vec![false]));
+        for said in [Vec::new(), message(1, Kind::Part, b"beat")] {
+            let error = machines(&mut Other(said), limit).unwrap_err();
+            assert!(error.cause.starts_with("rank 1 did not answer"), "{error}");
+        }
     }
 
     #[test]

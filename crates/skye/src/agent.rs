@@ -38,7 +38,7 @@ const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
 pub fn agent(arguments: &AgentArguments) -> Done {
     let interruption = Interruption::catch_but_pipes()?;
     let raised = interruption.raised.clone();
-    let wire = Wire::open(env!("CARGO_PKG_VERSION"), raised).map_err(Failure::refused)?;
+    let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised).map_err(Failure::refused)?;
     let root = Root::system();
     let machine = driver::machine(&root);
     let mut agent = Agent {
@@ -178,7 +178,6 @@ impl Agent<'_> {
         let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
         session.set_enough(self.wire.enough());
         session.know(processes, clients_here);
-        self.wire.set_clients_per_cpu(clients_here.div_ceil(self.machine.cpus_online.max(1)));
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         self.session = Some(session);
@@ -354,6 +353,7 @@ mod tests {
             dir: temp.path().to_owned(),
             write_limit: Some(Size::Bytes(1000)),
             allow: vec![Allow::Busy],
+            here: false,
         };
         let limited = |request| within_limits(request, &arguments, &target, &machine);
         let of = |size| Request { write_limit: size, ..Request::default() };

@@ -190,6 +190,9 @@ pub struct AgentArguments {
     /// Allow what is normally refused or warned about.
     #[arg(long, value_name = "WHAT")]
     pub allow: Vec<Allow>,
+    /// The process that starts it is its coordinator.
+    #[arg(long, hide = true)]
+    pub here: bool,
 }
 
 /// Clients that make a run together.

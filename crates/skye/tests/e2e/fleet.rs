@@ -48,7 +48,7 @@ fn is_agent(pid: &Pid) -> bool {
 }
 
 /// Returns the agents that a process has started on this machine and that live.
-fn agents(parent: u32) -> Vec<Pid> {
+pub fn agents(parent: u32) -> Vec<Pid> {
     children_of(parent).into_iter().filter(is_agent).collect()
 }
 
@@ -529,7 +529,7 @@ fn a_stopped_agent_is_lost_the_others_go_on_and_it_cleans_up_later() {
     kill_process(found[0], Signal::STOP).unwrap();
     let ran = running.wait().did_not_panic();
     kill_process(found[0], Signal::CONT).unwrap();
-    let ran = ran.exits(1).says(&["lost: nothing was heard from it"]);
+    let ran = ran.exits(1).says(&["lost: its process is stopped"]);
     // Its lock is held, so nobody else removes its files. The message has the command that does.
     ran.tells(&["skye clean"]);
     eventually("the removal by the agent itself", || leftovers(directory.path()).is_empty());

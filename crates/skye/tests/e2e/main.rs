@@ -39,4 +39,5 @@ mod replay;
 mod signals;
 mod support_works;
 mod trend;
+mod waits;
 mod zcav;

@@ -1,0 +1,174 @@
+//! Limits of waits for the other side of a channel, and the clock that counts them.
+//!
+//! Each wait of the coordinator ends. A client that owes an answer has a limit, which follows from the plan and from the
+//! bytes of the answer. Signs of life do not extend it. Time in which the waiting thread did not run does not count.
+//!
+//! A signal shortens all limits but those of removing, and a second one shortens these as well.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use model::frames::{SLICE_NS, ToAgent};
+use model::run::INTERVALS_MAX;
+use run::patience;
+
+use crate::agent;
+use crate::coordinator::Fleet;
+
+/// Time without any byte after which the other side counts as lost, unless both sides are on one machine.
+pub const SILENCE: Duration = Duration::from_secs(10);
+/// Time until the first frame. ssh gives up after 10 s, and a container may have to be woken up.
+pub const HELLO: Duration = Duration::from_secs(40);
+/// Longest gap between two checks of a thread that runs.
+const LONGEST_GAP: Duration = Duration::from_secs(1);
+/// Time of an answer beyond that of the calls on the target.
+const SLACK: Duration = Duration::from_secs(5);
+/// Slowest line. A program or a record may take its bytes by this rate.
+const BYTES_PER_SECOND: u64 = 64 << 10;
+/// Bytes of a record without its intervals: its histograms, and those of its steps.
+const RECORD_BYTES: u64 = 256 << 10;
+/// Most bytes of an interval in a record.
+const INTERVAL_BYTES: u64 = 1400;
+/// Longest wait for work on a virtual clock, whose length no plan knows.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Clock of a thread that waits. It goes on only while that thread runs.
+#[derive(Debug)]
+pub struct Lived {
+    checked: Instant,
+    lived: Duration,
+}
+
+impl Lived {
+    /// Returns a clock that begins at zero.
+    pub fn new() -> Self {
+        Self { checked: Instant::now(), lived: Duration::ZERO }
+    }
+
+    /// Returns the time now. The thread must check it more than once a second.
+    pub fn now(&mut self) -> Duration {
+        let gap = self.checked.elapsed();
+        self.checked += gap;
+        self.lived += gap.min(LONGEST_GAP);
+        self.lived
+    }
+}
+
+/// Returns the time for an answer that needs nothing but calls on the target, of which one may hang. It is shorter once the
+/// user insists.
+pub fn answer() -> Duration {
+    patience::patience() + SLACK
+}
+
+/// Returns the time for work that may take `time_ns` and then has to wait for its data: a sync may take as long again.
+pub fn work(time_ns: u64) -> Duration {
+    Duration::from_nanos(time_ns.saturating_mul(2)).min(LONGEST) + answer()
+}
+
+/// Returns the time for a test within `budget_ns`, and for its record on a slow line.
+pub fn test(budget_ns: u64) -> Duration {
+    let intervals = (budget_ns / SLICE_NS).min(INTERVALS_MAX as u64);
+    work(budget_ns) + sending(RECORD_BYTES + intervals * INTERVAL_BYTES)
+}
+
+/// Returns the time that bytes take on the slowest line.
+pub fn sending(bytes: u64) -> Duration {
+    Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND))
+}
+
+/// End of a user's patience, by signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// No signal has arrived.
+    None,
+    /// The run is to end.
+    Interrupted,
+    /// The user has insisted.
+    Insistent,
+}
+
+/// Rules of a wait for answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    /// Longest wait for each client; `None` where it was set before.
+    pub(crate) limit: Option<Duration>,
+    /// True if a lost client fails the stage, even if the run goes on without it.
+    pub(crate) is_strict: bool,
+    /// True while files are removed, which the first signal does not shorten.
+    pub(crate) is_removing: bool,
+}
+
+impl Wait {
+    /// A stage that needs nothing but calls on the target, from all clients.
+    pub(crate) fn answer() -> Self {
+        Self { limit: Some(answer()), is_strict: true, is_removing: false }
+    }
+}
+
+impl Fleet {
+    pub(crate) fn urgency(&self) -> Urgency {
+        match self.interrupt.load(Ordering::Relaxed) {
+            false => Urgency::None,
+            true if patience::is_insistent() => Urgency::Insistent,
+            true => Urgency::Interrupted,
+        }
+    }
+
+    /// Passes a new signal on to the clients, and shortens the waits for their answers. Returns true once there was any.
+    pub(crate) fn heed(&mut self, is_removing: bool) -> bool {
+        let urgency = self.urgency();
+        if urgency > self.heeded {
+            self.heeded = urgency;
+            self.order(&ToAgent::Interrupt {});
+            if !is_removing || urgency == Urgency::Insistent {
+                self.hub.hasten(answer());
+            }
+        }
+        urgency > Urgency::None
+    }
+
+    /// Ends the work of all clients, because one has failed.
+    pub(crate) fn end_work(&mut self) {
+        self.order(&ToAgent::Interrupt {});
+        self.hub.hasten(answer());
+    }
+
+    /// Waits at most this long for the answer that a client owes, and less after a signal.
+    pub(crate) fn expect(&mut self, index: usize, limit: Duration) {
+        let is_over = self.heeded > Urgency::None;
+        self.hub.expect(index, Some(if is_over { limit.min(answer()) } else { limit }));
+    }
+
+    pub(crate) fn expect_nothing(&mut self) {
+        (0..self.clients.len()).for_each(|index| self.hub.expect(index, None));
+    }
+
+    /// Returns the wait for a removal: files take no longer to be removed than the run has taken to make them.
+    pub(crate) fn removing(&self) -> Wait {
+        let so_far = Duration::from_nanos(agent::now_ns().saturating_sub(self.begun_ns));
+        Wait { limit: Some(so_far + answer()), is_strict: true, is_removing: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_the_thread_is_on_no_limit() {
+        let mut lived = Lived::new();
+        lived.checked -= Duration::from_secs(3600);
+        let after = lived.now();
+        assert!(after >= LONGEST_GAP && after < Duration::from_secs(3600), "{after:?}");
+        assert!(lived.now() >= after);
+    }
+
+    #[test]
+    fn limits_follow_from_plan_and_bytes() {
+        let second = 1_000_000_000;
+        assert!(test(20 * second) > test(10 * second) && test(10 * second) > work(10 * second));
+        assert!(work(10 * second) >= Duration::from_secs(20) + answer());
+        assert_eq!(test(u64::MAX), LONGEST + answer() + sending(RECORD_BYTES + 3000 * INTERVAL_BYTES));
+        assert_eq!(sending(10 << 20), Duration::from_secs(160));
+    }
+}

@@ -1,0 +1,371 @@
+//! Waits for clients that do not answer, or answer with harm: each ends, by its limit or by a signal.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::fleet::{agents, children_of, eventually};
+use crate::support::program::{Ran, Running, assert_nothing_left, document, leftovers, skye};
+use crate::support::scratch;
+
+/// Room for the files of some clients.
+const ROOM: u64 = 64 << 20;
+/// Longest wait for an end.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Launcher of a fake agent. It runs all other programs as they are.
+const LAUNCHER: &str = r#"#!/bin/sh
+shift
+test "$2" = agent || exec "$@"
+export FAKE_AGENT="$*"
+exec 3>&1 >/dev/null 2>&1
+exec "$FAKE_TESTS" --exact waits::fake_agents_answer_until_their_step --nocapture
+"#;
+
+/// Frames of an agent, in their order.
+const STEPS: [&str; 9] =
+    ["hello", "found", "pong", "planned", "opened", "laid_out", "ready", "measured", "closed"];
+/// Ways of an agent to do harm, in the place of a frame and after it.
+const HARMS: [&str; 6] = ["beats", "bytes", "nothing", "garbage", "stop", "die"];
+
+/// Returns the next frame of a stream, with its length; `None` at the end.
+fn frame(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let mut frame = vec![0; 4];
+    stream.read_exact(&mut frame).ok()?;
+    let length = u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize;
+    frame.resize(4 + length, 0);
+    stream.read_exact(&mut frame[4..]).ok()?;
+    Some(frame)
+}
+
+/// An agent for the coordinators of other tests, in a separate process. It is a real one up to a step, and ends with its coordinator.
+#[test]
+fn fake_agents_answer_until_their_step() {
+    let Ok(line) = std::env::var("FAKE_AGENT") else { return };
+    let of = |name: &str| std::env::var(name).unwrap();
+    let mut words = line.split(' ');
+    let mut agent = Command::new(words.next().unwrap());
+    let mut agent = agent.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (agent.stdin.take().unwrap(), agent.stdout.take().unwrap());
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut to);
+        drop(to);
+        let _ = agent.wait();
+        std::process::exit(0);
+    });
+    let mut out = File::options().write(true).open("/proc/self/fd/3").unwrap();
+    let mut is_first = true;
+    while let Some(frame) = frame(&mut from) {
+        let step = if is_first { "hello" } else { &of("FAKE_STEP") };
+        let key = format!("{{\"{}\"", of("FAKE_STEP"));
+        is_first = false;
+        if step == of("FAKE_STEP") && (step == "hello" || frame[4..].starts_with(key.as_bytes())) {
+            break;
+        }
+        if out.write_all(&frame).is_err() {
+            break;
+        }
+    }
+    thread::spawn(move || while frame(&mut from).is_some() {});
+    fs::write(of("FAKE_REACHED"), "").unwrap();
+    let beat = [&11_u32.to_be_bytes()[..], b"{\"beat\":{}}"].concat();
+    match of("FAKE_HARM").as_str() {
+        "beats" => {
+            while out.write_all(&beat).is_ok() {
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+        "bytes" => {
+            let _ = out.write_all(&[0, 1, 0, 0]);
+            while out.write_all(b"{").is_ok() {
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+        "garbage" => drop(out.write_all(&[0xff; 1000])),
+        "stop" => kill_process(rustix::process::getpid(), Signal::STOP).unwrap(),
+        "die" => std::process::exit(7),
+        _ => {}
+    }
+    // The thread that reads commands ends the process.
+    loop {
+        thread::park();
+    }
+}
+
+/// A run of an agent of this machine and a fake one.
+struct Hostile {
+    directory: TempDir,
+    home: TempDir,
+    running: Option<Running>,
+    fakes: Vec<Pid>,
+}
+
+impl Hostile {
+    fn begin(step: &str, harm: &str, words: &str) -> Self {
+        let (directory, home) = (scratch(ROOM), scratch(1 << 20));
+        let launcher = home.path().join("launcher");
+        fs::write(&launcher, LAUNCHER).unwrap();
+        // The limits of its waits follow from its time.
+        let preset = home.path().join("short.toml");
+        fs::write(&preset, "tests = [\"read:rnd4k:buffered\", \"create:files=20\"]\ntotal = 8\n").unwrap();
+        let run = skye().arg("run").arg(directory.path());
+        let run =
+            run.words("--size 1m --cache warm --allow low-space,shared-directory,busy --hosts local,ada");
+        let run = run.arg("--preset").arg(preset).words(words);
+        let run = run.arg("--rsh").arg(format!("sh {}", launcher.display()));
+        let run = run.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
+        let run = run.env("FAKE_TESTS", std::env::current_exe().unwrap());
+        let run = run.env("FAKE_STEP", step).env("FAKE_HARM", harm);
+        let running = run.env("FAKE_REACHED", home.path().join("reached")).spawn();
+        Self { directory, home, running: Some(running), fakes: Vec::new() }
+    }
+
+    fn running(&mut self) -> &mut Running {
+        self.running.as_mut().expect("it was not waited for yet")
+    }
+
+    /// Waits until the fake agent has come to its step, or the run has ended.
+    fn reaches(&mut self) {
+        let reached = self.home.path().join("reached");
+        if !self.running().wait_until(|| reached.exists()) {
+            panic!("the step is not reached: {}", self.running.take().expect("it runs").wait());
+        }
+        self.fakes = children_of(self.running().id());
+    }
+
+    /// Waits for the end of the run, and of all agents.
+    #[track_caller]
+    fn ends(mut self, story: &str) -> Ran {
+        let started = Instant::now();
+        eventually(&format!("the end of the run: {story}"), || self.running().has_ended());
+        let ran = self.running.take().unwrap().wait().did_not_panic();
+        assert!(started.elapsed() < DEADLINE, "{story}: {ran}");
+        let directory = self.directory.path();
+        eventually(&format!("the removal of all files: {story}: {ran}"), || leftovers(directory).is_empty());
+        ran
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.signal(Signal::CONT);
+            self.fakes.extend(children_of(running.id()));
+        }
+        for fake in &self.fakes {
+            // They are gone, unless the test has failed.
+            let _ = kill_process(*fake, Signal::CONT);
+            let _ = kill_process(*fake, Signal::KILL);
+        }
+    }
+}
+
+/// Runs all cases side by side: most of their time, they wait.
+fn side_by_side<C: Send + Sync + 'static>(cases: Vec<C>, run: fn(&C)) {
+    let threads: Vec<_> = cases.into_iter().map(|case| thread::spawn(move || run(&case))).collect();
+    let failed = threads.into_iter().map(thread::JoinHandle::join).filter(Result::is_err).count();
+    assert_eq!(failed, 0, "cases have failed");
+}
+
+/// Returns true once a client of a run has left its number in a saved document of it.
+fn measured_by(ran: &Ran, client: u64) -> bool {
+    let has = |phase: &Value| {
+        phase["hosts"].as_array().is_some_and(|all| all.iter().any(|share| share["client"] == client))
+    };
+    let saved = ran.saved();
+    saved.iter().any(|file| document(file)["phases"].as_array().unwrap().iter().any(has))
+}
+
+#[test]
+fn signals_end_every_wait_for_a_client() {
+    let mut cases: Vec<_> = [
+        ("found", "beats"),
+        ("planned", "bytes"),
+        ("laid_out", "beats"),
+        ("ready", "bytes"),
+        ("measured", "beats"),
+        ("measured", "bytes"),
+        ("closed", "beats"),
+    ]
+    .into();
+    if xtask::sized(false, true) {
+        cases = STEPS.iter().flat_map(|step| HARMS.map(|harm| (*step, harm))).collect();
+    }
+    for some in cases.chunks(8) {
+        side_by_side(some.to_vec(), |(step, harm)| {
+            let mut hostile = Hostile::begin(step, harm, "--time 0.5");
+            hostile.reaches();
+            // The other client has measured by then.
+            thread::sleep(Duration::from_secs(2));
+            let signal = if fastrand::bool() { Signal::INT } else { Signal::TERM };
+            hostile.running().signal(signal);
+            let story = format!("{step}, {harm}, {signal:?}");
+            let ran = hostile.ends(&story);
+            let is_measured = *step == "measured" && ["beats", "bytes"].contains(harm);
+            assert!(!is_measured || measured_by(&ran, 0), "{story}: {ran}");
+        });
+    }
+}
+
+#[test]
+fn silent_and_broken_clients_are_lost_without_a_signal() {
+    let harms = ["nothing", "stop", "garbage", "die"];
+    let steps: &[&str] = if xtask::sized(false, true) { &STEPS } else { &["found", "measured"] };
+    let cases: Vec<_> = steps.iter().flat_map(|step| harms.map(|harm| (*step, harm))).collect();
+    for some in cases.chunks(8) {
+        side_by_side(some.to_vec(), |(step, harm)| {
+            let mut hostile = Hostile::begin(step, harm, "--time 0.5");
+            hostile.reaches();
+            let ran = hostile.ends(&format!("{step}, {harm}"));
+            assert!(matches!(ran.code, Some(1 | 2)), "{step}, {harm}: {ran}");
+            assert!(ran.stderr.contains("ada"), "{step}, {harm}: {ran}");
+            assert!(*step != "measured" || measured_by(&ran, 0), "{step}, {harm}: {ran}");
+        });
+    }
+}
+
+#[test]
+fn waits_for_harmful_clients_end_by_the_plan() {
+    let short: &[&str] = &["found", "planned", "opened"];
+    let steps = xtask::sized(short, &STEPS);
+    let cases: Vec<_> = steps.iter().flat_map(|step| ["beats", "bytes"].map(|harm| (*step, harm))).collect();
+    side_by_side(cases, |(step, harm)| {
+        let mut hostile = Hostile::begin(step, harm, "--time 0.5");
+        hostile.reaches();
+        // Limits of later steps are longer than the other tests may take.
+        let ran = hostile.running.take().expect("it runs").wait().did_not_panic();
+        assert!(matches!(ran.code, Some(1 | 2)), "{step}, {harm}: {ran}");
+        let is_overdue = ran.stderr.contains("did not answer within") || ran.stderr.contains("is lost");
+        assert!(is_overdue, "{step}, {harm}: {ran}");
+    });
+}
+
+#[test]
+fn signals_at_any_instant_end_a_run() {
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    for turn in 0..xtask::sized(1, 40) {
+        let mut cases = Vec::new();
+        for _ in 0..4 {
+            let step = STEPS[random.usize(..STEPS.len())];
+            let harm = HARMS[random.usize(..HARMS.len())];
+            cases.push((format!("seed {seed}, turn {turn}"), step, harm, random.u64(..3000), random.bool()));
+        }
+        side_by_side(cases, |(story, step, harm, after_ms, is_repeated)| {
+            let mut hostile = Hostile::begin(step, harm, "--time 0.5");
+            thread::sleep(Duration::from_millis(*after_ms));
+            hostile.fakes = children_of(hostile.running().id());
+            hostile.running().signal(Signal::INT);
+            if *is_repeated {
+                thread::sleep(Duration::from_millis(500));
+                hostile.running().signal(Signal::TERM);
+            }
+            hostile.ends(&format!("{story}: {step}, {harm} after {after_ms} ms"));
+        });
+    }
+}
+
+/// Begins a run of clients of this machine, and waits until they have their files.
+fn here(directory: &Path, words: &str) -> (Running, Vec<Pid>) {
+    let run = skye().arg("run").arg(directory).words("--size 1m --cache warm --hosts local*2");
+    let run = run.words("--allow low-space,shared-directory,busy --test read:rnd4k:buffered").words(words);
+    let mut running = run.spawn();
+    assert!(running.wait_until(|| leftovers(directory).len() == 2), "there are no work directories");
+    let found = agents(running.id());
+    assert_eq!(found.len(), 2);
+    (running, found)
+}
+
+/// A stopped process, which goes on when this is dropped.
+struct Pause(Pid);
+
+impl Pause {
+    fn new(process: Pid) -> Self {
+        kill_process(process, Signal::STOP).unwrap();
+        Self(process)
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
+#[test]
+fn clients_that_pause_for_seconds_are_not_lost() {
+    let directory = scratch(ROOM);
+    let (running, found) = here(directory.path(), "--time 8");
+    // Longer than any sign of life takes, and shorter than the silence that makes a host lost.
+    let stopped = Pause::new(found[1]);
+    thread::sleep(Duration::from_secs(5));
+    drop(stopped);
+    let ran = running.wait().did_not_panic().exits(0);
+    assert!(!ran.stderr.contains("lost"), "{ran}");
+    assert_nothing_left(directory.path());
+}
+
+#[test]
+fn clients_here_wait_for_a_stopped_coordinator() {
+    let directory = scratch(ROOM);
+    let (mut running, found) = here(directory.path(), "--time 8");
+    let stopped = Pause::new(Pid::from_raw(running.id() as i32).unwrap());
+    thread::sleep(Duration::from_secs(12));
+    assert!(found.iter().all(|agent| rustix::process::test_kill_process(*agent).is_ok()));
+    drop(stopped);
+    assert!(!running.has_ended());
+    running.wait().did_not_panic().exits(0);
+    assert_nothing_left(directory.path());
+}
+
+/// Processes that take CPU time until they are dropped.
+struct Busy(Vec<std::process::Child>);
+
+impl Busy {
+    fn new(count: u32) -> Self {
+        let spin = |_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Self((0..count).map(spin).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|child| drop(child.kill()));
+        self.0.iter_mut().for_each(|child| drop(child.wait()));
+    }
+}
+
+#[test]
+fn clients_without_a_cpu_are_not_lost() {
+    let directory = scratch(ROOM);
+    let (mut running, found) = here(directory.path(), "--time 2");
+    for agent in &found {
+        let agent = agent.as_raw_nonzero().to_string();
+        // All threads of it, of which some may have ended.
+        let threads = fs::read_dir(format!("/proc/{agent}/task")).unwrap().flatten();
+        let threads = threads.filter_map(|thread| thread.file_name().into_string().ok());
+        let mut renice = Command::new("renice");
+        let _ = renice
+            .args(["-n", "19", "-p"])
+            .args(threads)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+    let busy = Busy::new(xtask::sized(32, 64));
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(xtask::sized(12, 60)) && !running.has_ended() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(busy);
+    let ran = running.wait().did_not_panic().exits(0);
+    assert!(!ran.stderr.contains("lost"), "{ran}");
+    assert_nothing_left(directory.path());
+}
