@@ -1,8 +1,8 @@
 //! Copies of this program for hosts that have none, sent over the channel of their agent.
 //!
 //! ssh gives a host one line for its shell. Where the shell finds skye, it becomes the agent. Where it does not, it asks
-//! for the program in a first frame. What arrives is kept in a file, which loses its name before the program starts. The
-//! host skips the first frame of the coordinator, which was sent before. So it is sent again behind the program.
+//! for the program in a first frame. A file without a name holds it. The host skips the first frame of the coordinator,
+//! which was sent before. So it is sent again behind the program.
 
 use std::io;
 use std::sync::Arc;
@@ -18,22 +18,29 @@ const BLOCK_BYTES: usize = 1 << 16;
 /// Part of the host's shell. `$skye` is the name of the program, `$first` the bytes that it skips, `$blocks` the blocks that
 /// it reads. The arguments are those of the agent.
 ///
-/// A directory may be mounted without the right to execute, so each is tried with a program of one line.
+/// The file is in a directory with a sticky bit, or in one of the user's that no other user can write to. The shell enters
+/// it once, and names there are relative. A directory may be mounted without the right to execute, so the shell starts the
+/// empty file, which does nothing. The file loses its name before its first byte, so that a kill leaves an empty file at
+/// most. A file that is open for writing cannot be started: another descriptor reads it.
 const SCRIPT: &str = concat!(
     r#"command -v "$skye" >/dev/null 2>&1 && exec "$skye" "$@"; "#,
-    r#"body="{\"wanted\":\"$(uname -m)\"}"; mask=$(umask); umask 077; "#,
-    r#"trap 'test -n "$file" && rm -f "$file"' 0; trap 'exit 1' 1 2 13 15; "#,
-    r#"for place in "${XDG_RUNTIME_DIR:-/dev/shm}" /dev/shm /tmp /var/tmp "$HOME"; do "#,
-    r#"file=$(mktemp "$place/skye-sent.XXXXXX" 2>/dev/null) || continue; "#,
-    r#"printf "\043\041/bin/sh\n" >"$file" && chmod 700 "$file" && "$file" 2>/dev/null && break; "#,
-    r#"rm -f "$file"; file=; done; "#,
+    r#"body="{\"wanted\":\"$(uname -m)\"}"; mask=$(umask); umask 077; user=$(id -u); old=$(pwd -P); file=; "#,
+    r#"trap 'test -n "$file" && rm -f "./$file"' 0; trap 'exit 1' 1 2 13 15; "#,
+    r#"for place in "$XDG_RUNTIME_DIR" /dev/shm /tmp /var/tmp "$HOME"; do "#,
+    r#"case "$place" in /*) ;; *) continue ;; esac; cd -P "$place" 2>/dev/null || continue; "#,
+    r#"case "$(ls -ldn . | { read -r mode links owner rest; echo "$mode $owner"; })" in "#,
+    r#"d????-??-*" $user" | d????????[tT]*" $user" | d????????[tT]*" 0") ;; *) continue ;; esac; "#,
+    r#"file=$(mktemp skye-sent.XXXXXX 2>/dev/null) || continue; "#,
+    r#"chmod 700 "./$file" && "./$file" 2>/dev/null && exec 3>"./$file" 4<"./$file" && rm "./$file" && break; "#,
+    r#"rm -f "./$file"; file=; done; "#,
     r#"test -n "$file" || { echo "there is no $skye, and no directory from which a copy could be started" >&2; exit 1; }; "#,
-    r#": >"$file"; printf "\000\000\000\\$(printf %03o ${#body})%s" "$body"; "#,
+    r#"file=; cd -P "$old" || exit 1; printf "\000\000\000\\$(printf %03o ${#body})%s" "$body"; "#,
     r#"dd bs="$first" count=1 iflag=fullblock of=/dev/null 2>/dev/null && "#,
-    r#"dd bs=65536 count="$blocks" iflag=fullblock of="$file" 2>/dev/null || "#,
-    r#"{ echo "there is no $skye, and a copy cannot be written to $file" >&2; exit 1; }; "#,
-    r#""$file" --version >/dev/null || { echo "there is no $skye, and this one does not start there" >&2; exit 1; }; "#,
-    r#"exec 3<"$file"; rm -f "$file"; trap - 0; umask "$mask"; exec /proc/self/fd/3 "$@""#
+    r#"dd bs=65536 count="$blocks" iflag=fullblock >&3 2>/dev/null || "#,
+    r#"{ echo "there is no $skye, and a copy cannot be written to $place" >&2; exit 1; }; exec 3>&-; "#,
+    r#"/proc/self/fd/4 --version </dev/null >/dev/null || "#,
+    r#"{ echo "there is no $skye, and this one does not start there" >&2; exit 1; }; "#,
+    r#"trap - 0 1 2 13 15; umask "$mask"; exec /proc/self/fd/4 "$@""#
 );
 
 /// This program, for hosts that have none.
@@ -80,6 +87,8 @@ impl Copy {
 
 #[cfg(test)]
 mod tests {
+    use model::marker::SENT_PREFIX;
+
     use super::*;
 
     #[test]
@@ -96,5 +105,6 @@ mod tests {
         assert_eq!(words[..6], ["exec", "env", "skye=my skye", "first=9", "blocks=1", "sh"]);
         assert_eq!(words[8..], ["skye", "agent", "--dir", "/a b"]);
         assert!(!line.contains(['\n', '!']), "{line}");
+        assert!(SCRIPT.contains(&format!("{SENT_PREFIX}XXXXXX")));
     }
 }

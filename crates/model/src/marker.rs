@@ -15,6 +15,15 @@ pub fn is_work_directory(name: &[u8]) -> bool {
     letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphanumeric)
 }
 
+/// Begin of the name of a program that is sent to a host. Its file has this name only as long as it is empty.
+pub const SENT_PREFIX: &str = "skye-sent.";
+
+/// Returns true for a name that the program of a host had while its file was empty.
+pub fn is_sent_program(name: &[u8]) -> bool {
+    let letters = name.strip_prefix(SENT_PREFIX.as_bytes()).unwrap_or_default();
+    letters.len() == LETTERS && letters.iter().all(u8::is_ascii_alphanumeric)
+}
+
 /// Digits of a client's number in the name of its directory.
 const CLIENT_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use model::Trouble;
-use model::marker::{FILE_NAME, Marker, is_work_directory};
+use model::marker::{FILE_NAME, Marker, is_sent_program, is_work_directory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -65,6 +65,35 @@ pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, Cleane
         clean_one(parent.as_fd(), &name, &path, progress).map(|cleaned| (path, cleaned))
     };
     Ok(found.into_iter().filter_map(clean).collect())
+}
+
+/// Removes the empty files that killed uploads of this program have left in a directory. It touches only files of the
+/// caller that no other user can open, with a name that skye makes, and older than ten seconds. A directory that cannot be
+/// read has none.
+pub fn clean_sent(place: &Path) -> Vec<PathBuf> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(parent) = rustix::fs::open(place, flags, Mode::empty()) else { return Vec::new() };
+    let Ok(entries) = rustix::fs::Dir::read_from(&parent) else { return Vec::new() };
+    let names = entries.flatten().map(|entry| entry.file_name().to_owned());
+    let mut names: Vec<_> = names.filter(|name| is_sent_program(name.to_bytes())).collect();
+    names.sort();
+    let removes = |name: &CString| {
+        let is_left = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+            rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
+                && stat.st_uid == rustix::process::geteuid().as_raw()
+                && (stat.st_mode & 0o077, stat.st_size, stat.st_nlink) == (0, 0, 1)
+                && is_dead(stat.st_mtime)
+        });
+        is_left && rustix::fs::unlinkat(&parent, name, AtFlags::empty()).is_ok()
+    };
+    let removed = names.into_iter().filter(removes);
+    removed.map(|name| place.join(name.to_string_lossy().as_ref())).collect()
+}
+
+/// Returns true if a process that has made something at this second has had the time to go on.
+fn is_dead(modified_seconds: i64) -> bool {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    now - modified_seconds > UNMARKED_DEAD_AFTER.as_secs() as i64
 }
 
 /// Cleans one directory; `None` for anything but a directory, which was never ours.
@@ -119,10 +148,7 @@ fn clean_unmarked(place: &Place) -> Cleaned {
             let _ = rustix::fs::unlinkat(&place.directory, UNFINISHED_NAME, AtFlags::empty());
         }
         Err(_) => {
-            let modified = rustix::fs::fstat(&place.directory).map(|stat| stat.st_mtime);
-            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
-            let dead_after = UNMARKED_DEAD_AFTER.as_secs() as i64;
-            if modified.is_err() || modified.is_ok_and(|modified| now - modified <= dead_after) {
+            if !rustix::fs::fstat(&place.directory).is_ok_and(|stat| is_dead(stat.st_mtime)) {
                 return Cleaned::Left(
                     "it has no marker yet; a run may just be starting, try again in 10 s".into(),
                 );
@@ -225,6 +251,32 @@ mod tests {
         fs::write(path.join(FILE_NAME), serde_json::to_vec(&marker).unwrap()).unwrap();
         fs::write(path.join("data-0001"), "x").unwrap();
         path
+    }
+
+    #[test]
+    fn empty_files_of_killed_uploads_are_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let make = |name: &str, text: &str, mode, age_seconds| {
+            let path = temp.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let then = std::time::SystemTime::now() - Duration::from_secs(age_seconds);
+            File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+            path
+        };
+        let left = make("skye-sent.abc123", "", 0o700, 60);
+        let kept = [
+            make("skye-sent.abc124", "x", 0o700, 60),
+            make("skye-sent.abc125", "", 0o700, 0),
+            make("skye-sent.abc126", "", 0o644, 60),
+            make("skye-sent.abc1267", "", 0o700, 60),
+            make("other", "", 0o700, 60),
+        ];
+        let link = temp.path().join("skye-sent.abc127");
+        std::os::unix::fs::symlink("other", &link).unwrap();
+        assert_eq!(clean_sent(temp.path()), [left.as_path()]);
+        assert!(!left.exists() && kept.iter().all(|path| path.exists()) && link.is_symlink());
+        assert!(clean_sent(&temp.path().join("missing")).is_empty());
     }
 
     #[test]

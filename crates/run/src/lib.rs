@@ -49,7 +49,7 @@ mod watch;
 mod worker_pool;
 mod zoned;
 
-pub use clean::{Cleaned, clean};
+pub use clean::{Cleaned, clean, clean_sent};
 pub use dataset::LayoutProgress;
 pub use directory::{Removed, Removing, Unmade, WorkDirectory};
 pub use drive::{Beginning, ClientsNow, Moment, Tick};

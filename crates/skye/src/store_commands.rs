@@ -133,6 +133,12 @@ pub fn clean(directory: &Path) -> Done {
         let in_memory = run::clean(MEMORY.as_ref(), &AtomicU64::new(0)).unwrap_or_default();
         found.extend(in_memory.into_iter().filter(|(_, cleaned)| removed(cleaned)));
     }
+    // So may a program that was killed while it was sent to this host.
+    found.extend(places_of_sent_programs().into_iter().flat_map(|place| {
+        let removed =
+            patience::look("look for leftovers", move || run::clean_sent(&place)).unwrap_or_default();
+        removed.into_iter().map(|path| (path, Cleaned::Removed(0)))
+    }));
     let mut code = exit::DONE;
     if found.is_empty() {
         terminal::print_line(&format!(
@@ -143,6 +149,7 @@ pub fn clean(directory: &Path) -> Done {
     for (path, cleaned) in found {
         let path = report::printable(&path.display().to_string());
         let line = match cleaned {
+            Cleaned::Removed(0) => format!("removed  {path}"),
             Cleaned::Removed(1) => format!("removed  {path} with 1 file"),
             Cleaned::Removed(files) => format!("removed  {path} with {files} files"),
             Cleaned::Live(0) => format!("in use   {path}"),
@@ -155,6 +162,16 @@ pub fn clean(directory: &Path) -> Done {
         terminal::print_line(&line)?;
     }
     Ok(interruption.exit_code().unwrap_or(code))
+}
+
+/// Returns the directories in which a host keeps a program that is sent to it.
+fn places_of_sent_programs() -> Vec<PathBuf> {
+    let own = ["XDG_RUNTIME_DIR", "HOME"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let places = own.chain([MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
+    let mut places: Vec<_> = places.filter(|place| place.is_absolute()).collect();
+    places.sort();
+    places.dedup();
+    places
 }
 
 type Found = Vec<(PathBuf, Cleaned)>;

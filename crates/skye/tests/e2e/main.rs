@@ -36,6 +36,7 @@ mod output;
 mod precondition;
 mod races;
 mod replay;
+mod sent;
 mod signals;
 mod support_works;
 mod trend;
