@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::budget::{Budget, Purse};
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Tree};
@@ -67,6 +68,8 @@ pub struct Laps<'a, C> {
     since_ns: u64,
     /// End of the interval.
     next_tick_ns: u64,
+    /// Bytes that the thread may write.
+    purse: Purse<'a>,
 }
 
 impl<C: Clock> Laps<'_, C> {
@@ -74,6 +77,15 @@ impl<C: Clock> Laps<'_, C> {
     #[inline]
     pub fn enter(&mut self, step: usize) {
         self.recorder.enter(step);
+    }
+
+    /// Pays for bytes that the operation is about to write. Where too few are left, the round ends without this operation.
+    ///
+    /// # Errors
+    /// Too few are left.
+    #[inline]
+    fn pay(&mut self, bytes: u64) -> Result<(), CallError> {
+        self.purse.pay(bytes).map_err(|errno| (0, errno.into()))
     }
 
     /// Ends the lap of `step`, whose call has just returned.
@@ -254,6 +266,8 @@ pub struct RoundLimits<'a> {
     pub deadline_ns: u64,
     /// Raised by anyone who wants all workers to stop; checked once an interval.
     pub stop: &'a AtomicBool,
+    /// Bytes that may be written.
+    pub budget: &'a Budget,
 }
 
 /// Result of a round.
@@ -305,7 +319,8 @@ impl<'a, C: Clock> Walk<'a, C> {
         let start_ns = clock.now_ns();
         recorder.start(start_ns);
         let next_tick_ns = start_ns + INTERVAL_NS;
-        let laps = Laps { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns };
+        let purse = Purse::empty(limits.budget);
+        let laps = Laps { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns, purse };
         Self { laps, limits, done: 0, start_ns }
     }
 
@@ -323,9 +338,10 @@ impl<'a, C: Clock> Walk<'a, C> {
         !self.limits.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends the round and returns it.
+    /// Ends the round and returns it. Where the bytes were spent, the last operation has not begun, and nothing has failed.
     fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
         self.laps.recorder.flush(end_ns);
+        let result = if self.laps.purse.is_spent() { Ok(()) } else { result };
         Round { done: self.done, start_ns: self.start_ns, end_ns, result }
     }
 }
@@ -399,6 +415,7 @@ pub fn due<C: Clock, V: FileOps, P: Pacing>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{BOUNDLESS, Budget};
     use crate::clock::Monotonic;
     use crate::names::{LettersFirst, Names, NumberFirst, Plain, Spelling};
     use crate::recorder::Shape;
@@ -435,7 +452,7 @@ mod tests {
                 }
                 sums
             });
-            let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &stop });
+            let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &stop, budget: &BOUNDLESS });
             drop(recorder);
             (round, counting.join().unwrap())
         });
@@ -507,7 +524,7 @@ mod tests {
 
         let (mut recorder, reader) = Recorder::new(Shape::closed(Readdir::STEPS.len()));
         let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
         assert_eq!(Readdir::new(tree).round(&place, &Monotonic, &mut recorder, limits).done, 80);
         let mut entries = 0;
         reader.drain(|delta| entries += delta.ops);
@@ -524,6 +541,32 @@ mod tests {
     }
 
     #[test]
+    fn rounds_end_before_the_file_beyond_the_budget() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = std::fs::File::open(temp.path()).unwrap();
+        let tree = Tree { files: 20, dirs: 1, levels: 1 };
+        let (place, budget) = (place(&directory, tree), Budget::new(7 * 1000 + 999, 1));
+        let bounded = |verb: &mut dyn FnMut(&mut Recorder, RoundLimits<'_>) -> Round| {
+            watched(5, u64::MAX, |recorder, limits| verb(recorder, RoundLimits { budget: &budget, ..limits }))
+        };
+        let visits = Visits::in_sequence(0, 20);
+        let mut create = Create::new(tree.plain(), Some(Content::new(1000, 1000, 300, 9, 0)), false);
+        let (made, counted) =
+            bounded(&mut |recorder, limits| round(&mut create, &place, visits, &Monotonic, recorder, limits));
+        assert_eq!((made.done, made.result, counted.1), (7, Ok(()), 7000));
+        assert_eq!((names(temp.path()).len(), budget.left_bytes(), budget.is_spent()), (7, 999, true));
+        let mut append = Entries::new(tree.plain(), Append::new(400, false));
+        let (appended, counted) =
+            bounded(&mut |recorder, limits| append.round(&place, 7, &Monotonic, recorder, limits));
+        assert_eq!((appended.done, appended.result, counted.1), (2, Ok(()), 800));
+        let mut copy =
+            Copy::new(tree.plain(), Content::new(1000, 1000, 300, 9, 0), CopyRange::new(500), false);
+        let (copied, _) =
+            bounded(&mut |recorder, limits| round(&mut copy, &place, visits, &Monotonic, recorder, limits));
+        assert_eq!((copied.done, copied.result, names(temp.path()).len()), (0, Ok(()), 7));
+    }
+
+    #[test]
     fn failures_name_call_and_file() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
@@ -531,7 +574,7 @@ mod tests {
         std::fs::write(temp.path().join("f00000002"), "in the way").unwrap();
         let (mut recorder, _reader) = Recorder::new(Shape::closed(2));
         let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
         let mut verb = Create::new(tree.plain(), None, false);
         let round = round(
             &mut verb,

@@ -1,7 +1,7 @@
 //! Issues, times and counts one operation at a time. The only hot loops of skye are here.
 //!
 //! An engine makes calls: [`sync`], [`mapped`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
-//! on single bytes, [`files`] on names. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library.
+//! on single bytes, [`files`] on names. A [`budget`] limits the bytes that it writes. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library.
 //!
 //! Invariants:
 //! - The measuring loops allocate, lock, format and log nothing. `tests/no_allocation.rs` tests every engine, verb and
@@ -19,6 +19,7 @@
 //!   slice in flight. A ring that is dropped with calls in flight leaves its memory to them.
 //! - A file is opened, made or removed only as the measured operation itself or its undoing ([`files`]).
 
+pub mod budget;
 pub mod buffer;
 pub mod bytes;
 pub mod clock;

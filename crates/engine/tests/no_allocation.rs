@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::DataEngine;
+use engine::budget::BOUNDLESS;
 use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, Verifier};
@@ -345,7 +346,11 @@ impl Files {
             let mut allocations = 0;
             for rounds in 1..=INTERVALS {
                 let before = ALLOCATIONS.get();
-                let round = one(&place, &mut recorder, RoundLimits { deadline_ns: u64::MAX, stop: &never });
+                let round = one(
+                    &place,
+                    &mut recorder,
+                    RoundLimits { deadline_ns: u64::MAX, stop: &never, budget: &BOUNDLESS },
+                );
                 allocations += ALLOCATIONS.get() - before;
                 assert_eq!((round.result, round.done > 0), (Ok(()), true));
                 // Waiting for a late reader is not part of a round.
@@ -363,7 +368,7 @@ impl Files {
         let mix = model::mix::Mix::shipped(name);
         let mut flows = Flows::new(mix, mix.files_min() + 1, TREE, 5);
         let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
         assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));
         self.rounds(flows.steps().len(), |place, recorder, limits| {
             round(&mut flows, place, Visits::in_sequence(0, 50), &Monotonic, recorder, limits)
@@ -376,7 +381,7 @@ impl Files {
         let all = Arc::new(SharedFiles::new(2, mix.files_min(), mix.created()));
         let mut flows = Flows::sharing(Share::new(Arc::clone(&all), 1), mix, mix.files_min(), TREE, 5);
         let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
         assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));
         let mut pacing = OpenLoop::new(10_000.0, true, 0, 1, 3);
         self.rounds(flows.steps().len(), |place, recorder, limits| {

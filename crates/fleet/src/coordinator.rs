@@ -55,6 +55,16 @@ pub enum Clients {
     Ranks(Ranks),
 }
 
+impl Clients {
+    /// Returns the number of clients.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Hosts(hosts) => hosts.len(),
+            Self::Ranks(ranks) => ranks.machines.len(),
+        }
+    }
+}
+
 /// Inputs of a run with several clients.
 pub struct Started {
     /// The clients.

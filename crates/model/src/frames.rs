@@ -3,7 +3,8 @@
 //! A frame is its length in four bytes, the most significant first, and one JSON document. The first frame of both sides
 //! is a [`Hello`], whose form never changes. After it, both speak the newest protocol that both understand.
 //!
-//! No frame can run a command, name a path, or raise a limit: an agent has those on its own command line.
+//! No frame can run a command, name a path, or raise a limit: an agent has those on its own command line. Its write limit
+//! holds for all frames together.
 
 use serde::{Deserialize, Serialize};
 

@@ -85,9 +85,9 @@ pub struct Plan {
     /// target needs.
     #[serde(default)]
     pub estimate_spread_ns: u64,
-    /// Most bytes that may be written.
+    /// Most bytes that may be written, by all clients together.
     pub write_limit_bytes: u64,
-    /// Most bytes that will be written according to the stop rules; metadata comes on top.
+    /// Most bytes that each client will write according to the stop rules; metadata comes on top.
     pub bytes_to_write_max: u64,
     /// State of the page cache before buffered reads.
     pub cache: CacheMode,
@@ -372,8 +372,14 @@ pub fn plan_for(
     let filled_bytes =
         precondition.as_ref().zip(dataset.as_ref()).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
     let besides_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
-    let bytes_to_write_max =
-        share_write_limit(&mut phases, dataset.as_ref(), repetitions, write_limit_bytes, besides_bytes)?;
+    let bytes_to_write_max = share_write_limit(
+        &mut phases,
+        dataset.as_ref(),
+        repetitions,
+        clients,
+        write_limit_bytes,
+        besides_bytes,
+    )?;
 
     if probe == Probing::Writes {
         leave_bytes_to_experiments(&mut phases);
@@ -474,6 +480,11 @@ impl Plan {
     pub fn rounds_of(&self, phase: &PlannedPhase) -> Option<(u64, u32)> {
         let precondition = self.precondition.as_ref().filter(|_| precondition::has_rounds(phase))?;
         Some((precondition.round_ns, precondition.rounds_max))
+    }
+
+    /// Returns the most bytes that one client may write, in all repetitions.
+    pub fn share_of_write_limit(&self) -> u64 {
+        self.write_limit_bytes / self.clients.map_or(1, |clients| u64::from(clients.count.max(1)))
     }
 
     /// Returns the number of clients that make a test; `None` in a run without clients.

@@ -224,10 +224,12 @@ document! {
         /// Blocks that were read and compared byte by byte.
         #[serde(default)]
         pub verified_blocks: u64,
-        /// Delay of the last thread's begin after the instant on which the clients of the run had agreed; absent in a
-        /// run without clients.
+        /// Delay of the last thread's begin after the agreed instant; absent in a run without clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub start_late_ns: Option<u64>,
+        /// Bytes that ended the phase, as the next operation would have written more; absent otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub write_limit_bytes: Option<u64>,
     }
 
     /// Rates and latencies of a phase, and their course.
@@ -246,8 +248,7 @@ document! {
         pub latency_ns: Option<Latency>,
         /// Histogram of the same operations: HdrHistogram V2 deflate, base64; in schema 1, of all operations.
         pub histogram: Option<String>,
-        /// Longest time of many calls in a row, for tests of single bytes, which have no latency. Absent for other
-        /// tests, and where there were too few calls.
+        /// Longest time of many calls in a row, for tests of single bytes; absent for others, and after few calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub slowest_calls: Option<SlowestCalls>,
         /// Time from the intended to the actual start, open loops only.

@@ -26,6 +26,17 @@ impl Size {
             Self::TimesMemory(times) => (memory_bytes as f64 * times) as u64,
         }
     }
+
+    /// Returns an even share of this size.
+    #[must_use]
+    pub fn share(self, of: u64) -> Self {
+        let of = of.max(1);
+        match self {
+            Self::Bytes(bytes) => Self::Bytes(bytes / of),
+            Self::PercentOfFree(percent) => Self::PercentOfFree(percent / of as f64),
+            Self::TimesMemory(times) => Self::TimesMemory(times / of as f64),
+        }
+    }
 }
 
 /// Reason why a text is not a size.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Failure;
+use engine::budget::Budget;
 use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
@@ -22,7 +23,7 @@ use engine::skew::Skew;
 use engine::worker::{Layout, Stamping};
 use model::Trouble;
 use model::machine::ring_bytes;
-use model::plan::PlannedPhase;
+use model::plan::Stop;
 use model::run::{Extents, Residency};
 use model::workload::{
     Access, Arrival, CacheMode, DataVerb, DataWork, Engine, EngineWord, HotPart, SyncMode, Workload,
@@ -30,7 +31,7 @@ use model::workload::{
 use rustix::fs::{Advice, OFlags};
 
 use crate::caches;
-use crate::dataset::{DataSet, FileGroup, Filled, Origin, Turns};
+use crate::dataset::{DataSet, FileGroup, Filled, Origin, Turns, limit_reached};
 use crate::drive::{self, Beginning, Drive, Expected, Moment};
 use crate::home::Home;
 use crate::member::{self, BytePart, Command, Report};
@@ -78,6 +79,8 @@ pub struct DataOutcome {
     pub residency: Option<Residency>,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
+    /// Bytes that it could write, if they ended it before its stop rule.
+    pub write_limit_bytes: Option<u64>,
     /// Bytes that were written untimed, because an earlier test had discarded them.
     pub refilled_bytes: u64,
 }
@@ -139,6 +142,8 @@ pub struct DataTask<'a> {
     pub delay: Option<Delay>,
     /// Part of each file that the test works on.
     pub part: Part,
+    /// Bytes that the run may still write.
+    pub budget: &'a Arc<Budget>,
     /// Program and first arguments of the process for the C library's streams.
     pub stdio_program: &'a [std::ffi::OsString],
 }
@@ -188,12 +193,18 @@ fn run(
     let workload = &asked.phase.workload;
     let group_number = task.group;
     let mut refilled_bytes = 0;
+    let writes_blocks = group_number.is_some() && data.writes() && data.verb != DataVerb::Discard;
+    if writes_blocks && task.budget.left_bytes() < data.block_bytes {
+        let attempt = format!("write to {}", task.directory.path().display());
+        return Err(limit_reached(&attempt).remedy("raise --write-limit"));
+    }
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
             if group.filled == Filled::Discarded && !task.is_fill {
                 let deadline_ns = Monotonic.now_ns().saturating_add(asked.budget_ns);
                 let moved = drive.meter.movement();
-                refilled_bytes = group.refill(task.directory, drive.interrupt, deadline_ns, moved)?;
+                refilled_bytes =
+                    group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, moved)?;
             }
             check_filled(group, data, task.directory)?;
             let files = open_files(group, data, task.directory)?;
@@ -218,9 +229,21 @@ fn run(
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
     let timer = asked.timer.anchored();
     let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
-    let mut asked_ops = 0u64;
-    for (number, share) in shares(asked.phase, data, span.size_bytes / unit_bytes, unit_bytes).enumerate() {
-        asked_ops = asked_ops.saturating_add(share.ops);
+    let units = span.size_bytes / unit_bytes;
+    let planned_ops = planned_ops(asked.phase.stop, data, units, unit_bytes);
+    let asked_ops = match writes_blocks {
+        true => planned_ops.min(task.budget.left_bytes() / data.block_bytes),
+        false => planned_ops,
+    };
+    let is_cut = asked_ops < planned_ops;
+    if is_cut && task.is_fill {
+        let attempt = format!("fill the data in {}", task.directory.path().display());
+        return Err(limit_reached(&attempt).remedy("raise --write-limit"));
+    }
+    // Until the workers have ended, nobody else may take these.
+    let taken_bytes =
+        if writes_blocks { task.budget.take_up_to(asked_ops.saturating_mul(data.block_bytes)) } else { 0 };
+    for (number, share) in shares(asked_ops, members, units).enumerate() {
         // An even interval would always find the same one of the two reads of an operation.
         let verify_every = if data.reread { task.verify_every | 1 } else { task.verify_every };
         let stamping = span.stamping(asked.seed, verify_every);
@@ -280,6 +303,11 @@ fn run(
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
     drive.collected.end_rounds(outcome.last_done_ns);
+    if outcome.failure.is_none() {
+        let written_bytes = drive.collected.bytes.max(drive.collected.written_bytes);
+        task.budget.give_back(taken_bytes.saturating_sub(written_bytes));
+    }
+    outcome.write_limit_bytes = Some(taken_bytes).filter(|_| is_cut && drive.collected.ops >= asked_ops);
     // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, part) = (Arc::clone(&files), group.part());
@@ -798,19 +826,18 @@ pub struct Share {
     pub ops: u64,
 }
 
-/// Returns the part of each thread: disjoint ranges that together cover all `units` of `unit_bytes`.
-pub fn shares(
-    phase: &PlannedPhase,
-    data: &DataWork,
-    units: u64,
-    unit_bytes: u64,
-) -> impl Iterator<Item = Share> {
-    let stop = phase.stop;
+/// Returns the operations after which a test on all `units` of `unit_bytes` ends; `u64::MAX` for no limit.
+pub fn planned_ops(stop: Stop, data: &DataWork, units: u64, unit_bytes: u64) -> u64 {
     let by_bytes = stop.bytes.map(|bytes| bytes / data.block_bytes);
     let a_pass = units.saturating_mul(unit_bytes / data.block_bytes);
     let by_passes = stop.passes.map(|passes| passes.saturating_mul(a_pass));
-    let ops = [stop.ops, by_bytes, by_passes].into_iter().flatten().min().unwrap_or(u64::MAX);
-    let threads = u64::from(phase.workload.threads);
+    [stop.ops, by_bytes, by_passes].into_iter().flatten().min().unwrap_or(u64::MAX)
+}
+
+/// Returns the part of each thread: disjoint ranges that together cover all units, and operations that together are
+/// `ops`.
+pub fn shares(ops: u64, threads: u32, units: u64) -> impl Iterator<Item = Share> {
+    let threads = u64::from(threads);
     let share = move |total: u64, thread: u64| total / threads + u64::from(thread < total % threads);
     let mut first_unit = 0;
     (0..threads).map(move |thread| {

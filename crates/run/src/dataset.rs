@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
 use engine::discard::discard;
@@ -206,6 +207,7 @@ impl FileGroup {
         &mut self,
         directory: &Home,
         stop: &Arc<AtomicBool>,
+        budget: &Arc<Budget>,
         deadline_ns: u64,
         mut movement: impl FnMut() -> u64,
     ) -> Result<u64, Trouble> {
@@ -216,6 +218,7 @@ impl FileGroup {
         let writing = Writing {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&written),
+            budget: Arc::clone(budget),
             attempt: attempt.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
@@ -318,6 +321,7 @@ impl DataSet {
         let writing = Writing {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
+            budget: Arc::clone(owner.budget),
             attempt: attempt.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
@@ -424,6 +428,8 @@ pub struct Owner<'a> {
     pub clients: u32,
     /// Directory of the first client; `None` for the first itself.
     pub first: Option<&'a Home>,
+    /// Bytes that it may still write.
+    pub budget: &'a Arc<Budget>,
 }
 
 struct Layout {
@@ -438,10 +444,16 @@ struct Layout {
     writing: Writing,
 }
 
+/// Returns the trouble of work that would write more than the run may.
+pub fn limit_reached(attempt: &str) -> Trouble {
+    Trouble::new(attempt, "the run has written all that its write limit allows")
+}
+
 /// Circumstances of writing files, in a thread of its own.
 struct Writing {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
+    budget: Arc<Budget>,
     attempt: String,
     /// Path of the directory, for messages.
     path: PathBuf,
@@ -624,6 +636,11 @@ impl<'a> Writer<'a> {
                 return Err(Trouble::new(&self.writing.attempt, "interrupted"));
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
+            if !self.writing.budget.take(len as u64) {
+                return Err(
+                    limit_reached(&self.writing.attempt).remedy("raise --write-limit, or lower --size")
+                );
+            }
             let offset_bytes = self.first_bytes + self.written_bytes;
             let (file, generation) = (self.number, self.generation);
             let draft = self.pool.draft(0);

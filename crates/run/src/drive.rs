@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic};
 use engine::recorder::{DeltaReader, INTERVAL_NS};
 use model::Trouble;
@@ -121,8 +122,8 @@ pub struct Drive<'a> {
     /// True if the phase is one measured part. Rounds have gaps between them, and end the phase by
     /// themselves.
     pub is_continuous: bool,
-    /// Bytes that end a phase whose workers do not count them.
-    pub bytes_max: Option<u64>,
+    /// Bytes that each worker on files may write. The first that needs more ends a phase of one measured part.
+    pub budgets: Vec<Arc<Budget>>,
     /// True if the workers have done enough, and were told to stop for that.
     pub is_enough: bool,
     /// Precision of the rate, once it is steady.
@@ -311,7 +312,7 @@ impl Drive<'_> {
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         self.is_enough |= self.collected.is_steady(elapsed_ns)
-            || self.bytes_max.is_some_and(|bytes| self.collected.written_bytes >= bytes);
+            || self.is_continuous && self.budgets.iter().any(|budget| budget.is_spent());
         if let Some(enough) = self.enough.as_ref().filter(|_| self.is_continuous) {
             self.is_enough |= enough.load(Ordering::Relaxed);
             return self.is_enough;

@@ -4,7 +4,9 @@
 //! Untimed work has a deadline too, and the bytes that it writes count towards the stop rule. A round whose preparation
 //! was cut short is not measured as if it were whole. A whole `FileSet` stays for the next test that needs it.
 
+mod allowance;
 mod remedy;
+mod rules;
 mod sets;
 mod sync;
 mod verbs;
@@ -13,24 +15,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
     self, Content, FileOps, Mkdir, Numbered, Place, RemoveAttribute, Rename, Rmdir, Round, RoundLimits,
     SharedFiles, Unexpected, Unlink, Visits,
 };
-use engine::names::{
-    DIRECTORY_DIGITS, FILE_DIGITS, Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree,
-};
+use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
 use engine::pacing::OpenLoop;
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
-use model::Experiment;
 use model::Trouble;
-use model::marker::{LETTERS_MAX, Letters, NameRule};
-use model::plan::{Clients, Plan, PlannedPhase};
+use model::plan::Clients;
 use model::run::{INTERVALS_MAX, RoundRecord};
-use model::spec::FILES_MAX;
 use model::workload::{
     Arrival, CHUNK_BYTES_MAX, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode,
 };
@@ -43,10 +41,12 @@ use crate::record::PhaseTotals;
 use crate::steady_state;
 use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
+use allowance::Allowance;
 use remedy::remedy;
 use sets::{operations, visited};
 use verbs::{Change, MeasuredRound, Numbers, WithVerb, change, with_verb};
 
+pub use rules::rules;
 pub use verbs::steps;
 
 /// Hexadecimal digits in the names of the threads' directories.
@@ -60,56 +60,6 @@ const UNTIMED_NS_MIN: u64 = 5_000_000_000;
 const POPULATING_NS_MIN: u64 = 30_000_000_000;
 /// Divisor of the total time of a phase: untimed work leaves this part to visits of the files.
 const VISITING_DIVISOR: u64 = 4;
-
-/// Returns the names that file tests of a plan may make.
-pub fn rules(plan: &Plan) -> Vec<NameRule> {
-    let all = || plan.phases.iter().filter_map(|phase| phase.workload.files());
-    // In directories of all clients, each has files of its own.
-    let clients = plan.clients.map_or(1, |clients| u64::from(clients.count));
-    let files = |work: &FilesWork| match work.verb {
-        // Each file that a mix creates has a new number.
-        FileVerb::Mix => FILES_MAX,
-        FileVerb::Replay => work.load().map_or(0, |load| load.files.max(1)),
-        _ if work.shared => work.files.saturating_mul(clients),
-        _ => work.files,
-    };
-    let Some(files) = all().map(files).max() else { return vec![] };
-    // Experiments have directories for more threads than their test.
-    let of_experiment = |phase: &PlannedPhase| {
-        let variant = Experiment::Depth.variant(phase, plan.cache).filter(|_| plan.may_probe(phase));
-        variant.map_or(phase.workload.threads, |variant| variant.phase.workload.threads)
-    };
-    let on_files = plan.phases.iter().filter(|phase| phase.workload.files().is_some());
-    let threads = on_files.map(|phase| u64::from(of_experiment(phase))).max().unwrap_or(1);
-    let levels = all().map(|work| work.load().map_or(work.levels, |load| load.levels)).max().unwrap_or(1);
-    // The names of a load have directories from the first on.
-    let dirs = all().map(|work| work.load().map_or(work.dirs, |load| load.dirs + 1)).max().unwrap_or(1);
-    let spelled = |letters: Option<Letters>| {
-        let file = |kind: Kind| NameRule::files(kind.letter(), FILE_DIGITS, files);
-        let mut rules: Vec<_> = Kind::FILES.map(file).into();
-        rules.push(NameRule::directories(Kind::Directory.letter(), FILE_DIGITS, files, vec![]));
-        rules.into_iter().map(move |rule: NameRule| rule.lettered(letters))
-    };
-    let is_used = |naming: &&Naming| all().any(|work| work.naming == **naming);
-    let namings = Naming::ALL.iter().filter(is_used).map(|naming| letters(*naming));
-    let namings: Vec<_> = namings.collect();
-    let leaves = || namings.iter().copied().flat_map(spelled).collect::<Vec<_>>();
-    let mut inside = leaves();
-    for _ in 0..if dirs > 1 { levels } else { 0 } {
-        let below = std::mem::replace(&mut inside, leaves());
-        inside.push(NameRule::directories('d', DIRECTORY_DIGITS, dirs, below));
-    }
-    vec![NameRule::directories('t', THREAD_DIGITS, threads, inside)]
-}
-
-/// Returns the place of the letters beside the number in the names of a set.
-fn letters(naming: Naming) -> Option<Letters> {
-    match naming {
-        Naming::Plain => None,
-        Naming::NumberFirst => Some(Letters::After(LETTERS_MAX)),
-        Naming::LettersFirst => Some(Letters::Before(LETTERS_MAX)),
-    }
-}
 
 /// Files that stay between two tests, so that the next test need not make them again.
 #[derive(Debug, Default)]
@@ -171,6 +121,8 @@ pub struct FileOutcome {
     pub missed: u64,
     /// Bytes written into files untimed.
     pub untimed_bytes: u64,
+    /// Bytes that its operations could write, if they ended it.
+    pub write_limit_bytes: Option<u64>,
     /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
     /// Operations that ended in another way than a load file says.
@@ -186,6 +138,7 @@ struct FileTask<'a> {
     clients: Option<Clients>,
     /// Instant after which nothing begins.
     deadline_ns: u64,
+    budget: &'a Budget,
 }
 
 /// A test on files, ready to be measured.
@@ -196,6 +149,8 @@ pub struct FilePhase<'a> {
     pub directory: &'a Home,
     /// The clients of the run, which share directories in tests with `shared`.
     pub clients: Option<Clients>,
+    /// Bytes that the run may still write.
+    pub budget: &'a Budget,
     /// Files that earlier tests have left.
     pub set: &'a mut FileSet,
     /// Counters of the machine.
@@ -204,10 +159,11 @@ pub struct FilePhase<'a> {
 
 impl Task for FilePhase<'_> {
     fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
-        let Self { asked, directory, clients, set, meter } = *self;
+        let Self { asked, directory, clients, budget, set, meter } = *self;
         task::driven(&asked, meter, on_moment, |drive| {
             let deadline_ns = drive.start_ns.saturating_add(asked.budget_ns);
-            let outcome = run(&FileTask { asked: &asked, directory, clients, deadline_ns }, set, drive)?;
+            let task = FileTask { asked: &asked, directory, clients, deadline_ns, budget };
+            let outcome = run(&task, set, drive)?;
             let totals = PhaseTotals::of_files(outcome, drive);
             Ok(PhaseTotals { rate_ops_per_second: asked.rate_ops_per_second, ..totals })
         })
@@ -287,6 +243,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     let shared = mix
         .filter(|_| work.shared)
         .map(|mix| Arc::new(SharedFiles::new(threads, work.files.div_ceil(threads), mix.created())));
+    let mut allowance = Allowance::take(task.budget, task.asked.phase, work);
+    drive.budgets = allowance.measured().to_vec();
     let mut works = Vec::new();
     for thread in 0..threads {
         let share = work.files / threads + u64::from(thread < work.files % threads);
@@ -308,6 +266,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
+            untimed: allowance.untimed(),
+            measured: Arc::clone(&allowance.measured()[thread as usize]),
             shared: shared.clone(),
             pacing: task.asked.rate_ops_per_second.map(|rate| {
                 let poisson = matches!(work.arrival, Arrival::Open { poisson: true, .. });
@@ -326,7 +286,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         Trouble::new(format!("start {threads} threads"), error).remedy("ask for fewer threads")
     })?;
     let mut outcome = FileOutcome { files: work.files, ..FileOutcome::default() };
-    drive_rounds(task, work, pool, set, drive, &mut outcome);
+    drive_rounds(task, work, &mut allowance, pool, set, drive, &mut outcome);
+    outcome.write_limit_bytes = allowance.end(task.budget);
     Ok(outcome)
 }
 
@@ -337,12 +298,13 @@ fn unread() -> Trouble {
 fn drive_rounds(
     task: &FileTask<'_>,
     work: &FilesWork,
+    allowance: &mut Allowance,
     mut pool: WorkerPool<Command, Report>,
     set: &mut FileSet,
     drive: &mut Drive<'_>,
     outcome: &mut FileOutcome,
 ) {
-    let mut rounds = Rounds { task, work, set, drive, outcome };
+    let mut rounds = Rounds { task, work, allowance, set, drive, outcome };
     let result = rounds.run(&mut pool);
     let is_mixed = change(work.verb) == Change::Mixed;
     rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped() || is_mixed;
@@ -354,6 +316,7 @@ fn drive_rounds(
 struct Rounds<'a, 'd> {
     task: &'a FileTask<'a>,
     work: &'a FilesWork,
+    allowance: &'a mut Allowance,
     set: &'a mut FileSet,
     drive: &'a mut Drive<'d>,
     outcome: &'a mut FileOutcome,
@@ -387,6 +350,7 @@ impl Rounds<'_, '_> {
         let stop = task.asked.phase.stop;
         // A round that would be cut short before its half tells little more than the earlier ones.
         self.drive.is_enough
+            || self.allowance.is_spent()
             || left_ns <= outcome.last_round_ns / 2
             || task
                 .asked
@@ -419,7 +383,8 @@ impl Rounds<'_, '_> {
                 return Ok(false);
             }
             let wanted = self.work.files;
-            self.outcome.cut_short = Some(format!("only {made} of {wanted} files could be made in time"));
+            let limit = if self.allowance.is_too_small() { "within the write limit" } else { "in time" };
+            self.outcome.cut_short = Some(format!("only {made} of {wanted} files could be made {limit}"));
             if self.drive.is_continuous {
                 return Ok(false);
             }
@@ -456,6 +421,7 @@ impl Rounds<'_, '_> {
             self.drive.end();
             return Ok(false);
         }
+        self.allowance.begin();
         at_ns.iter().for_each(|at_ns| Monotonic.wait_until(*at_ns));
         let now_ns = Monotonic.now_ns();
         let left_ns = self.task.asked.time_ns.saturating_sub(self.outcome.measured_ns);
@@ -570,6 +536,9 @@ struct Member {
     /// Number of directories that `rmdir` will find.
     dirs_made: u64,
     untimed_bytes: u64,
+    /// Bytes that it may write untimed, and those for its operations.
+    untimed: Arc<Budget>,
+    measured: Arc<Budget>,
     /// Files that all threads of a mix share.
     shared: Option<Arc<SharedFiles>>,
     /// Start times of an open loop.
@@ -647,7 +616,7 @@ impl Member {
             let (round, is_whole) = match command {
                 Command::Enter => (nothing(), true),
                 Command::Prepare { deadline_ns } => {
-                    let limits = RoundLimits { deadline_ns, stop: &self.stop };
+                    let limits = self.untimed_until(deadline_ns);
                     match measured.populate(&place, limits) {
                         Some((round, written_bytes)) => self.populated(round, written_bytes),
                         None => self.prepare(names, &place, deadline_ns),
@@ -681,6 +650,10 @@ impl Member {
             unexpected,
             result,
         }
+    }
+
+    fn untimed_until(&self, deadline_ns: u64) -> RoundLimits<'_> {
+        RoundLimits { deadline_ns, stop: &self.stop, budget: &self.untimed }
     }
 
     fn order(&self, files: u64) -> Option<Permutation> {
@@ -747,7 +720,7 @@ impl Member {
         recorder: &mut Recorder,
         measured: &mut impl MeasuredRound,
     ) -> Round {
-        let limits = RoundLimits { deadline_ns, stop: &self.stop };
+        let limits = RoundLimits { deadline_ns, stop: &self.stop, budget: &self.measured };
         let visits = self.visits();
         let mut round = match &mut self.pacing {
             None => measured.round(place, visits, &self.timer, recorder, limits),
@@ -831,7 +804,7 @@ impl Member {
         deadline_ns: u64,
     ) -> (Round, bool) {
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
-        let limits = RoundLimits { deadline_ns, stop: &self.stop };
+        let limits = self.untimed_until(deadline_ns);
         let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);
         let is_whole = round.done == visits.files;
         (round, is_whole)
@@ -845,7 +818,7 @@ impl Member {
         deadline_ns: u64,
     ) -> (Round, bool) {
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
-        let limits = RoundLimits { deadline_ns, stop: &self.stop };
+        let limits = self.untimed_until(deadline_ns);
         for file in files {
             let visits = Visits::in_sequence(file, 1);
             let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::budget::Budget;
 use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use model::Plan;
@@ -44,6 +45,7 @@ pub fn probe(
     plan: &Plan,
     target: &Target,
     seed: u64,
+    budget: &Budget,
     interrupt: &Arc<AtomicBool>,
 ) -> TargetProbes {
     let mut tests = plan.phases.iter().filter_map(|phase| phase.workload.data());
@@ -55,7 +57,11 @@ pub fn probe(
     let group = dataset.groups.iter().find(is_read);
     TargetProbes {
         reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
-        compressible: if target.may_compress() { compressible(directory) } else { None },
+        compressible: if target.may_compress() && budget.take(plan::PROBE_BYTES) {
+            compressible(directory)
+        } else {
+            None
+        },
     }
 }
 

@@ -171,6 +171,7 @@ pub fn record(
         passes: measured.passes,
         verified_blocks: collected.verified,
         start_late_ns: measured.start_late_ns,
+        write_limit_bytes: measured.write_limit_bytes,
     };
     let seen = Seen {
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
@@ -286,6 +287,8 @@ pub struct PhaseTotals {
     pub extents: Option<Extents>,
     /// Operations that ended in another way than a load file says.
     pub unexpected: Option<Unexpected>,
+    /// Bytes that it could write, if they ended it and the plan alone does not say so.
+    pub write_limit_bytes: Option<u64>,
     /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
     /// Failure that ended it early.
@@ -323,6 +326,7 @@ impl PhaseTotals {
             is_torn: outcome.is_torn,
             untimed_bytes: outcome.refilled_bytes,
             asked_ops: outcome.asked_ops,
+            write_limit_bytes: outcome.write_limit_bytes,
             residency: outcome.residency,
             extents: outcome.extents,
             failure: outcome.failure,
@@ -374,6 +378,7 @@ impl PhaseTotals {
             rounds: outcome.each,
             missed: outcome.missed,
             unexpected: outcome.unexpected,
+            write_limit_bytes: outcome.write_limit_bytes,
             cut_short: outcome.cut_short,
             failure: outcome.failure,
             ..Self::default()

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use engine::delay::Delay;
@@ -54,6 +55,8 @@ pub struct Session {
     start_ns: u64,
     phases_run: u64,
     untimed_bytes: u64,
+    /// Bytes that it may still write.
+    budget: Arc<Budget>,
     /// Bytes that experiments wrote.
     pub(crate) experiment_bytes: u64,
     /// True if something below this system keeps data that was read, so that nothing may be read twice.
@@ -229,6 +232,7 @@ impl Session {
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
             untimed_bytes: 0,
+            budget: Arc::new(Budget::new(plan.share_of_write_limit(), 1)),
             experiment_bytes: 0,
             keeps_below: false,
             slices_read: 0,
@@ -245,12 +249,6 @@ impl Session {
     /// Sets the program, with its first arguments, that serves the C library's streams in a process of its own.
     pub fn set_stdio_program(&mut self, words: Vec<OsString>) {
         self.stdio_program = words;
-    }
-
-    /// Sets the flag that another process raises once a phase of one measured part has done enough. The session then
-    /// no longer decides that by itself.
-    pub fn set_enough(&mut self, enough: Arc<AtomicBool>) {
-        self.enough = Some(enough);
     }
 
     /// Returns the start of the session on [`Monotonic`]. Records count the time from it.
@@ -303,7 +301,8 @@ impl Session {
                 dataset::check_discard(directory, plan)?;
             }
             let (moved, stop) = (meter.movement(), &self.interrupt);
-            let owner = Owner { seed: self.seed, number, clients, first: first.as_ref() };
+            let (seed, budget) = (self.seed, &self.budget);
+            let owner = Owner { seed, number, clients, first: first.as_ref(), budget };
             let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
             if laid_out.is_err() && patience::hanging().is_none() {
@@ -333,8 +332,8 @@ impl Session {
     pub fn probe_target(&mut self) -> Option<TargetProbes> {
         let Place::Directory(on_disk) = &self.place else { return None };
         let dataset = on_disk.dataset.as_ref()?;
-        let (directory, interrupt) = (&on_disk.directory, &self.interrupt);
-        let found = probes::probe(directory, dataset, &self.plan, &self.target, self.seed, interrupt);
+        let Self { plan, target, seed, budget, interrupt, .. } = &*self;
+        let found = probes::probe(&on_disk.directory, dataset, plan, target, *seed, budget, interrupt);
         self.keeps_below = found
             .reread
             .as_ref()
@@ -359,7 +358,8 @@ impl Session {
             Manner { until, delay: None, part, cache: self.plan.cache, fills: None },
             on_moment,
         );
-        if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| rate_is_closed(phase)) {
+        let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
+        if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| is_closed) {
             self.reached.insert(spec::print(phase.asked()), rate);
         }
         record
@@ -513,7 +513,7 @@ impl Session {
         part: Part,
         fills: Option<usize>,
     ) -> Box<dyn Task + 'a> {
-        let Self { plan, stdio_program, phases_run, place, .. } = self;
+        let Self { plan, stdio_program, budget, phases_run, place, .. } = self;
         let phase = asked.phase;
         let on_disk = match place {
             Place::Directory(on_disk) => on_disk,
@@ -529,7 +529,14 @@ impl Session {
         let of_all = first.as_ref().filter(|_| plan.is_of_all_clients(phase));
         if phase.workload.data().is_none() {
             let directory = of_all.unwrap_or(directory);
-            return Box::new(FilePhase { asked, directory, clients: plan.clients, set: files, meter });
+            return Box::new(FilePhase {
+                asked,
+                directory,
+                clients: plan.clients,
+                budget,
+                set: files,
+                meter,
+            });
         }
         let own = &*directory;
         let (directory, dataset) = match other {
@@ -553,6 +560,7 @@ impl Session {
             time_min_ns: phase.stop.time_ns.map_or(time_min_ns, |time_ns| time_ns.min(time_min_ns)),
             delay,
             part,
+            budget,
             stdio_program,
         };
         Box::new(DataPhase { task, dataset, meter })
@@ -631,10 +639,6 @@ fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target)
     let cpu_throttled =
         conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
     Some(Conditions { cpu_throttled, ..conditions })
-}
-
-fn rate_is_closed(phase: &PlannedPhase) -> bool {
-    phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use model::workload::Arrival;
 use model::{SimDevice, Trouble};
 
 use crate::collect::Collected;
-use crate::data_phase::{DataOutcome, pattern, shares};
+use crate::data_phase::{DataOutcome, pattern, planned_ops, shares};
 use crate::drive::{self, Beginning, Moment, Tick};
 use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
@@ -170,7 +170,8 @@ fn simulate<V: Verb + Clone, P: Pacing>(
     let is_enough = Arc::clone(&sinks.is_enough);
     let mut readers = Vec::new();
     let mut workers = Vec::new();
-    for (thread, share) in shares(phase, data, layout.blocks_per_file, data.block_bytes).enumerate() {
+    let ops = planned_ops(phase.stop, data, layout.blocks_per_file, data.block_bytes);
+    for (thread, share) in shares(ops, phase.workload.threads, layout.blocks_per_file).enumerate() {
         let seed = mix(task.seed ^ mix(thread as u64));
         let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
         readers.push(reader);

@@ -277,6 +277,9 @@ fn counts(parts: &[Part]) -> Counts {
         passes: records().map(|counts| counts.passes).sum::<f64>() / parts.len() as f64,
         verified_blocks: total(|counts| counts.verified_blocks),
         start_late_ns: records().filter_map(|counts| counts.start_late_ns).max(),
+        write_limit_bytes: records()
+            .filter_map(|counts| counts.write_limit_bytes)
+            .reduce(u64::saturating_add),
         ..Counts::default()
     }
 }

@@ -122,7 +122,7 @@ pub fn driven(
         until: asked.until,
         enough: asked.enough.clone(),
         is_continuous: asked.phase.workload.is_continuous(),
-        bytes_max: asked.phase.stop.bytes.filter(|_| asked.phase.workload.files().is_some()),
+        budgets: Vec::new(),
         is_enough: false,
         known: None,
         looked_ns: 0,

@@ -36,6 +36,8 @@ const DATASET_BYTES: u64 = 1 << 30;
 const DATASET_SHARE: u64 = 10;
 /// Most bytes that all pairs write together by default: as much as `rigorous`.
 const WRITE_LIMIT_BYTES: u64 = 400_000_000_000;
+/// Sides, which have equal shares of it.
+const SIDES: u64 = 2;
 /// Pairs of one block: A B B A, or B A A B.
 const BLOCK: u32 = 2;
 /// Half width of an interval, as a share of the effect. An interval this narrow excludes 0, or lies within the effect.
@@ -72,6 +74,9 @@ impl Found {
         interruption: Interruption,
     ) -> Result<Self, Failure> {
         let (options, limits) = (&arguments.clients, preset::under(arguments.work.request(), PRESET)?);
+        // The limit is that of all turns of both sides.
+        let limit = arguments.work.0.write_limit.unwrap_or(Size::Bytes(WRITE_LIMIT_BYTES)).share(SIDES);
+        let limits = Request { write_limit: Some(limit), ..limits };
         let greeted =
             Greeted::start(options, path, Clients::Hosts(clients), &limits, OnLoss::Stop, &interruption)?;
         let target = greeted.first().environment.target.clone();
@@ -130,8 +135,8 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let tests = plan::plan(&request, &found[0].target, &machine).map_err(Failure::refused)?.phases.len();
     let pairs_min = pairs_min(tests);
     let count = u64::from(found[0].clients);
-    let each = limits.bytes / u64::from(2 * pairs_min) / count;
-    let asked = request.write_limit.map(|limit| bytes(limit, &found[0], &machine) / count);
+    let each = limits.bytes / SIDES / u64::from(pairs_min);
+    let asked = request.write_limit.map(|limit| bytes(limit, &found[0], &machine));
     request.write_limit = Some(Size::Bytes(asked.map_or(each, |asked| asked.min(each))));
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let [a, b] = found;
@@ -175,7 +180,8 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let begin = |party: &Party, by: Planned, seed: u64| {
         let (side, environment): (Box<dyn driver::Side>, _) = match by {
             Planned::Here(place) => {
-                let session = place.open(&root, &party.plan, seed, interruption.raised.clone())?;
+                let mut session = place.open(&root, &party.plan, seed, interruption.raised.clone())?;
+                session.set_write_limit(limits.bytes / SIDES);
                 let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
                 let environment = Environment::new(&machine, party.target.clone(), settings, hidden);
                 (Box::new(session), environment)
@@ -329,7 +335,7 @@ impl Measuring<'_> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut first = [Vec::new(), Vec::new()];
         let mut pairs = 0;
-        let (mut longest, mut written) = (Duration::ZERO, 0);
+        let (mut longest, mut written) = (Duration::ZERO, [0; SIDES as usize]);
         let mut known = None;
         let enough;
         loop {
@@ -348,16 +354,18 @@ impl Measuring<'_> {
                         self.view.preparing(&progress);
                         first[party].push(place == 0);
                         goes_on = self.turns[party].once(pairs);
-                        written += self.turns[party].written_bytes();
+                        written[party] += self.turns[party].written_bytes();
                     }
                 }
                 known = widest(self.compared().as_ref());
             }
             longest = longest.max(begun.elapsed());
-            let bytes_of_block: u64 =
-                self.parties.iter().map(|party| u64::from(BLOCK) * party.bytes_to_write_max()).sum();
+            let of_block = self.parties.iter().map(|party| u64::from(BLOCK) * party.bytes_to_write_max());
             let has_time = self.started.elapsed() + longest <= self.limits.total;
-            let has_bytes = written + bytes_of_block <= self.limits.bytes;
+            let has_bytes = written
+                .iter()
+                .zip(of_block)
+                .all(|(written, more)| written + more <= self.limits.bytes / SIDES);
             enough = match () {
                 () if !goes_on => Enough::Broken,
                 () if pairs >= self.pairs_min && self.is_enough(known.as_ref()) => Enough::Known,

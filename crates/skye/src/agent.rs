@@ -141,7 +141,7 @@ impl Agent<'_> {
             return Err(unexpected("plan the run"));
         }
         let target = place.target.clone().shared_by(sharers);
-        let request = within_limits(request, self.arguments, &target, &self.machine)?;
+        let request = within_limits(request, clients.count, self.arguments, &target, &self.machine)?;
         let plan = plan::plan_for(&request, &target, &self.machine, Some(clients))?;
         self.plan = Some(plan.clone());
         Ok(FromAgent::Planned { plan: Box::new(plan) })
@@ -176,6 +176,7 @@ impl Agent<'_> {
         let raised = self.interruption.raised.clone();
         let session = place.open(&self.root, plan, self.seed, raised);
         let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
+        session.set_write_limit(write_limit_bytes(self.arguments, &place.target, &self.machine));
         session.set_enough(self.wire.enough());
         session.know(processes, clients_here);
         let hidden_sources = session.hidden_sources().to_vec();
@@ -319,9 +320,17 @@ fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> Beginning {
     off
 }
 
-/// Returns a request that stays within the limits of the command line.
+/// Returns the most bytes that the command line lets the agent write, in all frames together.
+fn write_limit_bytes(arguments: &AgentArguments, target: &model::Target, machine: &Machine) -> u64 {
+    let limit = arguments.write_limit.unwrap_or(Size::Bytes(plan::WRITE_LIMIT_BYTES));
+    limit.resolve(target.space.free_bytes, machine.memory_bytes)
+}
+
+/// Returns a request that stays within the limits of the command line. The request has the bytes of all clients, and the
+/// command line those of this one.
 fn within_limits(
     request: Request,
+    clients: u32,
     arguments: &AgentArguments,
     target: &model::Target,
     machine: &Machine,
@@ -332,8 +341,8 @@ fn within_limits(
             format!("--allow {more} is not on the agent's command line"),
         ));
     }
+    let limit = write_limit_bytes(arguments, target, machine).saturating_mul(u64::from(clients.max(1)));
     let bytes = |size: Size| size.resolve(target.space.free_bytes, machine.memory_bytes);
-    let limit = bytes(arguments.write_limit.unwrap_or(Size::Bytes(plan::WRITE_LIMIT_BYTES)));
     let asked = request.write_limit.map_or(limit, bytes);
     Ok(Request { write_limit: Some(Size::Bytes(asked.min(limit))), ..request })
 }
@@ -355,12 +364,19 @@ mod tests {
             allow: vec![Allow::Busy],
             here: false,
         };
-        let limited = |request| within_limits(request, &arguments, &target, &machine);
+        let limited = |request| within_limits(request, 1, &arguments, &target, &machine);
         let of = |size| Request { write_limit: size, ..Request::default() };
         for (asked, granted) in [(None, 1000), (Some(Size::Bytes(999)), 999), (Some(Size::Bytes(1001)), 1000)]
         {
             assert_eq!(limited(of(asked)).unwrap().write_limit, Some(Size::Bytes(granted)));
         }
+        // The coordinator names the bytes of all clients.
+        for (asked, granted) in [(2999, 2999), (3001, 3000)] {
+            let request = of(Some(Size::Bytes(asked)));
+            let shared = within_limits(request, 3, &arguments, &target, &machine).unwrap();
+            assert_eq!(shared.write_limit, Some(Size::Bytes(granted)));
+        }
+        assert_eq!(write_limit_bytes(&arguments, &target, &machine), 1000);
         let allowing = |allow| limited(Request { allow: vec![allow], ..Request::default() });
         assert!(allowing(Allow::Busy).is_ok());
         let refused = allowing(Allow::LowSpace).unwrap_err().to_string();

@@ -679,9 +679,13 @@ impl Driver {
         let others = self.plan.phase_time_ns.saturating_mul(phases);
         let has_time = self.left_ns() > others.saturating_add(budget.0);
         let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
+        let clients = self.plan.clients.map_or(1, |clients| u64::from(clients.count));
         let still_planned: u64 = self.plan.phases[index..].iter().filter_map(|p| p.stop.bytes).sum();
         let has_bytes = first.counts.app_bytes_written == 0
-            || self.written_bytes.saturating_add(still_planned).saturating_add(later_bytes)
+            || still_planned
+                .saturating_add(later_bytes)
+                .saturating_mul(clients)
+                .saturating_add(self.written_bytes)
                 <= self.plan.write_limit_bytes;
         // A difference of half the bytes is no accident: the file system does not do direct I/O.
         let may_agree = before < 0.5 && first.status == Status::Done;

@@ -55,7 +55,8 @@ pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
         let request = preset::under(arguments.request(), preset::DEFAULT).map_err(trouble)?;
         let (directory, launcher) =
             (several::directory(&arguments.target).map_err(trouble)?, several::own_launcher());
-        let mut agent = launcher.here(&fleet::agent::words_here(&directory, &several::limits(&request)));
+        let mut agent =
+            launcher.here(&fleet::agent::words_here(&directory, &several::limits(&request, place.size)));
         // The launcher shows what it says.
         agent.stderr(Stdio::inherit());
         Ok(Programs { agent, clean: launcher.here(&["clean".to_owned(), directory]) })

@@ -6,7 +6,7 @@ use std::path::Path;
 use fleet::launch::Launcher;
 use fleet::{Fleet, Found, OnLoss, Started};
 use model::hosts::{self, HostWord};
-use model::plan::{self, Clients, Plan};
+use model::plan::{self, Clients, Plan, WRITE_LIMIT_BYTES, power_of_two_within};
 use model::request::Allow;
 use model::run::Environment;
 use model::size::Size;
@@ -24,6 +24,10 @@ use crate::{inputs, job, preset, simulation, terminal};
 /// same, so that none is chosen by how fast a client is.
 const DATASET_BYTES: u64 = 1 << 30;
 const DATASET_SHARE: u64 = 10;
+/// It is at most the client's share of the write limit divided by this. Tests write more than the data set has.
+const WRITTEN_SHARE: u64 = 8;
+/// Write limit of a request without one.
+const WRITE_LIMIT: Size = Size::Bytes(WRITE_LIMIT_BYTES);
 
 /// Run that several clients are about to make. Nothing is written yet.
 pub struct Several {
@@ -97,7 +101,8 @@ impl Greeted {
                 return Err(Failure::Refused(problem));
             }
         }
-        let fleet = greet(arguments, target, clients, limits(request), on_loss, interruption)?;
+        let limits = limits(request, clients.count());
+        let fleet = greet(arguments, target, clients, limits, on_loss, interruption)?;
         let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
         if found.is_empty() {
             return Err(Failure::Refused("there is no client".into()));
@@ -210,10 +215,11 @@ pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::Refused(format!("{problem}: there are no clients; name them with --hosts")))
 }
 
-/// Returns the words with which an agent has the limits of a request.
-pub fn limits(request: &Request) -> Vec<String> {
-    let limit = request.write_limit.iter().flat_map(|limit| ["--write-limit".to_owned(), limit.to_string()]);
-    limit.chain(request.allow.iter().flat_map(allowing)).collect()
+/// Returns the words with which one of several agents has the limits of a request. The agents share the bytes evenly.
+pub fn limits(request: &Request, clients: usize) -> Vec<String> {
+    let share = request.write_limit.unwrap_or(WRITE_LIMIT).share(clients as u64);
+    let limit = ["--write-limit".to_owned(), share.to_string()];
+    limit.into_iter().chain(request.allow.iter().flat_map(allowing)).collect()
 }
 
 /// Returns the words with which an agent is allowed something.
@@ -401,9 +407,13 @@ fn room_bytes(found: &[Found], sharers: &[u32]) -> u64 {
 /// Adds the size of each client's data set, where the request has none.
 fn with_size(mut request: Request, found: &[Found], sharers: &[u32]) -> Request {
     let least = room_bytes(found, sharers);
+    let limit = request.write_limit.unwrap_or(WRITE_LIMIT).share(found.len() as u64);
+    let bytes =
+        |found: &Found| limit.resolve(found.environment.target.space.free_bytes, found.machine.memory_bytes);
+    let written = found.iter().map(bytes).min().map_or(0, |bytes| power_of_two_within(bytes / WRITTEN_SHARE));
     let is_written = found.iter().all(|found| !found.environment.target.is_only_read());
     if is_written {
-        request.size.get_or_insert(Size::Bytes(DATASET_BYTES.min(least / DATASET_SHARE)));
+        request.size.get_or_insert(Size::Bytes(DATASET_BYTES.min(least / DATASET_SHARE).min(written)));
     }
     request
 }
@@ -474,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_one_file_system_share_its_room() {
+    fn clients_share_room_and_write_limit() {
         let clients = [
             found("ada", "/mnt", "/dev/sda1", Backing::Devices),
             found("ada", "/mnt", "/dev/sda1", Backing::Devices),
@@ -487,10 +497,14 @@ mod tests {
         let sharers = sharers(&clients);
         assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
         // Each has a tenth of its share of the room, and a gibibyte at most.
-        let sized = with_size(Request::default(), &clients, &sharers);
+        let ample = Request { write_limit: Some(Size::Bytes(1 << 40)), ..Request::default() };
+        let sized = with_size(ample.clone(), &clients, &sharers);
         assert_eq!(sized.size, Some(Size::Bytes(DATASET_BYTES)));
-        let crowded = with_size(Request::default(), &clients, &[400; 6]);
+        let crowded = with_size(ample, &clients, &[400; 6]);
         assert_eq!(crowded.size, Some(Size::Bytes((100 << 30) / 400 / 10)));
+        // Six clients have 100 MB each, of which the files take an eighth at most.
+        let limited = Request { write_limit: Some(Size::Bytes(600_000_000)), ..Request::default() };
+        assert_eq!(with_size(limited, &clients, &sharers).size, Some(Size::Bytes(8 << 20)));
         let asked = Request { size: Some(Size::Bytes(5)), ..Request::default() };
         assert_eq!(with_size(asked, &clients, &sharers).size, Some(Size::Bytes(5)));
     }

@@ -364,7 +364,7 @@ findings! {
         WrittenOnce "ended after one pass", "the test ended after one pass of {elapsed_seconds}, as a second would replace blocks in memory";
 
     "write_limit" "`·`"
-        when "tests with a time that have written 98 % of their part of the write limit or more"
+        when "tests with a time that have written 98 % of their part of the write limit, or whose next operation would exceed it"
         means "The test ended at its part of the write limit, before its time. A larger `--write-limit` lets it write more.":
         WriteLimitReached "ended at the write limit", "the test stopped after {elapsed_seconds}, as it had written its part of the write limit ({limit_bytes})";
 

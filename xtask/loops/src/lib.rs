@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::DataEngine;
+use engine::budget::BOUNDLESS;
 use engine::clock::{Clock, Monotonic, Tsc};
 use engine::files::{FileOps, Flows, Place, RoundLimits, Visits, round};
 use engine::mapped::MappedEngine;
@@ -158,7 +159,7 @@ fn flows(name: MixName, clock: &impl Clock, ops: u64) -> Result<()> {
     let tree = Tree { files: population.files, dirs: population.dirs, levels: population.levels };
     let mut flows = Flows::of_nothing(mix, population.files, tree, SEED);
     let stop = AtomicBool::new(false);
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     // No call reaches it.
     let place = Place { directory: rustix::fs::CWD, leaves: &[], tree };
     flows.populate(&place, limits);

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use engine::budget::BOUNDLESS;
 use engine::clock::{Monotonic, Tsc};
 use engine::files::{Create, FileOps, Numbered, Place, RoundLimits, Stat, Unlink, Visits, round};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
@@ -146,7 +147,7 @@ fn through_loop(
 ) -> Result<f64> {
     let (mut recorder, reader) = Recorder::new(Shape::closed(verb.steps().len()));
     let stop = AtomicBool::new(false);
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     let clock = tsc.map(Tsc::anchored);
     let visits = Visits::in_sequence(files.start as u64, files.len() as u64);
     let ((seconds, round), counted) = while_drained(pinned, reader, || {

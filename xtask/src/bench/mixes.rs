@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use engine::budget::BOUNDLESS;
 use engine::clock::Timer;
 use engine::data::PERIOD_BYTES;
 use engine::files::flows::{Calls, Flows, Kernel, Own};
@@ -81,7 +82,7 @@ fn nothing(mix: &Mix) -> Result<f64> {
     let root = rustix::fs::open("/", DIRECTORY_FLAGS, Mode::empty()).context("open /")?;
     let place = Place { directory: root.as_fd(), leaves: &[], tree: tree(mix) };
     let stop = AtomicBool::new(false);
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     let mut flows = Flows::of_nothing(mix, mix.population.files, tree(mix), 1);
     flows.populate(&place, limits);
     let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
@@ -122,7 +123,7 @@ fn through_loop(mix: &Mix, path: &Path, flows: u64) -> Result<f64> {
     let directories = Directories::new(mix, path)?;
     let timer = Timer::best().anchored();
     let (stop, start) = (AtomicBool::new(false), Barrier::new(THREADS + 1));
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let mut readers = Vec::new();
@@ -224,7 +225,7 @@ struct Tape {
 impl Tape {
     fn of(mix: &Mix, seed: u64, flows: u64) -> Self {
         let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
         // No call is made.
         let root = rustix::fs::CWD;
         let place = Place { directory: root, leaves: &[], tree: tree(mix) };

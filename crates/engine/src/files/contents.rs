@@ -47,8 +47,9 @@ impl NameOps for Append {
         name: &CStr,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, APPEND_FLAGS, laps)?;
         let wanted_bytes = self.bytes.len();
+        laps.pay(wanted_bytes as u64)?;
+        let opened = open_first(directory, name, APPEND_FLAGS, laps)?;
         let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(|errno| (1, errno.into()))?;
         if got_bytes != wanted_bytes {
             return Err((1, Cause::Short { got_bytes, wanted_bytes }));
@@ -131,8 +132,9 @@ impl<S: Spelling> FileOps for Restore<S> {
         if found_bytes > size_bytes {
             rustix::fs::ftruncate(&opened, size_bytes).map_err(|errno| (2, errno.into()))?;
         } else if let Some(content) = self.content.as_mut().filter(|_| found_bytes < size_bytes) {
+            laps.pay(size_bytes - found_bytes)?;
             rustix::fs::seek(&opened, SeekFrom::Start(found_bytes)).map_err(|errno| (3, errno.into()))?;
-            content.write_from(file, found_bytes, &opened).map_err(|errno| (3, errno.into()))?;
+            content.write(file, found_bytes, size_bytes, &opened).map_err(|errno| (3, errno.into()))?;
             self.written_bytes += size_bytes - found_bytes;
         }
         close(opened).map_err(|errno| (4, errno.into()))?;
@@ -302,11 +304,14 @@ impl<W: CopyData, S: Spelling> FileOps for Copy<W, S> {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
+        let size_bytes = self.content.size_bytes(file);
+        // Whether a server or a file system moves them or shares them, nobody knows before.
+        laps.pay(size_bytes)?;
         let from = open_first(place.directory, self.from.of(file), READ_FLAGS, laps)?;
         let to = rustix::fs::openat(place.directory, self.to.of(file), CREATE_FLAGS, CREATE_MODE);
         let to = to.map_err(|errno| (1, errno.into()))?;
         laps.lap(1);
-        self.way.copy(&from, &to, self.content.size_bytes(file), laps)?;
+        self.way.copy(&from, &to, size_bytes, laps)?;
         let mut step = W::STEPS.len() - 1;
         if self.durable {
             // The copy is durable only once its name is, too.

@@ -8,6 +8,7 @@ use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::{CallError, Laps, NameOps, Place, READ_FLAGS, Round, RoundLimits, Walk};
+use crate::budget::Purse;
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Name, Names, Spelling, Tree};
@@ -46,9 +47,11 @@ impl Readdir {
         let mut next_tick_ns = start_ns + INTERVAL_NS;
         for dir in 0..place.tree.dirs {
             let (last_ns, since_ns) = (round.end_ns, round.end_ns);
-            let mut laps = Laps { clock, recorder, last_ns, since_ns, next_tick_ns };
+            let purse = Purse::empty(limits.budget);
+            let mut laps = Laps { clock, recorder, last_ns, since_ns, next_tick_ns, purse };
             let read = self.directory(place, dir, &mut laps, &mut round.done, limits);
             round.end_ns = laps.last_ns;
+            drop(laps);
             match read {
                 Ok(true) => {}
                 Ok(false) => break,

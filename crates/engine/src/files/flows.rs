@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use super::directories::BUFFER_BYTES;
 use super::{CallError, FileOps, Laps, Place, Round, RoundLimits};
+use crate::budget::Budget;
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::failure::{Cause, Failure};
 use crate::names::{FILE_DIGITS, Kind, Tree, until_nul, write_digits};
-use crate::recorder::Recorder;
 
 pub use calls::{Calls, Kernel, Nothing};
 pub use population::{Held, Own, Population, Random, Share, SharedFiles};
@@ -224,11 +224,12 @@ impl<P: Population, K: Calls> Flows<P, K> {
     }
 
     /// Makes the log, if there is to be one and is none yet. Returns its length.
-    fn open_log(&mut self, place: &Place<'_>) -> Result<u64, Failure> {
+    fn open_log(&mut self, place: &Place<'_>, budget: &Budget) -> Result<u64, Failure> {
         const STEP_BYTES: u64 = 1 << 20;
         if !self.has_log || self.log.is_some() {
             return Ok(0);
         }
+        budget.pay(LOG_BYTES).map_err(|errno| self.failure(0, errno.into()))?;
         let mut name = [0; 2 + FILE_DIGITS];
         name[0] = Kind::Symlink as u8;
         write_digits(&mut name[1..=FILE_DIGITS], self.population.thread());
@@ -270,12 +271,12 @@ impl<P: Population, K: Calls> Flows<P, K> {
     /// Performs an operation of a flow. It is matched in its place: a copy would be stored in parts and loaded whole,
     /// which takes as long as a clock read.
     #[inline]
-    fn one(
+    fn one<C: Clock>(
         &mut self,
         at: usize,
         held: &mut Held,
         place: &Place<'_>,
-        recorder: &mut Recorder,
+        laps: &mut Laps<'_, C>,
     ) -> Result<(), Cause> {
         let directory = place.directory;
         let (number, size_bytes, (kind, other_kind)) = (held.number, held.size_bytes(), held.kinds());
@@ -287,38 +288,42 @@ impl<P: Population, K: Calls> Flows<P, K> {
             }
             Operation::Create { arrival, synced } => {
                 self.population.release(*held);
-                *held = self.create(place, arrival, synced)?;
-                recorder.written(held.size_bytes());
+                *held = self.create(place, arrival, synced, |bytes| laps.purse.pay(bytes))?;
+                laps.recorder.written(held.size_bytes());
             }
             Operation::Read => {
                 let opened = self.calls.open(directory, self.paths.of(kind, number))?;
-                recorder.read(self.read_whole(&opened, size_bytes)?);
+                laps.recorder.read(self.read_whole(&opened, size_bytes)?);
                 self.calls.close(opened)?;
             }
             Operation::ReadPart(bytes) => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
                 let opened = self.calls.open(directory, self.paths.of(kind, number))?;
                 self.read_part(&opened, at_bytes, bytes)?;
-                recorder.read(bytes);
+                laps.recorder.read(bytes);
                 self.calls.close(opened)?;
             }
             Operation::Append { bytes, synced } => {
+                laps.purse.pay(bytes)?;
                 self.change(held, false, size_bytes, bytes, synced, place)?;
                 held.resize(size_bytes + bytes);
-                recorder.written(bytes);
+                laps.recorder.written(bytes);
             }
             Operation::Overwrite { bytes, synced } => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
+                laps.purse.pay(bytes)?;
                 self.change(held, false, at_bytes, bytes, synced, place)?;
-                recorder.written(bytes);
+                laps.recorder.written(bytes);
             }
             Operation::Rewrite { synced } => {
+                laps.purse.pay(size_bytes)?;
                 self.change(held, true, 0, size_bytes, synced, place)?;
-                recorder.written(size_bytes);
+                laps.recorder.written(size_bytes);
             }
             Operation::Log { bytes, synced } => {
+                laps.purse.pay(bytes)?;
                 self.append_to_log(bytes, synced)?;
-                recorder.written(bytes);
+                laps.recorder.written(bytes);
             }
             Operation::Truncate => {
                 let opened = self.calls.open_to_write(directory, self.paths.of(kind, number), false)?;
@@ -403,18 +408,25 @@ impl<P: Population, K: Calls> Flows<P, K> {
     }
 
     /// Makes a new file.
-    fn create(&mut self, place: &Place<'_>, arrival: Arrival, synced: bool) -> Result<Held, Cause> {
+    fn create(
+        &mut self,
+        place: &Place<'_>,
+        arrival: Arrival,
+        is_synced: bool,
+        pay: impl FnOnce(u64) -> Result<(), Errno>,
+    ) -> Result<Held, Cause> {
         let directory = place.directory;
         let made = self.population.new_file(0);
         let number = made.number;
         self.at = number;
         let size_bytes = self.sizes[(mix(self.seed ^ mix(number)) as usize) % SIZES];
+        pay(size_bytes)?;
         let mut held = made;
         held.resize(size_bytes);
         let first = if arrival == Arrival::Named { Kind::File } else { Kind::Link };
         let opened = self.calls.create(directory, self.paths.of(first, number))?;
         self.write(&opened, number, 0, size_bytes)?;
-        if synced {
+        if is_synced {
             self.calls.sync(&opened)?;
         }
         self.calls.close(opened)?;
@@ -499,7 +511,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         for at in operations.clone() {
             let step = self.operations[at].step();
             laps.enter(step);
-            self.one(at, &mut held, place, laps.recorder).map_err(|cause| (step, cause))?;
+            self.one(at, &mut held, place, laps).map_err(|cause| (step, cause))?;
             if !matches!(self.operations[at], Operation::Pick) {
                 laps.lap(step);
             }
@@ -520,14 +532,14 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
         let start_ns = Monotonic.now_ns();
-        let opened = self.open_log(place);
+        let opened = self.open_log(place, limits.budget);
         let (mut done, mut written_bytes) = (0, *opened.as_ref().unwrap_or(&0));
         let mut result = opened.map(|_| ());
         while result.is_ok() && self.made < self.files && Monotonic.now_ns() < limits.deadline_ns {
             if limits.stop.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
-            match self.create(place, Arrival::Named, false) {
+            match self.create(place, Arrival::Named, false, |bytes| limits.budget.pay(bytes)) {
                 Ok(made) => {
                     written_bytes += made.size_bytes();
                     self.population.release(made);
@@ -537,6 +549,9 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
                 Err(cause) => result = Err(self.failure(0, cause)),
             }
         }
+        // Too few bytes are left for the next file.
+        let is_spent = |failure: &Failure| failure.cause == Errno::DQUOT.into() && limits.budget.is_spent();
+        let mut result = result.or_else(|failure| if is_spent(&failure) { Ok(()) } else { Err(failure) });
         // What waits in memory would be written while something is measured.
         if written_bytes > 0 && result.is_ok() {
             let synced = self.calls.sync_all(place.directory);
@@ -549,9 +564,11 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::BOUNDLESS;
+    use crate::files::tests::watched;
     use crate::files::{Visits, due, round};
     use crate::pacing::OpenLoop;
-    use crate::recorder::{Latencies, Shape};
+    use crate::recorder::{Latencies, Recorder, Shape};
     use model::mix::Mix;
     use model::workload::MixName;
     use std::collections::HashMap;
@@ -561,7 +578,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     fn limits(stop: &AtomicBool) -> RoundLimits<'_> {
-        RoundLimits { deadline_ns: u64::MAX, stop }
+        RoundLimits { deadline_ns: u64::MAX, stop, budget: &BOUNDLESS }
     }
 
     fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
@@ -616,6 +633,35 @@ mod tests {
                 found.entry(name.chars().next().unwrap()).or_default().insert(number, bytes);
             }
             found
+        }
+    }
+
+    #[test]
+    fn flows_and_populations_end_before_the_budget_does() {
+        for (name, of) in mixes() {
+            let files = 20;
+            let log_bytes = if of.has_log() { LOG_BYTES } else { 0 };
+            for bytes in [0, log_bytes + 100_000, log_bytes + 3_000_000, log_bytes + 300_000_000] {
+                let (directory, budget) = (Directory::of(&of, files), Budget::new(bytes, 1));
+                let stop = AtomicBool::new(false);
+                let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &budget };
+                let mut flows = Flows::new(&of, files, directory.tree, 7);
+                let (made, made_bytes) = flows.populate(&directory.place(), limits).unwrap();
+                assert_eq!((made.result, made_bytes + budget.left_bytes()), (Ok(()), bytes), "{name}");
+                assert_eq!(made.done < files, budget.is_spent(), "{name}");
+                if made.done < files {
+                    continue;
+                }
+                let more = Budget::new(1_000_000, 1);
+                let visits = Visits::in_sequence(0, 300);
+                let (flown, counted) = watched(Operation::STEPS.len(), u64::MAX, |recorder, limits| {
+                    let limits = RoundLimits { budget: &more, ..limits };
+                    round(&mut flows, &directory.place(), visits, &Monotonic, recorder, limits)
+                });
+                assert_eq!(flown.result, Ok(()), "{name}");
+                assert!(counted.1 + more.left_bytes() >= 1_000_000, "{name}");
+                assert_eq!(flown.done < 300, more.is_spent(), "{name}");
+            }
         }
     }
 
@@ -743,7 +789,11 @@ mod tests {
         // 1,000 flows a second are due, and each takes 20 ms: most are late, or never start.
         let (latency_ns, delay_ns) = longest(true, |recorder| {
             let mut pacing = OpenLoop::new(1000.0, false, 0, 1, 7);
-            let limits = RoundLimits { deadline_ns: Monotonic.now_ns() + 300_000_000, stop: &stop };
+            let limits = RoundLimits {
+                deadline_ns: Monotonic.now_ns() + 300_000_000,
+                stop: &stop,
+                budget: &BOUNDLESS,
+            };
             let (round, missed) = due(&mut Slow, &place, &mut pacing, &Monotonic, recorder, limits);
             let (due, lasted_ms) = (round.done + missed, (round.end_ns - round.start_ns) / 1_000_000);
             // The last flow ends after the deadline.

@@ -17,7 +17,6 @@ use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Une
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, until_nul};
-use crate::recorder::Recorder;
 
 /// Smallest slice of the pool that writes come from.
 const SLICE_BYTES_MIN: usize = 4096;
@@ -246,7 +245,12 @@ impl Replay {
 
     /// Makes one call. Returns false if it succeeded, but not as the file says.
     #[inline]
-    fn one(&mut self, call: Call, directory: BorrowedFd<'_>, recorder: &mut Recorder) -> Result<bool, Errno> {
+    fn one<C: Clock>(
+        &mut self,
+        call: Call,
+        directory: BorrowedFd<'_>,
+        laps: &mut Laps<'_, C>,
+    ) -> Result<bool, Errno> {
         match call.operation {
             Operation::Open { path, slot, makes, cuts, is_directory } => {
                 let opened = self.create(path, makes, cuts, is_directory, directory)?;
@@ -265,12 +269,13 @@ impl Replay {
                 let at_bytes = self.offset_of(part.at);
                 let opened = self.handles[part.slot as usize].as_ref().ok_or(Errno::BADF)?;
                 let got = rustix::io::pread(opened, &mut self.buffer[..part.bytes as usize], at_bytes)?;
-                recorder.read(got as u64);
+                laps.recorder.read(got as u64);
                 return Ok(got == part.moved as usize);
             }
             Operation::Write(part) => {
+                laps.purse.pay(part.bytes.into())?;
                 let written = self.write(part)?;
-                recorder.written(written as u64);
+                laps.recorder.written(written as u64);
                 return Ok(written == part.moved as usize);
             }
             Operation::Flush(slot) => rustix::fs::fsync(self.open(slot)?)?,
@@ -546,7 +551,7 @@ impl FileOps for Replay {
         };
         let step = call.operation.step().unwrap_or(0);
         laps.enter(step);
-        let ended = self.one(call, place.directory, laps.recorder);
+        let ended = self.one(call, place.directory, laps);
         match (ended, call.expected) {
             (Ok(true), _) | (Ok(false), Expected::Any) => {}
             (Ok(false), _) => self.note(step, None),

@@ -388,18 +388,14 @@ impl Content {
         }
     }
 
-    fn write(&mut self, file: u64, descriptor: &OwnedFd) -> Result<u64, Errno> {
-        self.write_from(file, 0, descriptor)
-    }
-
-    /// Writes what comes after the first bytes, at the position of the descriptor. Returns the size of the file.
-    pub(super) fn write_from(
+    /// Writes what comes between two offsets of a file, at the position of the descriptor.
+    pub(super) fn write(
         &mut self,
         file: u64,
         first_bytes: u64,
+        size_bytes: u64,
         descriptor: &OwnedFd,
-    ) -> Result<u64, Errno> {
-        let size_bytes = self.size_bytes(file);
+    ) -> Result<(), Errno> {
         let mut offset_bytes = first_bytes;
         while offset_bytes < size_bytes {
             let len = (size_bytes - offset_bytes).min(self.chunk_bytes) as usize;
@@ -411,7 +407,7 @@ impl Content {
             // After a short write, the next write starts where it stopped, with a stamp of its own.
             offset_bytes += rustix::io::write(descriptor, block)? as u64;
         }
-        Ok(size_bytes)
+        Ok(())
     }
 }
 
@@ -448,15 +444,17 @@ impl<S: Spelling> FileOps for Create<S> {
         file: u64,
         laps: &mut Laps<'_, C>,
     ) -> Result<(), CallError> {
+        let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
+        laps.pay(size_bytes)?;
         let made = rustix::fs::openat(place.directory, self.name.of(file), CREATE_FLAGS, CREATE_MODE);
         let made = made.map_err(|errno| (0, errno.into()))?;
         laps.lap(0);
         let mut step = 1;
         if let Some(content) = &mut self.content {
-            let written_bytes = content.write(file, &made).map_err(|errno| (step, errno.into()))?;
-            laps.recorder.written(written_bytes);
+            content.write(file, 0, size_bytes, &made).map_err(|errno| (step, errno.into()))?;
+            laps.recorder.written(size_bytes);
             // A file of size 0 takes no write call.
-            if written_bytes > 0 {
+            if size_bytes > 0 {
                 laps.lap(step);
             }
             step += 1;

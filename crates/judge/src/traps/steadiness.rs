@@ -425,12 +425,17 @@ fn is_one_pass(input: &JudgeInput<'_>) -> bool {
 
 /// A test that ended with its part of the write limit.
 fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
     let counts = &input.record.counts;
+    let reached = |limit| {
+        Finding::WriteLimitReached { elapsed_seconds: elapsed(input), limit_bytes: Bytes(limit) }.into()
+    };
+    // The next operation would have written more.
+    if let Some(limit) = counts.write_limit_bytes {
+        return Some(reached(limit));
+    }
+    let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
     // Operations on files have no bytes of their own, but what they write counts.
     let is_part_on_files = input.files().is_some() && input.phase.workload.is_continuous();
     let bytes = if is_part_on_files { counts.app_bytes_written } else { counts.bytes };
-    (!is_one_pass(input) && bytes >= limit - limit / 50).then(|| {
-        Finding::WriteLimitReached { elapsed_seconds: elapsed(input), limit_bytes: Bytes(limit) }.into()
-    })
+    (!is_one_pass(input) && bytes >= limit - limit / 50).then(|| reached(limit))
 }

@@ -1,7 +1,7 @@
 //! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
 
 use super::precondition::has_rounds;
-use super::{Dataset, PlannedPhase, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop, Until};
+use super::{Clients, Dataset, PlannedPhase, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop, Until};
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
@@ -70,8 +70,9 @@ fn write_weight(phase: &PlannedPhase) -> u64 {
     }
 }
 
-/// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that can be written.
+/// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that each client can write.
 ///
+/// Repetitions and clients have equal shares of the limit.
 /// The layout and `besides_bytes`, which a repetition writes untimed, and counts that were asked for are taken first.
 /// The rest is shared by weight. Bytes that one phase cannot use go to
 /// the others.
@@ -79,10 +80,12 @@ pub(super) fn share_write_limit(
     phases: &mut [PlannedPhase],
     dataset: Option<&Dataset>,
     repetitions: u32,
+    clients: Option<Clients>,
     limit: u64,
     besides_bytes: u64,
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
+    let clients = clients.map_or(1, |clients| u64::from(clients.count.max(1)));
     let prepared = |phase: &PlannedPhase| {
         let threads = phase.workload.threads;
         phase.workload.files().map_or(0, |files| files.prepared_bytes_max(threads))
@@ -92,7 +95,7 @@ pub(super) fn share_write_limit(
         dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(besides_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
     let mut parts = vec![0; phases.len()];
-    let mut left = (limit / repetitions).checked_sub(layout);
+    let mut left = (limit / clients / repetitions).checked_sub(layout);
     let mut needed = layout;
     // Counts that were asked for are not negotiable.
     open.retain(|index| {
@@ -108,7 +111,7 @@ pub(super) fn share_write_limit(
         false
     });
     let refused = || {
-        let needed = needed.saturating_mul(repetitions);
+        let needed = needed.saturating_mul(repetitions).saturating_mul(clients);
         Trouble::new(
             format!("stay within {} of writes", size::decimal(limit)),
             format!("files and tests need {} at least", size::decimal(needed)),

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use engine::clock::{Clock, Monotonic};
 use engine::files::{
-    Create, CreateLinks, FileOps, Laps, Numbered, Place, RemoveTree, Restore, Round, RoundLimits,
-    SetAttribute, Unlink, Visits,
+    Create, CreateLinks, FileOps, Laps, Numbered, Place, RemoveTree, Restore, Round, SetAttribute, Unlink,
+    Visits,
 };
 use engine::names::{Kind, Names, Spelling};
 use engine::recorder::{self, Recorder};
@@ -187,7 +187,7 @@ impl Member {
             return (nothing(), true);
         }
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
-        let limits = RoundLimits { deadline_ns, stop: &self.stop };
+        let limits = self.untimed_until(deadline_ns);
         let mut remove = RemoveTree::new(names, false);
         let round = remove.round(place, None, &Monotonic, &mut recorder, limits);
         let is_whole = round.done == rest;

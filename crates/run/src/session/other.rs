@@ -1,5 +1,10 @@
-//! Other clients of the same run: their processes, and the data that a test with `shift` reads.
+//! Other clients of the same run: their processes, and the data that a test with `shift` reads. The share of this client in
+//! the write limit.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use engine::budget::Budget;
 use model::Trouble;
 use model::plan::PlannedPhase;
 
@@ -32,6 +37,17 @@ impl Session {
         if let Place::Directory(on_disk) = &mut self.place {
             on_disk.meter.know(processes, clients_here);
         }
+    }
+
+    /// Sets the flag that another process raises once a phase of one measured part has done enough. The session then
+    /// no longer decides that by itself.
+    pub fn set_enough(&mut self, enough: Arc<AtomicBool>) {
+        self.enough = Some(enough);
+    }
+
+    /// Sets the most bytes that the session may write, whatever its plan says.
+    pub fn set_write_limit(&mut self, bytes: u64) {
+        self.budget = Arc::new(Budget::new(bytes, 1));
     }
 
     /// Sets the client whose data the next tests with `shift` read; `None` for this one's own.

@@ -158,6 +158,9 @@ fn ended(mut child: Child, told: &dyn Fn() -> String) -> String {
     said
 }
 
+/// Write limit of an agent.
+const LIMIT: u64 = 24 << 20;
+
 /// Returns an agent in a directory, perhaps watched.
 fn agent(directory: &Path, trace: Option<&Path>) -> Child {
     let program = env!("CARGO_BIN_EXE_skye");
@@ -171,7 +174,11 @@ fn agent(directory: &Path, trace: Option<&Path>) -> Child {
     };
     command.args(["agent", "--dir"]).arg(directory);
     command.args(["--allow", "low-space", "--allow", "busy", "--allow", "shared-directory"]);
-    command.args(["--write-limit", "4m"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["--write-limit", &LIMIT.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
@@ -243,14 +250,22 @@ struct Talk {
     stdin: ChildStdin,
     stdout: ChildStdout,
     heard: Vec<Value>,
+    read_bytes: u64,
 }
 
 impl Talk {
     /// Begins a session about these tests, and lays out their files.
     fn begin(directory: &Path, tests: &[&str]) -> Self {
+        let mut talk = Self::open(directory, tests);
+        talk.order(&json!({"lay_out": {"time_ns": 1_000_000_000}}), "laid_out");
+        talk
+    }
+
+    /// Begins a session about these tests.
+    fn open(directory: &Path, tests: &[&str]) -> Self {
         let mut child = agent(directory, None);
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut talk = Self { child, stdin, stdout, heard: Vec::new() };
+        let mut talk = Self { child, stdin, stdout, heard: Vec::new(), read_bytes: 0 };
         talk.stdin.write_all(&framed(&hello())).unwrap();
         let greeting = talk.read();
         talk.heard.push(greeting);
@@ -259,8 +274,28 @@ impl Talk {
         talk.order(&json!({"plan": plan}), "planned");
         talk.order(&json!({"open": {}}), "opened");
         talk.order(&json!({"neighbours": {}}), "neighbours");
-        talk.order(&json!({"lay_out": {"time_ns": 1_000_000_000}}), "laid_out");
         talk
+    }
+
+    /// Sends a frame, begins each part that is ready, and returns the last answer: its name and what it says.
+    fn try_order(&mut self, order: &Value) -> (String, Value) {
+        self.stdin.write_all(&framed(order)).unwrap();
+        loop {
+            let frame = self.read();
+            let (name, said) = frame.as_object().unwrap().iter().next().unwrap();
+            match name.as_str() {
+                "beat" | "tick" => {}
+                "ready" => self.stdin.write_all(&framed(&json!({"start": {"at_ns": 1}}))).unwrap(),
+                _ => return (name.clone(), said.clone()),
+            }
+        }
+    }
+
+    /// Returns the bytes that the agent has written, apart from its frames.
+    fn written_bytes(&self) -> u64 {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
+        let written = io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap();
+        written.parse::<u64>().unwrap() - self.read_bytes
     }
 
     fn read(&mut self) -> Value {
@@ -268,6 +303,7 @@ impl Talk {
         self.stdout.read_exact(&mut length).unwrap();
         let mut document = vec![0; u32::from_be_bytes(length) as usize];
         self.stdout.read_exact(&mut document).unwrap();
+        self.read_bytes += 4 + document.len() as u64;
         serde_json::from_slice(&document).unwrap()
     }
 
@@ -309,6 +345,98 @@ fn answers(directory: &Path) -> Vec<Value> {
     let mut talk = Talk::begin(directory, &["read:rnd4k:buffered"]);
     talk.phase(false);
     talk.end()
+}
+
+/// Bytes of a marker, and of frames that have not come yet.
+const SLACK: u64 = 64 << 10;
+
+fn phase_frame(index: u64, measured_ns: u64) -> Value {
+    json!({"phase": {"index": index, "repetition": 1, "measured_ns": measured_ns, "budget_ns": 10_000_000_000_u64}})
+}
+
+#[test]
+fn repeated_tests_stay_below_the_limit_of_an_agent() {
+    let home = scratch(ROOM);
+    for test in
+        ["write:seq64k:buffered:ops=64", "create:files=16:size=64k", "mix:mail:files=3", "rw:rnd4k:ops=2048"]
+    {
+        let mut talk = Talk::open(home.path(), &[test]);
+        talk.try_order(&json!({"lay_out": {"time_ns": 1_000_000_000}}));
+        let mut answers: Vec<_> = (0..30).map(|_| talk.try_order(&phase_frame(0, 300_000_000))).collect();
+        let written_bytes = talk.written_bytes();
+        assert!((LIMIT / 2..=LIMIT + SLACK).contains(&written_bytes), "{test}: {written_bytes}");
+        let (first, last) = (answers.remove(0).1, answers.pop().unwrap().1);
+        assert_eq!(first["record"]["status"], "done", "{test}: {first}");
+        let reason = last["record"]["reason"].as_str().unwrap_or_default();
+        let is_reported = last.to_string().contains("write_limit") || reason.contains("write limit");
+        assert!(is_reported, "{test}: {last}");
+        talk.end();
+        assert_eq!(leftovers(home.path()), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+#[test]
+fn repeated_layouts_count_against_the_limit_of_an_agent() {
+    let home = scratch(ROOM);
+    let mut talk = Talk::open(home.path(), &["read:rnd4k:buffered"]);
+    let answers: Vec<_> = (0..26)
+        .map(|_| {
+            talk.try_order(&json!({"clear": {}}));
+            talk.try_order(&json!({"lay_out": {"time_ns": 1_000_000_000}}))
+        })
+        .collect();
+    let names: Vec<_> = answers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, [vec!["laid_out"; 24], vec!["failed"; 2]].concat());
+    let cause = answers[24].1["trouble"]["cause"].as_str().unwrap();
+    assert_eq!(cause, "the run has written all that its write limit allows");
+    assert!(talk.written_bytes() <= LIMIT + SLACK, "{}", talk.written_bytes());
+    talk.end();
+    assert_eq!(leftovers(home.path()), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn random_frames_stay_below_the_limit_of_an_agent() {
+    let home = scratch(ROOM);
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let all = [
+        "write:seq64k:buffered",
+        "write:rnd4k:q4",
+        "rw:rnd4k:buffered",
+        "rewrite:rnd4k:buffered",
+        "fsync:buffered",
+        "create:files=9:size=20k",
+        "append:files=9:chunk=9k",
+        "truncate:files=5:size=30k",
+        "copy:files=5:size=30k",
+        "mix:mail:files=3",
+        "mix:mail:files=9:t2",
+        "byte-write",
+        "read:rnd4k:buffered",
+        "stat:files=5:size=10k",
+        "write:seq64k:buffered:fresh",
+        "discard:seq64k",
+        "create:files=9:size=20k:shared",
+    ];
+    for session in 0..xtask::sized(6, 400) {
+        let tests: Vec<_> = (0..random.usize(1..4)).map(|_| all[random.usize(..all.len())]).collect();
+        let mut talk = Talk::open(home.path(), &tests);
+        let mut orders = Vec::new();
+        for _ in 0..random.u32(1..25) {
+            let order = match random.u32(..8) {
+                0 => json!({"clear": {}}),
+                1 | 2 => json!({"lay_out": {"time_ns": random.u64(..2_000_000_000)}}),
+                _ => phase_frame(random.u64(..=tests.len() as u64), random.u64(..200_000_000)),
+            };
+            orders.push((order.to_string(), talk.try_order(&order).0));
+            let written_bytes = talk.written_bytes();
+            let report =
+                || format!("seed {seed}, session {session}: {written_bytes} bytes by {tests:?}: {orders:#?}");
+            assert!(written_bytes <= LIMIT + SLACK, "{}", report());
+        }
+        talk.end();
+        assert_eq!(leftovers(home.path()), Vec::<std::path::PathBuf>::new());
+    }
 }
 
 #[test]

@@ -41,4 +41,5 @@ mod signals;
 mod support_works;
 mod trend;
 mod waits;
+mod write_limit;
 mod zcav;

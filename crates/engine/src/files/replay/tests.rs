@@ -2,9 +2,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::budget::BOUNDLESS;
 use crate::files::{Visits, round};
 use crate::names::Tree;
-use crate::recorder::{Delta, Shape};
+use crate::recorder::{Delta, Recorder, Shape};
 
 /// A load with every operation. It leaves its directories and nothing else.
 const ALL: &str = include_str!("all.txt");
@@ -34,7 +35,7 @@ fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns
     let opened = std::fs::File::open(directory).unwrap();
     let place = Place { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
-    let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false) };
+    let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
     assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
     let round = round(replay, &place, Visits::in_sequence(0, operations), &Monotonic, &mut recorder, limits);
     drop(recorder);
@@ -168,7 +169,7 @@ fn waited(text: &str, operations: u64) -> (u64, u64) {
     let opened = std::fs::File::open(temp.path()).unwrap();
     let place = Place { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false) };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
     let visits = Visits::in_sequence(0, operations);
     let clock = Waited(1.into());
     // Intervals pass faster than the recorder has room for.
