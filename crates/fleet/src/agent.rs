@@ -30,11 +30,14 @@ const LOOK_NS: i64 = 500_000_000;
 const SEED_DIGITS: usize = 20;
 /// Time that a coordinator may take until its first frame: ssh may still ask other machines for names.
 const HELLO: Duration = Duration::from_secs(30);
+/// Most characters of the number of a session that count: it has 16 digits, and gets into a marker.
+const SESSION_MAX: usize = 64;
 
 /// The channel of an agent.
 pub struct Wire {
     commands: Receiver<ToAgent>,
     shared: Arc<Shared>,
+    session: String,
 }
 
 /// State that the threads of a channel share.
@@ -114,7 +117,13 @@ impl Wire {
         let theirs = Arc::clone(&shared);
         start("beat", Box::new(move || theirs.beat()))?;
         // The coordinator says the same, with the names of both hosts. It closes the channel.
-        Ok(Self { commands, shared })
+        let session = hello.session.chars().take(SESSION_MAX).collect();
+        Ok(Self { commands, shared, session })
+    }
+
+    /// Returns the number of the session, which all clients of the run have.
+    pub fn session(&self) -> &str {
+        &self.session
     }
 
     /// Returns the next command; `None` if the coordinator is gone.

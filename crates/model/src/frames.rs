@@ -4,7 +4,7 @@
 //! is a [`Hello`], whose form never changes. After it, both speak the newest protocol that both understand.
 //!
 //! No frame can run a command, name a path, or raise a limit: an agent has those on its own command line. Its write limit
-//! holds for all frames together.
+//! holds for all frames together. A directory that a frame names is that of a live client of the same run, or is refused.
 
 use serde::{Deserialize, Serialize};
 

@@ -34,6 +34,15 @@ pub fn letters_of_client(client: u32) -> String {
     [digit(62), digit(1)].iter().collect()
 }
 
+/// Client of a run that several make together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// Its number.
+    pub number: u32,
+    /// Name of the run, drawn at random, which all its clients have.
+    pub run: String,
+}
+
 /// Marker that tells skye's files from all others, if any are left. It is written and made durable before the first
 /// file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +58,9 @@ pub struct Marker {
     /// Number of the client that made it; null in a run without clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<u32>,
+    /// Name of the run that this client belongs to; null in a run without clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The names that may be in the directory.
     pub rules: Vec<NameRule>,
 }
@@ -245,6 +257,7 @@ mod tests {
             pid: 1,
             start_ticks: 2,
             client: None,
+            run: None,
             rules: vec![NameRule::directories("t", 4, 2, vec![rule])],
         };
         let files = || NameRule::files("f", 8, 10);

@@ -310,7 +310,7 @@ fn twin_rate(
         ..Request::default()
     };
     let plan = model::plan::plan(&request, target, machine).ok()?;
-    let mut session = Session::open(root, &plan, target, 1, Arc::clone(interrupt)).ok()?;
+    let mut session = Session::open(root, &plan, target, 1, None, Arc::clone(interrupt)).ok()?;
     let time_ns = time.as_nanos() as u64;
     // Where others keep the CPUs busy, making the files takes longer than the comparison.
     let budget_ns = time_ns.saturating_mul(10).max(1_000_000_000);

@@ -166,7 +166,7 @@ fn has_nothing_else(directory: &OwnedFd) -> bool {
 }
 
 /// Returns true for a regular file of this user.
-fn is_own_file(file: &OwnedFd) -> bool {
+pub(crate) fn is_own_file(file: &OwnedFd) -> bool {
     rustix::fs::fstat(file).is_ok_and(|stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
             && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -204,25 +204,31 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     // Where locks do not work, the state of the process decides.
     let is_locked =
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-    let mut text = String::new();
-    (&file).take(MARKER_BYTES_MAX).read_to_string(&mut text).map_err(|_| bad("its marker is not text"))?;
-    let marker: Marker = serde_json::from_str(&text).map_err(|_| bad("its marker is not whole"))?;
-    if !marker.is_sound() {
-        return Err(bad("its marker is not one that skye writes"));
-    }
+    let marker = parse_marker(&file).map_err(MarkerProblem::Bad)?;
     if is_locked {
         return Err(MarkerProblem::Live(marker.pid));
     }
     if process::may_live(&marker) {
         // Locks may not work here, or the host's name changed: the state of the process decides.
-        let other_host = marker.host != process::marker(vec![], None).host;
-        return Err(if other_host {
+        return Err(if process::is_elsewhere(&marker) {
             MarkerProblem::Bad(format!("it was made on host {}; clean it there", marker.host))
         } else {
             MarkerProblem::Live(marker.pid)
         });
     }
     Ok((marker, file))
+}
+
+/// Returns the marker in a file, or the reason why it is none.
+pub(crate) fn parse_marker(mut file: &File) -> Result<Marker, String> {
+    let mut text = String::new();
+    let read = file.by_ref().take(MARKER_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|_| "its marker is not text")?;
+    let marker: Marker = serde_json::from_str(&text).map_err(|_| "its marker is not whole")?;
+    if !marker.is_sound() {
+        return Err("its marker is not one that skye writes".into());
+    }
+    Ok(marker)
 }
 
 #[cfg(test)]

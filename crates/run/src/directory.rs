@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use model::Trouble;
-use model::marker::{self, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
+use model::marker::{self, Client, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -57,6 +57,8 @@ pub struct WorkDirectory {
     /// File that holds the lock. Any end of the process closes and so unlocks it.
     marker: Option<File>,
     rules: Vec<NameRule>,
+    /// Name of the run that its client belongs to, if several clients make the run.
+    run: Option<String>,
     /// Descriptors for the removal, which must not fail because the run has used up all others.
     reserve: Vec<OwnedFd>,
     removed: bool,
@@ -129,7 +131,7 @@ impl From<Errno> for Unusable {
 
 impl WorkDirectory {
     /// Makes a work directory in `target` for files with names that `rules` produce. The number of a client is in its
-    /// name and marker. Every step raises `progress`.
+    /// name and marker, and its run in the marker. Every step raises `progress`.
     ///
     /// # Errors
     /// Returns the attempt, its path and the cause. The trouble names remains that could not be removed. It
@@ -137,7 +139,7 @@ impl WorkDirectory {
     pub fn create(
         target: &Path,
         rules: Vec<NameRule>,
-        client: Option<u32>,
+        client: Option<&Client>,
         progress: &AtomicU64,
     ) -> Result<Self, Unmade> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
@@ -168,13 +170,14 @@ impl WorkDirectory {
         let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
         moved();
-        let name = make_unique(parent.as_fd(), client).map_err(|(name, errno)| {
-            // A server may have made the directory despite the error.
-            let is_refused =
-                matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
-            let is_gone = is_refused || remove_unopened(parent.as_fd(), &name, before);
-            if is_gone { fail(errno).into() } else { left(&name, errno) }
-        })?;
+        let name =
+            make_unique(parent.as_fd(), client.map(|client| client.number)).map_err(|(name, errno)| {
+                // A server may have made the directory despite the error.
+                let is_refused =
+                    matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
+                let is_gone = is_refused || remove_unopened(parent.as_fd(), &name, before);
+                if is_gone { fail(errno).into() } else { left(&name, errno) }
+            })?;
         moved();
         reserve.truncate(removal::descriptors(&rules));
         let path = target.join(name.to_string_lossy().as_ref());
@@ -207,12 +210,18 @@ impl WorkDirectory {
             all.push(entry);
         }
         log::debug!("made {}", path.display());
-        Ok(Self { place, path, marker: Some(marker), rules, reserve, removed: false })
+        let run = client.map(|client| client.run.clone());
+        Ok(Self { place, path, marker: Some(marker), rules, run, reserve, removed: false })
     }
 
     /// Returns its path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the name of the run that its client belongs to.
+    pub fn run(&self) -> Option<&str> {
+        self.run.as_deref()
     }
 
     /// Returns the descriptor of the directory in which it was made.
@@ -524,7 +533,7 @@ fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> boo
 fn mark(
     place: &Place,
     rules: &[NameRule],
-    client: Option<u32>,
+    client: Option<&Client>,
     moved: &dyn Fn() -> u64,
 ) -> Result<File, Errno> {
     let directory = &place.directory;

@@ -5,17 +5,18 @@
 //! (`FileGroup::open_file`), and the methods that remove do nothing. An erased device was opened once, with `O_EXCL`, and
 //! stays open for the whole run. All that works on it opens it again through that descriptor, and follows no path.
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use model::marker::{NameRule, is_work_directory};
+use model::marker::{Client, NameRule, is_work_directory};
 use model::{Target, Trouble};
 use rustix::fs::{Mode, OFlags};
 
 use crate::dataset::Origin;
 use crate::directory::{Removing, Unmade, WorkDirectory};
-use crate::patience;
+use crate::{patience, peer};
 
 /// Directory with the files of a run.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Home {
     pub fn open(
         target: &Target,
         rules: Vec<NameRule>,
-        client: Option<u32>,
+        client: Option<&Client>,
         progress: &AtomicU64,
     ) -> Result<Self, Unmade> {
         let path = Path::new(&target.path);
@@ -93,11 +94,11 @@ impl Home {
         Ok(Self::Theirs { directory, path: parent.to_owned(), name: name.to_owned() })
     }
 
-    /// Opens the work directory of another client, which lies beside this one.
+    /// Opens the work directory of another client of this run, which lies beside this one.
     ///
     /// # Errors
-    /// There is none, or it does not answer.
-    pub fn of_other(&self, name: &str) -> Result<Self, Trouble> {
+    /// There is none, it is that of another run or client, its client has ended, or it does not answer.
+    pub fn of_other(&self, name: &str, number: u32) -> Result<Self, Trouble> {
         let path = self.path().with_file_name(name);
         let attempt = format!("open {}, the directory of another client", path.display());
         let fail = |cause: &dyn std::fmt::Display| Trouble::new(&attempt, cause);
@@ -105,20 +106,13 @@ impl Home {
         if !is_work_directory(name.as_bytes()) {
             return Err(fail(&"no client of skye has a directory of that name"));
         }
-        let parent = ours.parent().try_clone_to_owned().map_err(|error| fail(&error))?;
-        let name = name.to_owned();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let work = move || rustix::fs::openat(&parent, name, flags, Mode::empty());
-        let opened = patience::wait_while_it_moves(&attempt, || 0, work)?;
-        let directory = opened.map_err(|errno| fail(&std::io::Error::from(errno)))?;
-        let about = |directory: BorrowedFd<'_>| {
-            let about = rustix::fs::fstat(directory).map_err(|errno| fail(&std::io::Error::from(errno)))?;
-            Ok::<_, Trouble>((about.st_uid, about.st_mode))
-        };
-        // Whoever else makes a directory of such a name makes it as another user, or with other rights.
-        if about(directory.as_fd())? != about(ours.descriptor())? {
-            return Err(fail(&"it has another owner or other rights than that of this client"));
-        }
+        let Some(run) = ours.run() else { return Err(fail(&"this client belongs to no run of several")) };
+        let client = Client { number, run: run.to_owned() };
+        let name = CString::new(name).map_err(|error| fail(&error))?;
+        let own = |descriptor: BorrowedFd<'_>| descriptor.try_clone_to_owned().map_err(|error| fail(&error));
+        let (parent, own) = (own(ours.parent())?, own(ours.descriptor())?);
+        let work = move || peer::open(parent.as_fd(), &name, own.as_fd(), &client);
+        let directory = patience::wait_while_it_moves(&attempt, || 0, work)?.map_err(|why| fail(&why))?;
         Ok(Self::Others { directory, path })
     }
 

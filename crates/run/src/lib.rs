@@ -33,6 +33,7 @@ mod member;
 mod meter;
 mod notes;
 pub mod patience;
+mod peer;
 mod precondition;
 mod probes;
 mod process;

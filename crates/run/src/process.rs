@@ -1,16 +1,17 @@
 //! Identity of this process, which distinguishes its leftovers from the files of a live process.
 
-use model::marker::{Marker, NameRule};
+use model::marker::{Client, Marker, NameRule};
 
 /// Returns the marker of this process, which may be a client of a run.
-pub fn marker(rules: Vec<NameRule>, client: Option<u32>) -> Marker {
+pub fn marker(rules: Vec<NameRule>, client: Option<&Client>) -> Marker {
     let pid = std::process::id();
     Marker {
         host: host(),
         boot_id: boot_id(),
         pid,
         start_ticks: start_ticks(pid).unwrap_or(0),
-        client,
+        client: client.map(|client| client.number),
+        run: client.map(|client| client.run.clone()),
         rules,
     }
 }
@@ -18,10 +19,15 @@ pub fn marker(rules: Vec<NameRule>, client: Option<u32>) -> Marker {
 /// Returns true if the process that wrote a marker may still be running. A marker of another host cannot be
 /// judged here.
 pub fn may_live(marker: &Marker) -> bool {
-    if marker.host != host() {
+    if is_elsewhere(marker) {
         return true;
     }
     marker.boot_id == boot_id() && start_ticks(marker.pid) == Some(marker.start_ticks)
+}
+
+/// Returns true for the marker of another host.
+pub fn is_elsewhere(marker: &Marker) -> bool {
+    marker.host != host()
 }
 
 fn host() -> String {

@@ -19,7 +19,7 @@ use model::plan::{Plan, PlannedPhase, Until};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate};
-use model::{SimDevice, Trouble, spec};
+use model::{SimDevice, Trouble, marker, spec};
 use observe::Root;
 
 use crate::data_phase::{DataPhase, DataTask, Part};
@@ -137,8 +137,8 @@ const SLICES_READ_ONCE: u64 = 16;
 const KEPT: f64 = 2.0;
 
 impl Session {
-    /// Makes the work directory of a run, or opens the directory of a target that is only read. Raising `interrupt` ends
-    /// any work in progress.
+    /// Makes the work directory of a run, or opens the directory of a target that is only read. Clients have the name of
+    /// their `run`. Raising `interrupt` ends any work in progress.
     ///
     /// # Errors
     /// Fails if the directory cannot be made or opened.
@@ -147,6 +147,7 @@ impl Session {
         plan: &Plan,
         target: &Target,
         seed: u64,
+        run: Option<&str>,
         interrupt: Arc<AtomicBool>,
     ) -> Result<Self, Unmade> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
@@ -157,8 +158,9 @@ impl Session {
             format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
         let made = Arc::new(AtomicU64::new(0));
         let (theirs, place) = (Arc::clone(&made), target.clone());
-        let client = plan.clients.and_then(|clients| clients.number);
-        let work = move || Home::open(&place, rules, client, &theirs);
+        let number = plan.clients.and_then(|clients| clients.number);
+        let client = number.zip(run).map(|(number, run)| marker::Client { number, run: run.to_owned() });
+        let work = move || Home::open(&place, rules, client.as_ref(), &theirs);
         let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
             .map_err(|trouble| Unmade {
                 trouble: if target.is_only_read() { trouble } else { trouble.remedy(remedy) },
@@ -670,7 +672,7 @@ pub(crate) mod tests {
             ..Request::default()
         };
         let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-        let mut session = Session::open(&root, &plan, &target, 1, Arc::default()).unwrap();
+        let mut session = Session::open(&root, &plan, &target, 1, None, Arc::default()).unwrap();
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
         for phase in &plan.phases {
             let mut seen = String::new();
@@ -707,7 +709,7 @@ pub(crate) mod tests {
             ..Request::default()
         };
         let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-        (Session::open(&root, &plan, &target, 1, Arc::default()).unwrap(), plan)
+        (Session::open(&root, &plan, &target, 1, None, Arc::default()).unwrap(), plan)
     }
 
     /// Returns bytes and blocks of each data file.
@@ -873,7 +875,7 @@ pub(crate) mod tests {
             ..Request::default()
         };
         let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-        let mut session = Session::open(&root, &plan, &target, 1, Arc::default()).unwrap();
+        let mut session = Session::open(&root, &plan, &target, 1, None, Arc::default()).unwrap();
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
         PANICS.store(2, Ordering::SeqCst);
         let ticks = Cell::new(0);

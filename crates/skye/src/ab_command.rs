@@ -180,7 +180,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let begin = |party: &Party, by: Planned, seed: u64| {
         let (side, environment): (Box<dyn driver::Side>, _) = match by {
             Planned::Here(place) => {
-                let mut session = place.open(&root, &party.plan, seed, interruption.raised.clone())?;
+                let mut session = place.open(&root, &party.plan, seed, None, interruption.raised.clone())?;
                 session.set_write_limit(limits.bytes / SIDES);
                 let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
                 let environment = Environment::new(&machine, party.target.clone(), settings, hidden);

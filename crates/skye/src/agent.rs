@@ -174,7 +174,7 @@ impl Agent<'_> {
             return Err(unexpected("make a work directory"));
         };
         let raised = self.interruption.raised.clone();
-        let session = place.open(&self.root, plan, self.seed, raised);
+        let session = place.open(&self.root, plan, self.seed, Some(self.wire.session()), raised);
         let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
         session.set_write_limit(write_limit_bytes(self.arguments, &place.target, &self.machine));
         session.set_enough(self.wire.enough());

@@ -223,7 +223,7 @@ impl Bench {
         let (target, raised) = (&self.environment.target, interruption.raised.clone());
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
-            None => Session::open(&self.root, plan, target, seed, raised)
+            None => Session::open(&self.root, plan, target, seed, None, raised)
                 .map_err(|unmade| Failure::failed(unmade.trouble))?,
         };
         session.set_stdio_program(cli::stdio_program());

@@ -59,6 +59,7 @@ impl Place {
         root: &Root,
         plan: &Plan,
         seed: u64,
+        run: Option<&str>,
         raised: Arc<AtomicBool>,
     ) -> Result<Session, Unmade> {
         let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, &self.target));
@@ -67,7 +68,7 @@ impl Place {
             Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
             None => match erased {
                 Some(device) => Session::on_device(root, plan, &self.target, device, seed, raised),
-                None => Session::open(root, plan, &self.target, seed, raised)?,
+                None => Session::open(root, plan, &self.target, seed, run, raised)?,
             },
         };
         session.set_stdio_program(cli::stdio_program());

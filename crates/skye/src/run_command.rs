@@ -68,7 +68,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
     let (side, hidden_sources): (Box<dyn Side>, _) = match side {
         Beginning::Here(place) => {
-            let mut session = place.open(&root, &plan, seed, interruption.raised.clone())?;
+            let mut session = place.open(&root, &plan, seed, None, interruption.raised.clone())?;
             session.set_observed(!arguments.unobserved);
             let hidden_sources = session.hidden_sources().to_vec();
             (Box::new(session), hidden_sources)

@@ -23,7 +23,7 @@ fn run(
         ..Request::default()
     };
     let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-    let mut session = Session::open(&root, &plan, &target, 1, std::sync::Arc::default()).unwrap();
+    let mut session = Session::open(&root, &plan, &target, 1, None, std::sync::Arc::default()).unwrap();
     session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
     let work = fs::read_dir(temp).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
     let records = plan.phases.iter().zip(tests).enumerate().map(|(index, (phase, (_, measured_ns)))| {

@@ -72,7 +72,7 @@ impl Session {
             let attempt = "read what another client wrote";
             return Err(Trouble::new(attempt, "a test before has discarded it").remedy("put discard last"));
         }
-        let directory = directory.of_other(&client.directory)?;
+        let directory = directory.of_other(&client.directory, client.number)?;
         let Some(plan) = &self.plan.dataset else { return Ok(()) };
         let dataset = dataset.of_other(plan, client.number, client.seed, client.is_sound);
         *other = Some(OtherData { directory, dataset });
@@ -109,7 +109,8 @@ impl Session {
             return Ok(());
         }
         let unknown = || Trouble::new("work in the directory of the first client", "nobody has named it");
-        on_disk.first = Some(on_disk.directory.of_other(self.first.as_deref().ok_or_else(unknown)?)?);
+        let name = self.first.as_deref().ok_or_else(unknown)?;
+        on_disk.first = Some(on_disk.directory.of_other(name, 0)?);
         Ok(())
     }
 }

@@ -251,6 +251,8 @@ struct Talk {
     stdout: ChildStdout,
     heard: Vec<Value>,
     read_bytes: u64,
+    /// Name of its work directory.
+    own: String,
 }
 
 impl Talk {
@@ -263,17 +265,24 @@ impl Talk {
 
     /// Begins a session about these tests.
     fn open(directory: &Path, tests: &[&str]) -> Self {
+        Self::for_client(directory, tests, "s", 0, 1)
+    }
+
+    /// Begins a session of one of several clients.
+    fn for_client(directory: &Path, tests: &[&str], session: &str, number: u32, count: u32) -> Self {
         let mut child = agent(directory, None);
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut talk = Self { child, stdin, stdout, heard: Vec::new(), read_bytes: 0 };
-        talk.stdin.write_all(&framed(&hello())).unwrap();
+        let mut talk = Self { child, stdin, stdout, heard: Vec::new(), read_bytes: 0, own: String::new() };
+        let hello = json!({"session": session, "protocol_oldest": 1, "protocol_newest": 1, "version": "0"});
+        talk.stdin.write_all(&framed(&hello)).unwrap();
         let greeting = talk.read();
         talk.heard.push(greeting);
         let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": "none"});
-        let plan = json!({"request": request, "seed": 7, "number": 0, "count": 1, "sharers": 1});
+        let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "sharers": 1});
         talk.order(&json!({"plan": plan}), "planned");
         talk.order(&json!({"open": {}}), "opened");
-        talk.order(&json!({"neighbours": {}}), "neighbours");
+        let neighbours = talk.order(&json!({"neighbours": {}}), "neighbours");
+        talk.own = neighbours["own"].as_str().unwrap().to_owned();
         talk
     }
 
@@ -345,6 +354,59 @@ fn answers(directory: &Path) -> Vec<Value> {
     let mut talk = Talk::begin(directory, &["read:rnd4k:buffered"]);
     talk.phase(false);
     talk.end()
+}
+
+#[test]
+fn agents_open_only_directories_of_live_peers() {
+    let home = scratch(ROOM);
+    let tests = ["write:rnd4k:shared:ops=9:buffered", "read:rnd4k:buffered:shift=1:ops=9"];
+    let mut first = Talk::for_client(home.path(), &tests, "s", 0, 2);
+    let mut agent = Talk::for_client(home.path(), &tests, "s", 1, 2);
+    let stranger = Talk::for_client(home.path(), &tests, "t", 0, 2);
+    let victim = home.path().join("skye.victim");
+    fs::create_dir(&victim).unwrap();
+    fs::set_permissions(&victim, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    fs::write(victim.join("shared-0000"), "precious").unwrap();
+    std::os::unix::fs::symlink(&first.own, home.path().join("skye.linked")).unwrap();
+    first.order(&json!({"lay_out": {"time_ns": 1_000_000_000, "first": first.own}}), "laid_out");
+    let lay_out = |agent: &mut Talk, first: &str| {
+        agent.try_order(&json!({"lay_out": {"time_ns": 1_000_000_000, "first": first}}))
+    };
+    let own = agent.own.clone();
+    let wrong = [
+        ("skye.victim", "has no marker"),
+        ("skye.linked", "it is no directory"),
+        ("skye.absent", "No such file"),
+        (&stranger.own, "its marker names another run"),
+        (&own, "its marker does not name client 0"),
+        ("../victim", "no client of skye has a directory of that name"),
+    ];
+    for (name, why) in wrong {
+        let (answer, said) = lay_out(&mut agent, name);
+        let cause = said["trouble"]["cause"].as_str().unwrap_or_default();
+        assert!(answer == "failed" && cause.contains(why), "{name}: {answer} {said}");
+    }
+    assert_eq!(lay_out(&mut agent, &first.own).0, "laid_out");
+    let read = |agent: &mut Talk, name: &str, number: u32| {
+        let mut frame = phase_frame(1, 100_000_000);
+        frame["phase"]["other"] = json!({"number": number, "directory": name, "is_sound": true});
+        agent.try_order(&frame).1["record"].clone()
+    };
+    for (name, why) in wrong {
+        let record = read(&mut agent, name, 0);
+        let reason = record["reason"].as_str().unwrap_or_default();
+        assert!(record["status"] == "failed" && reason.contains(why), "{name}: {record}");
+    }
+    let name = first.own.clone();
+    assert_eq!(read(&mut agent, &name, 0)["status"], "done");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let (answer, said) = lay_out(&mut agent, &name);
+    assert!(answer == "failed" && said.to_string().contains("its client has ended"), "{answer} {said}");
+    agent.end();
+    stranger.end();
+    assert_eq!(fs::read_to_string(victim.join("shared-0000")).unwrap(), "precious");
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
 }
 
 /// Bytes of a marker, and of frames that have not come yet.
