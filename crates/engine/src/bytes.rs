@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::data::{self, Content, Pool, STAMP_INTERVAL_BYTES, Stamp};
 use crate::failure::{Cause, Failure};
 use crate::recorder::{INTERVAL_NS, Recorder};
+use crate::sample::Draws;
 use crate::worker::{Ended, Stamping};
 
 /// Calls in a row that are timed together; the longest time is kept. bonnie++ times as many at once, and every stride
@@ -291,6 +292,7 @@ pub struct ByteWorker<C, B, T> {
     is_covered: bool,
     /// Whole pieces left to read until the next one is compared.
     until_verified: u32,
+    draws: Draws,
     /// The rest of a piece that was begun, as a range of the block.
     rest: std::ops::Range<usize>,
     /// Calls made in the current chunk, and its start time. Time that the worker spends on its own work moves the start
@@ -327,11 +329,13 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         let offset_bytes = spans.first().map_or(0, |span| span.start_bytes);
         let is_empty = spans.iter().all(|span| span.start_bytes >= span.end_bytes);
         let placed = if is_empty { Ok(()) } else { calls.go_to(0, offset_bytes) };
+        let mut draws = stamping.sample.draws();
         let mut worker = Self {
             calls,
             clock,
             tally,
-            until_verified: stamping.verify_every,
+            until_verified: draws.distance(),
+            draws,
             stamping,
             block,
             piece_bytes: piece_bytes as u64,
@@ -460,7 +464,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         if self.until_verified > 0 {
             return;
         }
-        self.until_verified = self.stamping.verify_every;
+        self.until_verified = self.draws.distance();
         let begun_ns = self.clock.now_ns();
         match verifier.verify(&block[..len], self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.tally.verified(),
@@ -531,6 +535,7 @@ pub(crate) mod tests {
     use crate::clock::Monotonic;
     use crate::data::{STAMP_BYTES, Verifier};
     use crate::recorder::{DeltaReader, Shape};
+    use crate::sample::Sample;
 
     pub const CONTENT: Content =
         Content { seed: 7, interval_bytes: 4096, compress_percent: 30, dedupe_percent: 0 };
@@ -567,7 +572,7 @@ pub(crate) mod tests {
             generation,
             interval_bytes: 4096,
             verifier: verify_every.map(|_| Verifier::new(CONTENT, 0..=generation)),
-            verify_every: verify_every.unwrap_or(1),
+            sample: Sample { every: verify_every.unwrap_or(1), seed: 0 },
         }
     }
 
@@ -676,8 +681,8 @@ pub(crate) mod tests {
         let files = data_set();
         let (ended, counts) = run(&files, false, stamping(0, Some(1)), 2 * 16_384);
         assert_eq!((ended.result, ended.is_covered, counts), (Ok(()), true, [32_768, 32_768, 0, 8]));
-        let (_, counts) = run(&files, false, stamping(0, Some(3)), 2 * 16_384);
-        assert_eq!(counts[3], 2);
+        let (_, counts) = run(&files, false, stamping(0, Some(3)), 3 * 16_384);
+        assert_eq!(counts[3], 4);
         // A piece that was not read whole cannot be compared.
         let (ended, counts) = run(&files, false, stamping(0, Some(1)), 16_383);
         assert_eq!((ended.is_covered, counts), (false, [16_383, 16_383, 0, 3]));

@@ -36,6 +36,7 @@ pub mod one_by_one;
 pub mod pacing;
 pub mod pattern;
 pub mod recorder;
+pub mod sample;
 pub mod sim;
 pub mod skew;
 pub mod stdio;

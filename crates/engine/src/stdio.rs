@@ -25,6 +25,7 @@ use crate::bytes::{ByteCalls, ByteWorker, Refused, Span, Tally, in_rows, in_rows
 use crate::clock::Monotonic;
 use crate::data::Verifier;
 use crate::failure::Cause;
+use crate::sample::Sample;
 use crate::stdio::protocol::{Channel, Command, Counts, Job, Report, misunderstood};
 use crate::stdio::unlocked::{getc_unlocked, putc_unlocked};
 use crate::worker::Stamping;
@@ -302,7 +303,7 @@ fn measure<const UNLOCKED: bool>(
         first_file: job.first_file,
         generation: job.generation,
         interval_bytes: job.content.interval_bytes,
-        verify_every: job.verify.as_ref().map_or(1, |verify| verify.every.max(1)),
+        sample: job.verify.as_ref().map_or(Sample::NONE, |verify| verify.sample),
         verifier: job.verify.map(|verify| Verifier::new(job.content, verify.generations)),
     };
     let writes = job.writes.then_some(job.content);
@@ -477,7 +478,7 @@ mod tests {
             content: CONTENT,
             first_file: 10,
             generation: 1,
-            verify: (!writes).then_some(Verify { every: 2, generations: 0..=1 }),
+            verify: (!writes).then_some(Verify { sample: Sample { every: 2, seed: 0 }, generations: 0..=1 }),
             ops,
         }
     }

@@ -47,6 +47,8 @@ impl Calls for SystemCalls {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use std::os::fd::OwnedFd;
     use std::sync::atomic::AtomicBool;
 
@@ -56,7 +58,8 @@ mod tests {
     use crate::pacing::ClosedLoop;
     use crate::pattern::Pattern;
     use crate::recorder::Recorder;
-    use crate::verb::{RewriteAndReread, Verb, Write};
+    use crate::sample::Sample;
+    use crate::verb::{Read, RewriteAndReread, Verb, Write};
     use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
     use crate::{Completion, DataEngine, Draft, Failure};
 
@@ -103,6 +106,16 @@ mod tests {
     }
 
     fn run<E: DataEngine, V: Verb>(engine: E, verb: V, generation: u32) -> Result<(), Failure> {
+        run_passes(engine, verb, generation, Sample::ALL, 1)
+    }
+
+    fn run_passes<E: DataEngine, V: Verb>(
+        engine: E,
+        verb: V,
+        generation: u32,
+        sample: Sample,
+        passes: u64,
+    ) -> Result<(), Failure> {
         let (recorder, reader) = Recorder::new(Worker::<E, Monotonic, ClosedLoop, V>::SHAPE);
         let stop = AtomicBool::new(false);
         let stamping = Stamping {
@@ -111,9 +124,9 @@ mod tests {
             generation,
             interval_bytes: 4096,
             verifier: Some(Verifier::new(CONTENT, 0..=generation)),
-            verify_every: 1,
+            sample,
         };
-        let pattern = Pattern::new(0, BLOCKS, false, 3, BLOCKS);
+        let pattern = Pattern::new(0, BLOCKS, false, 3, passes * BLOCKS);
         let layout = Layout::dense(BLOCKS, 4096);
         let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
         let worker = Worker::new(WorkerParts {
@@ -143,5 +156,25 @@ mod tests {
         let forgetful = Forgetful { engine: engine(), forgotten: None };
         let failure = run(forgetful, RewriteAndReread, 2).unwrap_err();
         assert_eq!((failure.call, failure.offset_bytes), ("verify", Some(0)));
+    }
+
+    #[test]
+    fn damaged_block_is_found_in_a_later_pass() {
+        let file = tempfile::tempfile().unwrap();
+        let damaged = file.try_clone().unwrap();
+        let files: Arc<[OwnedFd]> = Arc::new([file.into()]);
+        let engine = || SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT));
+        assert_eq!(run(engine(), Write, 0), Ok(()));
+        // One block of each pass is compared: as many as there are from one fixed comparison to the next.
+        for block in 0..BLOCKS {
+            let mut byte = [0];
+            let at = block * 4096 + 4000;
+            damaged.read_exact_at(&mut byte, at).unwrap();
+            damaged.write_all_at(&[!byte[0]], at).unwrap();
+            let sample = Sample { every: BLOCKS as u32, seed: 1 };
+            let failure = run_passes(engine(), Read, 0, sample, 100).unwrap_err();
+            assert_eq!((failure.call, failure.offset_bytes), ("verify", Some(block * 4096)));
+            damaged.write_all_at(&byte, at).unwrap();
+        }
     }
 }

@@ -537,6 +537,7 @@ mod tests {
     use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
     use crate::pattern::Pattern;
     use crate::recorder::{Delta, Recorder};
+    use crate::sample::Sample;
     use crate::verb::{self, Verb};
     use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
     use rustix::fs::{Mode, OFlags};
@@ -581,7 +582,7 @@ mod tests {
                 generation: 1,
                 interval_bytes: 4096,
                 verifier: Some(Verifier::new(CONTENT, 1..=1)),
-                verify_every: if NOP { u32::MAX } else { 1 },
+                sample: if NOP { Sample::NONE } else { Sample::ALL },
             },
             limits: Limits { deadline_ns, stop: &stop },
             recorder,

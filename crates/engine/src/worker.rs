@@ -10,6 +10,7 @@ use crate::failure::{Cause, Failure};
 use crate::pacing::{Pacing, Start};
 use crate::pattern::Pattern;
 use crate::recorder::{INTERVAL_NS, Recorder, Shape};
+use crate::sample::{Draws, Sample};
 use crate::verb::Verb;
 use crate::zones::Zones;
 use crate::{Call, Completion, DataEngine, Io};
@@ -61,15 +62,15 @@ pub struct Stamping {
     pub interval_bytes: usize,
     /// Compares the data read; `None` if the data set holds nothing to compare with.
     pub verifier: Option<Verifier>,
-    /// One of this many blocks read is compared; at least 1.
-    pub verify_every: u32,
+    /// Choice of the blocks to compare.
+    pub sample: Sample,
 }
 
 impl Stamping {
     /// Stamping of a data set of its own that no one compares.
     pub fn unverified(seed: u64) -> Self {
         let interval_bytes = STAMP_INTERVAL_BYTES;
-        Self { seed, first_file: 0, generation: 0, interval_bytes, verifier: None, verify_every: u32::MAX }
+        Self { seed, first_file: 0, generation: 0, interval_bytes, verifier: None, sample: Sample::NONE }
     }
 }
 
@@ -141,6 +142,7 @@ pub struct Worker<'a, E, C, P, V> {
     held: Option<u64>,
     /// Blocks left to read until the next one is compared.
     until_verified: u32,
+    draws: Draws,
     /// Time when the engine last handed out completions, and the number that it kept back.
     landed_ns: u64,
     left: usize,
@@ -185,6 +187,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     pub fn new(parts: WorkerParts<'a, E, C, P, V>) -> Self {
         let WorkerParts { engine, clock, pacing, verb, pattern, layout, stamping, limits, recorder } = parts;
         let depth = engine.depth() as usize;
+        let mut draws = stamping.sample.draws();
         Self {
             engine,
             clock,
@@ -192,7 +195,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             verb,
             pattern,
             layout,
-            until_verified: stamping.verify_every,
+            until_verified: draws.distance(),
+            draws,
             stamping,
             limits,
             recorder,
@@ -539,7 +543,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Compares the block that a slot has read with the data written there.
     #[cold]
     fn verify(&mut self, slot: u32) {
-        self.until_verified = self.stamping.verify_every;
+        self.until_verified = self.draws.distance();
         let Some(verifier) = &self.stamping.verifier else { return };
         let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
         let block = self.engine.block_read(slot);

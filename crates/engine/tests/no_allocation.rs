@@ -33,6 +33,7 @@ use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::{Pattern, Permutation};
 use engine::recorder::{Delta, DeltaReader, INTERVAL_NS, Recorder, Shape};
+use engine::sample::Sample;
 use engine::sim::{SimClock, SimEngine, World, drive};
 use engine::skew::Skew;
 use engine::stdio::Stream;
@@ -120,7 +121,8 @@ fn drain(reader: DeltaReader, stop: &AtomicBool, drained: &AtomicU64) {
 
 fn stamping(verifier: Option<Verifier>) -> Stamping {
     let Content { seed, interval_bytes, .. } = CONTENT;
-    Stamping { seed, first_file: 0, generation: 0, interval_bytes, verifier, verify_every: 100 }
+    let sample = Sample { every: 100, seed: 1 };
+    Stamping { seed, first_file: 0, generation: 0, interval_bytes, verifier, sample }
 }
 
 /// A file with every block written, so that reads can be compared.

@@ -29,7 +29,7 @@ use asked::{Asked, Swept, add_possible, check_loads, check_shares, expand, phase
 pub use checks::shared_directory;
 use checks::{
     check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased, check_given,
-    check_links, check_polling, check_together,
+    check_links, check_polling, check_together, verify_note,
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -395,6 +395,7 @@ pub fn plan_for(
         notes.push(format!("--size {asked} is {whole} in whole blocks of all tests"));
     }
     notes.extend(depth_notes(&phases, machine));
+    notes.extend(verify_note(request, &phases));
     let (estimate_ns, estimate_spread_ns) =
         estimate(&phases, until, dataset.as_ref(), precondition.as_ref(), repetitions, probe);
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);

@@ -4,7 +4,7 @@ use model::Limiter;
 use model::run::{Confidence, Mark, PhaseRecord, Run, Trust};
 use model::target::Backing;
 
-use crate::text::{Kind, compared_all, is_of_device, limiter_of, mark, missing_reason, partial, parts};
+use crate::text::{Compared, Kind, is_of_device, limiter_of, mark, missing_reason, partial, parts};
 
 /// Answers for a run: "The device is the limit in 5 of 7 data tests.", or the true statement instead.
 pub(crate) fn of_run(run: &Run) -> String {
@@ -21,9 +21,9 @@ pub(crate) fn of_run(run: &Run) -> String {
         }
         _ => sentences.push(limits(&measured)),
     }
-    sentences.extend(compared_all(&run.phases).map(|is_right| match is_right {
-        true => "All data read back matched what was written.".to_owned(),
-        false => "Data read back differs from what was written: see below.".to_owned(),
+    sentences.extend(Compared::count(&run.phases).map(|compared| match compared.has_damage {
+        false => format!("{} compared, none differs.", capitalised(&compared.share())),
+        true => "Data read back differs from what was written: see below.".to_owned(),
     }));
     let marked = run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).count();
     match (marked, run.phases.len()) {
@@ -201,6 +201,16 @@ mod tests {
         let verdict = Verdict { limiter: Some(limiter), confidence: Some(confidence), ..Verdict::default() };
         phase.judged.verdict = Some(verdict);
         phase
+    }
+
+    #[test]
+    fn answer_counts_compared_blocks() {
+        let mut run = sample::run();
+        assert!(!of_run(&run).contains("compared"), "{}", of_run(&run));
+        let counts = &mut run.phases[1].counts;
+        (counts.verified_blocks, counts.app_bytes_read) = (97, 12_416 << 20);
+        run.phases.retain(|phase| phase.counts.verified_blocks > 0);
+        assert!(of_run(&run).contains(" 97 of 12,416 blocks compared, none differs."), "{}", of_run(&run));
     }
 
     #[test]

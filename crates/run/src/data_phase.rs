@@ -19,6 +19,7 @@ use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
 use engine::delay::Delay;
 use engine::failure::Cause;
 use engine::pattern::Pattern;
+use engine::sample::Sample;
 use engine::skew::Skew;
 use engine::worker::{Layout, Stamping};
 use model::Trouble;
@@ -244,9 +245,8 @@ fn run(
     let taken_bytes =
         if writes_blocks { task.budget.take_up_to(asked_ops.saturating_mul(data.block_bytes)) } else { 0 };
     for (number, share) in shares(asked_ops, members, units).enumerate() {
-        // An even interval would always find the same one of the two reads of an operation.
-        let verify_every = if data.reread { task.verify_every | 1 } else { task.verify_every };
-        let stamping = span.stamping(asked.seed, verify_every);
+        let sample = Sample { every: task.verify_every, seed: mix(mix(asked.offset_seed) ^ number as u64) };
+        let stamping = span.stamping(asked.seed, sample);
         let (files, content) = (Arc::clone(&files), span.content);
         let (stop, near, number) = (Arc::clone(&drive.stop), asked.near.clone(), number as u32);
         let (work, reader) = if let (true, Some(group)) =
@@ -415,14 +415,14 @@ impl Extent {
         (layout, Share { first_unit: 0, units, ..share })
     }
 
-    fn stamping(&self, seed: u64, verify_every: u32) -> Stamping {
+    fn stamping(&self, seed: u64, sample: Sample) -> Stamping {
         Stamping {
             seed,
             first_file: self.first_file,
             generation: self.generation,
             interval_bytes: self.content.interval_bytes,
             verifier: self.verifier.clone(),
-            verify_every,
+            sample,
         }
     }
 }

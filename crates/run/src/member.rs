@@ -417,10 +417,10 @@ pub fn stdio_work(
         content: part.content,
         first_file: stamping.first_file,
         generation: stamping.generation,
-        verify: stamping.verifier.as_ref().map(|verifier| Verify {
-            every: stamping.verify_every,
-            generations: verifier.generations.clone(),
-        }),
+        verify: stamping
+            .verifier
+            .as_ref()
+            .map(|verifier| Verify { sample: stamping.sample, generations: verifier.generations.clone() }),
         ops: part.ops,
     };
     let program = program.to_vec();

@@ -3,6 +3,7 @@ use crate::failure::{Cause, Failure};
 use crate::pacing::{ClosedLoop, OpenLoop};
 use crate::pattern::Pattern;
 use crate::recorder::{Delta, Recorder};
+use crate::sample::Sample;
 use crate::verb;
 use crate::worker::{Layout, Limits, Stamping, WorkerParts};
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ fn run<P: Pacing, V: Verb + Copy>(setup: Setup<'_>, verb: V, pacing: impl Fn(u32
                     generation: 0,
                     interval_bytes: 4096,
                     verifier: None,
-                    verify_every: u32::MAX,
+                    sample: Sample::NONE,
                 },
                 limits: Limits { deadline_ns: START_NS + (setup.seconds * 1e9) as u64, stop: &stop },
                 recorder,

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::Span;
 use crate::data::Content;
+use crate::sample::Sample;
 use crate::worker::Ended;
 
 /// The task of one process.
@@ -58,8 +59,8 @@ pub struct Job {
 /// Selection of the pieces to compare.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verify {
-    /// One of this many pieces is compared; at least 1.
-    pub every: u32,
+    /// Choice of the pieces.
+    pub sample: Sample,
     /// Generations that a piece may have.
     pub generations: RangeInclusive<u32>,
 }
@@ -256,7 +257,7 @@ mod tests {
             verify: None,
             ops: u64::MAX,
         };
-        let verify = Some(Verify { every: 16, generations: 2..=3 });
+        let verify = Some(Verify { sample: Sample { every: 16, seed: 3 }, generations: 2..=3 });
         let other = Job {
             writes: false,
             unlocked: true,

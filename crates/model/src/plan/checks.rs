@@ -116,6 +116,24 @@ pub(super) fn check_given<'a>(
     Ok(())
 }
 
+/// Says in which tests `--verify` compares nothing: only tests on data read blocks that skye has stamped.
+pub(super) fn verify_note(request: &Request, phases: &[PlannedPhase]) -> Option<String> {
+    if request.verify != Some(true) {
+        return None;
+    }
+    let has_none = |phase: &&PlannedPhase| phase.workload.data().is_none() || phase.engine == Engine::Sim;
+    let others = phases.iter().filter(has_none);
+    let mut names: Vec<&str> = Vec::new();
+    for name in others.map(|phase| phase.workload.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let last = names.pop()?;
+    let names = if names.is_empty() { last.to_owned() } else { format!("{} and {last}", names.join(", ")) };
+    Some(format!("--verify compares nothing in {names}: it compares blocks that tests on data read"))
+}
+
 /// Refuses blocks that `O_DIRECT` does not take on this target.
 pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
     let Some(align) =
@@ -298,6 +316,28 @@ mod tests {
             assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
         }
     }
+
+    #[test]
+    fn verify_names_tests_without_compared_blocks() {
+        let noted = |specs: &[&str], verify| {
+            let request = Request { verify, ..asking(specs) };
+            let notes = planned(&request, Backing::Devices, None).unwrap().notes;
+            notes.into_iter().find(|note| note.starts_with("--verify"))
+        };
+        let because = "it compares blocks that tests on data read";
+        let all = ["read:rnd4k", "create:t4", "create", "stat", "read:rnd4k:engine=null"];
+        assert_eq!(
+            noted(&all, Some(true)).unwrap(),
+            format!("--verify compares nothing in create and stat: {because}")
+        );
+        assert_eq!(
+            noted(&["stat"], Some(true)).unwrap(),
+            format!("--verify compares nothing in stat: {because}")
+        );
+        assert_eq!(noted(&["read:rnd4k", "write:rnd4k"], Some(true)), None);
+        assert_eq!(noted(&all, None), None);
+    }
+
     #[test]
     fn cold_names_need_root_dropped_caches_and_a_disk() {
         let on = |request: &Request, root: bool, backing: Backing| {

@@ -5,6 +5,7 @@ use std::path::Path;
 use model::disturbance::{Disturbance, SHARE_MAX};
 use model::run::{PhaseRecord, Run, RunStatus, Status, Tool};
 use model::target::Backing;
+use model::workload::{DataVerb, Engine};
 
 use super::style::Style;
 use super::wrap::{field, together};
@@ -77,25 +78,58 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     Some(format!("{measured} of {planned} tests finished"))
 }
 
-/// Returns true if all compared data was as written; `None` if nothing was compared.
-pub(crate) fn compared_all(phases: &[PhaseRecord]) -> Option<bool> {
-    let is_damaged =
-        phases.iter().flat_map(|phase| &phase.judged.notes).any(|note| note.code == "verification_failed");
-    let is_compared = phases.iter().any(|phase| phase.counts.verified_blocks > 0);
-    (is_damaged || is_compared).then_some(!is_damaged)
+/// Comparison of the blocks that tests on data have read with the data written there.
+pub(crate) struct Compared {
+    /// Blocks compared, and blocks read.
+    blocks: u64,
+    read: u64,
+    /// True if a block differs.
+    pub(crate) has_damage: bool,
+}
+
+impl Compared {
+    /// Counts the blocks; `None` if nothing was compared.
+    pub(crate) fn count(phases: &[PhaseRecord]) -> Option<Self> {
+        let has_damage = phases
+            .iter()
+            .flat_map(|phase| &phase.judged.notes)
+            .any(|note| note.code == "verification_failed");
+        let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(of).fold(0, u64::saturating_add);
+        let blocks = sum(|phase| phase.counts.verified_blocks);
+        let read = sum(|phase| blocks_read(phase).max(phase.counts.verified_blocks));
+        (has_damage || blocks > 0).then_some(Self { blocks, read, has_damage })
+    }
+
+    /// Returns the number of blocks compared, and of how many.
+    pub(crate) fn share(&self) -> String {
+        let read = thousands(self.read);
+        match self.blocks {
+            blocks if blocks == self.read && blocks > 1 => format!("all {read} blocks"),
+            blocks => {
+                format!("{} of {read} block{}", thousands(blocks), if self.read == 1 { "" } else { "s" })
+            }
+        }
+    }
+}
+
+/// Returns the number of blocks that a test on data has read. Single bytes are compared in pieces of 4 KiB.
+fn blocks_read(phase: &PhaseRecord) -> u64 {
+    const PIECE_BYTES: u64 = 4096;
+    let touches_files = phase.engine.name.parse::<Engine>().is_ok_and(Engine::needs_files);
+    let (Ok(verb), Some(block_bytes), true) =
+        (phase.workload.verb.parse::<DataVerb>(), phase.workload.block_bytes, touches_files)
+    else {
+        return 0;
+    };
+    let unit_bytes = if verb.is_bytes() { PIECE_BYTES } else { block_bytes };
+    phase.counts.app_bytes_read / unit_bytes.max(1)
 }
 
 /// Says how much data was compared with what had been written, and the outcome.
 pub(crate) fn compared(phases: &[PhaseRecord]) -> Option<String> {
-    let blocks: u64 = phases.iter().map(|phase| phase.counts.verified_blocks).fold(0, u64::saturating_add);
-    let counted = match blocks {
-        0 => return None,
-        1 => "1 block".to_owned(),
-        blocks => format!("{} blocks", thousands(blocks)),
-    };
-    let is_right = compared_all(phases) != Some(false);
-    let outcome = if is_right { "all as written" } else { "not all as written" };
-    Some(format!("{counted} compared byte by byte, {outcome}"))
+    let compared = Compared::count(phases)?;
+    let outcome = if compared.has_damage { "at least one differs" } else { "none differs" };
+    Some(format!("{} compared byte by byte, {outcome}", compared.share()))
 }
 
 /// The shares that others took over all phases, each weighted by its time. Rows are marked by the same figures, so
@@ -212,11 +246,34 @@ mod tests {
     fn compared_blocks_are_counted() {
         let mut phases = sample::run().phases;
         assert_eq!(compared(&phases), None);
-        phases[1].counts.verified_blocks = 1;
-        assert_eq!(compared(&phases).unwrap(), "1 block compared byte by byte, all as written");
+        phases.iter_mut().for_each(|phase| phase.counts.app_bytes_read = 0);
+        (phases[1].counts.verified_blocks, phases[1].counts.app_bytes_read) = (1, 1 << 20);
+        assert_eq!(compared(&phases).unwrap(), "1 of 1 block compared byte by byte, none differs");
+        phases[1].counts.app_bytes_read = 128 << 20;
+        assert_eq!(compared(&phases).unwrap(), "1 of 128 blocks compared byte by byte, none differs");
+        phases[1].counts.verified_blocks = 128;
+        assert_eq!(compared(&phases).unwrap(), "all 128 blocks compared byte by byte, none differs");
         phases[3].counts.verified_blocks = 1_233;
         phases[3].judged.notes.push(wording::note(model::finding::Finding::DataDiffers {}, []));
-        assert_eq!(compared(&phases).unwrap(), "1,234 blocks compared byte by byte, not all as written");
+        assert_eq!(
+            compared(&phases).unwrap(),
+            "all 1,361 blocks compared byte by byte, at least one differs"
+        );
+    }
+
+    #[test]
+    fn blocks_read_are_those_of_data_tests() {
+        let read = |spec: &str, engine: &str| {
+            let mut phase = sample::phase(spec);
+            phase.engine.name = engine.into();
+            phase.counts.app_bytes_read = 1 << 20;
+            blocks_read(&phase)
+        };
+        assert_eq!(
+            [read("read:seq128k", "uring"), read("byte-read", "sync"), read("getc-read", "stdio")],
+            [8, 256, 256]
+        );
+        assert_eq!([read("read:rnd4k", "null"), read("read:rnd4k", "sim"), read("stat", "sync")], [0; 3]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use table::{Kind, Widths, apart, clients, head, row, table};
 pub use why::why;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
-pub(crate) use footer::{compared, compared_all, noise, partial, tool};
+pub(crate) use footer::{Compared, compared, noise, partial, tool};
 pub(crate) use limiter::{is_of_device, of as limiter_of, operation_cell, parts, surely, words};
 pub(crate) use limits::told;
 pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks};
