@@ -7,6 +7,9 @@ use crate::Experiment;
 use crate::document::{document, words};
 use crate::run::{Helper, Mode, UpkeepRecord};
 
+/// Longest latency that is counted, 39 hours: the end of a histogram's last bucket. Longer ones count as this.
+pub const LATENCY_MAX_NS: u64 = (1 << 47) - 1;
+
 /// A value of a kind that can be shown and compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure<'a> {

@@ -334,6 +334,10 @@ findings! {
         /// ext4 without a journal searched past inodes that were freed a short while ago.
         InodeSearch {}
     }
+    "latency_too_long" Suspect {
+        /// Operations took longer than any latency that is counted.
+        LatencyTooLong { limit_ns: LatencyNs }
+    }
     "too_few_samples" Remark {
         /// The sync at the end took so long that the rate is one observation.
         LongSync { share: Share, elapsed_seconds: Seconds }

@@ -5,9 +5,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::recorder::{Delta, INTERVAL_NS, LATENCY_MAX_NS};
+use engine::recorder::{Delta, INTERVAL_NS};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use model::figure::LATENCY_MAX_NS;
 use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
 
 use crate::rounds::Rounds;

@@ -233,6 +233,11 @@ findings! {
         means "ext4 does not reuse inodes for minutes after a deletion, and searches past them.":
         InodeSearch "ext4 searched for free inodes", "ext4 without a journal skips inodes for 1 to 5 minutes after a deletion, and searches past them on the CPU";
 
+    "latency_too_long" "`?`"
+        when "an operation, a step or a wait to start took longer than latencies are counted"
+        means "Such latencies count as the longest one, so percentiles, mean and maximum may be too low.":
+        LatencyTooLong "latencies too long to count", "operations took longer than latencies are counted: they count as {limit_ns}";
+
     "too_few_samples" "`·`"
         when "the test is too short, or has too few rounds, for an interval or a steady part. Or the one sync at the end took more than 5 % of the time"
         means "skye cannot say how surely it knows the rate.":

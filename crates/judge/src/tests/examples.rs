@@ -1,7 +1,7 @@
 //! Cases that fall into a trap, each with its trust and its figures, and cases beside them that do not.
 
 use model::Request;
-use model::figure::Count;
+use model::figure::{Count, LATENCY_MAX_NS};
 use model::finding::Finding;
 use model::request::Seconds;
 use model::run::{
@@ -496,6 +496,9 @@ examples! {
             w.latency().mean = 400_000;
             w.budget().kernel = 0.9;
         };
+
+    operation_of_two_days: latency_too_long SUSPECT, "read:rnd4k", |w| w.latency().max = LATENCY_MAX_NS;
+    operation_of_a_day: latency_too_long QUIET, "read:rnd4k", |w| w.latency().max = 86_400_000_000_000;
 
     over_before_it_began: too_few_samples REMARK,
         "read:rnd4k", |w| w.ends_after(5);

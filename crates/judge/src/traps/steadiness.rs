@@ -1,7 +1,9 @@
 //! Steadiness of the rate: if there is one rate, how well it is known, and what its course tells.
 
 use model::advice::Advice;
-use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Modes, OpsPerSecond, Seconds, Share};
+use model::figure::{
+    Bytes, BytesPerSecond, Count, LATENCY_MAX_NS, LatencyNs, Modes, OpsPerSecond, Seconds, Share,
+};
 use model::finding::Finding;
 use model::plan::CUSTOM;
 use model::run::{INDEPENDENT_PARTS_MIN, Interval, UntilSteady};
@@ -9,6 +11,7 @@ use model::run::{INDEPENDENT_PARTS_MIN, Interval, UntilSteady};
 use crate::{JudgeInput, TrapFinding};
 
 traps!(
+    latency_too_long,
     too_few_samples,
     not_steady,
     never_steady,
@@ -45,6 +48,16 @@ const CAP_HALVES: usize = 4;
 const CAP_EVENNESS: f64 = 5.0;
 /// Ratio of p99 to p50 under a limit: the slowest operations wait for its next slice, for milliseconds.
 const CAP_SPREAD: u64 = 20;
+
+/// Operations that took longer than any latency that is counted.
+fn latency_too_long(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let figures = &input.record.figures;
+    let steps = figures.steps.iter().map(|step| step.latency_ns.as_ref());
+    let mut all =
+        [figures.latency_ns.as_ref(), figures.queueing_ns.as_ref()].into_iter().chain(steps).flatten();
+    all.any(|latency| latency.max >= LATENCY_MAX_NS)
+        .then(|| Finding::LatencyTooLong { limit_ns: LatencyNs(LATENCY_MAX_NS) }.into())
+}
 
 /// A test that is too short to show how sure its number is.
 fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {

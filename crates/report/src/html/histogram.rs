@@ -19,7 +19,7 @@ const COOKIE_COMPRESSED: u32 = 0x1c84_9314;
 const HEAD_BYTES: usize = 40;
 /// Most decimal digits of precision. Ours have two, and each further digit makes the table ten times as long.
 const DIGITS_MAX: u32 = 3;
-/// Highest value that a table may hold, about thirteen days; ours hold a minute.
+/// Highest value that a table may hold, about thirteen days; ours hold a day and a half.
 const HIGHEST_MAX_NS: u64 = 1 << 50;
 /// Most bytes of the counts of such a table: 2^10 counts in each of 51 powers of two, nine bytes each.
 const COUNTS_BYTES_MAX: usize = 51 * 1024 * 9;
