@@ -1,10 +1,11 @@
 //! Judges the sum of several clients: from the rates of each, and from the judgement that each has of its own.
 //!
-//! Counters of different machines do not add up, so the rules of a single row are not asked. First comes a
+//! Counters of different machines do not add up, so the rules for a limiter of a single row do not apply. First comes a
 //! limit that is set for all clients together. Then comes the limiter that most of them have. The last is something
 //! below them that most wait for. On a machine with several clients, each sees the others as foreign: their
 //! I/O and their CPU time are this test's own.
 
+mod machines;
 mod server;
 
 pub(crate) use server::THRESHOLDS as SERVER_THRESHOLDS;
@@ -48,7 +49,7 @@ pub(crate) const THRESHOLDS: &[Threshold] = &[
 ];
 
 /// Judges the record of a sum. Its notes become those that the clients' runs made, those that make the number of a
-/// client invalid, and one for each slow client.
+/// client invalid, those on others that disturbed a machine, and one for each slow client.
 pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, environment: &Environment) {
     record.judged.notes.retain(|note| !OWN_CODES.contains(&note.code.as_str()));
     know_each_other(&mut record.hosts);
@@ -65,6 +66,11 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
     let found = never_together(record).into_iter().chain(slow(record));
     let found: Vec<_> = found.map(|finding| Note::new(finding, Vec::new())).collect();
     record.judged.notes.extend(found);
+    for note in machines::notes(&JudgeInput::new(record, phase, plan, environment, None)) {
+        if record.judged.notes.iter().all(|known| known.code != note.code) {
+            record.judged.notes.push(note);
+        }
+    }
     let (trust, trust_reasons) = weighed(&record.judged.notes, record.status);
     let input = JudgeInput::new(record, phase, plan, environment, None);
     let (mut found, disturbed) = (conclude(&input), disturbance::of(&input, |_| false));
@@ -277,13 +283,14 @@ fn depends_on_others(limiter: Limiter) -> bool {
     )
 }
 
-/// Corrects the limiters of clients that share a machine: each takes the others for strangers, and their use of CPUs and
-/// devices for evidence.
+/// Corrects the limiters and the notes of clients that share a machine: each takes the others for strangers, and their use
+/// of CPUs and devices for evidence.
 fn know_each_other(shares: &mut [ClientShare]) {
-    let machines: Vec<_> = shares.iter().map(|share| machine_of(&share.name).to_owned()).collect();
-    for share in shares {
-        let is_alone = machines.iter().filter(|machine| *machine == machine_of(&share.name)).count() == 1;
-        let Some(verdict) = share.judged.verdict.as_mut().filter(|_| !is_alone) else { continue };
+    let machines = machines::machines(shares);
+    let shared: Vec<_> = shares.iter().map(|share| machines[machine_of(&share.name)].len() > 1).collect();
+    for (share, _) in shares.iter_mut().zip(shared).filter(|(_, is_shared)| *is_shared) {
+        share.judged.notes.retain(|note| !machines::blames_clients(note));
+        let Some(verdict) = share.judged.verdict.as_mut() else { continue };
         let of_first = verdict.ranking.first().map_or(0.0, |first| first.share);
         match verdict.limiter {
             Some(Limiter::CpuContention) => {
@@ -292,6 +299,7 @@ fn know_each_other(shares: &mut [ClientShare]) {
             Some(Limiter::NoisyNeighbour) => *verdict = Verdict::new(Limiter::NotClear, 0.0, Vec::new()),
             _ => {}
         }
+        (verdict.trust, verdict.trust_reasons) = weighed(&share.judged.notes, share.status);
     }
 }
 

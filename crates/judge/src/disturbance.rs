@@ -58,9 +58,7 @@ pub(crate) fn programs_cpus(input: &JudgeInput<'_>) -> Option<f64> {
 fn not_ours(input: &JudgeInput<'_>, all: fn(&CpuShares) -> f64, own: fn(&Budget) -> f64) -> Option<f64> {
     let (cpu, budget) = (input.record.seen.cpu.as_ref()?, input.record.seen.budget.as_ref()?);
     let online = f64::from(input.environment.cpus_online.max(1));
-    let clients = input.record.hosts.len().max(1) as f64;
-    let threads = clients * f64::from(input.phase.workload.threads);
-    Some((all(cpu) * online - own(budget) * threads).max(0.0))
+    Some((all(cpu) * online - own(budget) * input.threads() as f64).max(0.0))
 }
 
 /// Share of the bytes on the device that were not the test's; `None` where it is unknown.

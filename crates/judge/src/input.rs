@@ -59,6 +59,11 @@ impl<'a> JudgeInput<'a> {
         self.phase.workload.files()
     }
 
+    /// Returns the number of threads, of all clients together.
+    pub fn threads(&self) -> u64 {
+        self.record.hosts.len().max(1) as u64 * u64::from(self.phase.workload.threads)
+    }
+
     /// Returns true unless it is a test that only reads data.
     pub fn writes(&self) -> bool {
         self.data().is_none_or(DataWork::writes)

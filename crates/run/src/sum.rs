@@ -16,9 +16,9 @@ use model::finding::Finding;
 use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Budget, Cap, ClientShare, Counts, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged, Latency, Note,
-    PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WaitChannel, WorkloadRecord,
-    machine_of,
+    Budget, Cap, ClientShare, Counts, DeviceUse, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged,
+    Latency, Note, PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WaitChannel,
+    WorkloadRecord, machine_of,
 };
 
 use crate::collect::{self, Collected, Distribution};
@@ -320,8 +320,30 @@ fn wait_channels(parts: &[Part]) -> Vec<WaitChannel> {
     if has_operations { sum } else { Vec::new() }
 }
 
+/// Returns the use of the one device that all clients of a machine share: each has counted all of it, and takes the bytes of
+/// the other clients for foreign.
+fn device(uses: &[&DeviceUse]) -> Option<DeviceUse> {
+    let moved = |device: &DeviceUse| device.bytes_read.saturating_add(device.bytes_written) as f64;
+    let most = *uses.iter().max_by(|one, other| moved(one).total_cmp(&moved(other)))?;
+    if uses.iter().any(|device| device.name != most.name) {
+        return None;
+    }
+    let own = all(uses.iter().map(|device| Some(moved(device) * (1.0 - device.foreign_share?))));
+    let own = own.map(|own| own.iter().sum::<f64>()).filter(|_| moved(most) > 0.0);
+    // Bytes of the test per byte of the device add up.
+    let app = all(uses.iter().map(|device| device.bytes_per_app_byte.map(f64::recip)));
+    let app = app.map(|app| app.iter().sum::<f64>()).filter(|app| app.is_normal());
+    Some(DeviceUse {
+        foreign_share: own.map(|own| (1.0 - own / moved(most)).clamp(0.0, 1.0)),
+        bytes_per_app_byte: app.map(f64::recip),
+        other_bytes_per_second: None,
+        ..most.clone()
+    })
+}
+
 /// Returns observations of the one machine on which all clients ran. They are its CPUs, the use of the clients' time on
-/// average, other processes, and the limits that hold all clients together. Counters of several machines do not add up.
+/// average, other processes, their device, and the limits that hold all clients together. Counters of several machines do
+/// not add up.
 fn seen(parts: &[Part]) -> Seen {
     let Some(first) = parts.first() else { return Seen::default() };
     let wait_channels = wait_channels(parts);
@@ -339,7 +361,9 @@ fn seen(parts: &[Part]) -> Seen {
         })
     });
     let budgets = all(seen().map(|seen| seen.budget.as_ref()));
+    let devices = all(seen().map(|seen| seen.device.as_ref()));
     Seen {
+        device: devices.and_then(|devices| device(&devices)),
         cpu: first.measured.record.seen.cpu.clone(),
         budget: budgets.map(|budgets| {
             let mean = |of: fn(&Budget) -> f64| {

@@ -437,9 +437,9 @@ explained! {
     BelowOs BY_CAP {
         meaning: "Something below this system sets the rate: a host, a provider, an array, a controller. It cannot be seen from \
             here.",
-        evidence: "A virtual machine; threads asleep in the device (occupancy at least {well_in_target}), less than {below_foreign} of \
-            its bytes were others', and the rates of whole seconds vary by more than {unstable} over at least {unstable_seconds} of them. \
-            Likely at best.",
+        evidence: "A virtual machine; threads asleep in the device (occupancy at least {well_in_target}). Less than {below_foreign} of \
+            its bytes were others'. The rates of whole seconds vary by more than {unstable}, over at least {unstable_seconds} \
+            seconds with {unstable_ops} operations each on average. Likely at best.",
         try_next: "Repeat it at another time (--repeat 3). Ask whoever runs the host.",
         not_meaning: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
             same.",

@@ -5,6 +5,7 @@ use model::advice::Advice;
 use model::figure::{Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
+use model::target::Backing;
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
@@ -15,6 +16,8 @@ const UNSTABLE: f64 = 0.3;
 const WELL_IN_TARGET: f64 = 0.7;
 /// Fewest seconds of data for that.
 const SECONDS_MIN: usize = 4;
+/// Fewest operations in a second of data. The counts of fewer vary by themselves.
+const OPS_MIN: f64 = 100.0;
 /// Others' share of the device's bytes, from which on they may be the cause.
 const FOREIGN: f64 = 0.1;
 
@@ -22,6 +25,7 @@ const FOREIGN: f64 = 0.1;
 pub(super) const THRESHOLDS: &[Threshold] = &[
     ("unstable", Figure::Share(UNSTABLE)),
     ("unstable_seconds", Figure::Count(SECONDS_MIN as u64)),
+    ("unstable_ops", Figure::Count(OPS_MIN as u64)),
     ("below_foreign", Figure::Share(FOREIGN)),
     ("well_in_target", Figure::Ratio(WELL_IN_TARGET)),
 ];
@@ -29,7 +33,8 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
 /// Threads that wait in the device, at a rate that comes and goes though nobody else here uses the device.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let is_virtual = input.environment.virtualisation.is_some();
+    let is_simulated = input.target().backing == Backing::Simulated;
+    let is_virtual = input.environment.virtualisation.is_some() && !is_simulated;
     let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= WELL_IN_TARGET);
     let foreign = input.device()?.foreign_share.unwrap_or(0.0);
     if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN {
@@ -42,6 +47,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    if mean < OPS_MIN {
+        return None;
+    }
     let spread = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (rates.len() - 1) as f64;
     let variation = spread.sqrt() / mean;
     if variation.is_nan() || variation <= UNSTABLE {

@@ -32,6 +32,18 @@ fn delay(value: f64, half_width: f64) -> Option<Sensed> {
     sensed("a pause of 3 µs", value, half_width, 1.0 / (1.0 + 0.3 * value))
 }
 
+/// A virtual machine whose device makes `ops` operations in each 100 ms, or a fifth of them.
+fn comes_and_goes(ops: u64, backing: Backing) -> World {
+    with(clean("read:rnd4k:q4").blocked().queues(4.0), |world| {
+        world.environment.virtualisation = Some("kvm".into());
+        world.target().backing = backing;
+        for (index, interval) in world.record.figures.intervals.iter_mut().enumerate() {
+            interval.ops = if index / 10 % 2 == 0 { ops } else { ops / 5 };
+        }
+        world.steady().found = false;
+    })
+}
+
 fn depth(value: f64, half_width: f64) -> Option<Sensed> {
     sensed("4 times the depth", value, half_width, 4f64.powf(value))
 }
@@ -472,13 +484,9 @@ cases! {
         }),
         |world| world.target().file_system = "fuse.sshfs".into(),
     );
-    rate_that_comes_and_goes: BelowOs Likely, with(clean("read:rnd4k:q4").blocked().queues(4.0), |world| {
-        world.environment.virtualisation = Some("kvm".into());
-        for (index, interval) in world.record.figures.intervals.iter_mut().enumerate() {
-            interval.ops = if index / 10 % 2 == 0 { 10_000 } else { 2_000 };
-        }
-        world.steady().found = false;
-    });
+    few_operations_that_come_and_go: DeviceLatency Likely, comes_and_goes(10, Backing::Devices);
+    simulated_rate_that_comes_and_goes: DeviceLatency Likely, comes_and_goes(10_000, Backing::Simulated);
+    rate_that_comes_and_goes: BelowOs Likely, comes_and_goes(10_000, Backing::Devices);
     more_clients_bring_more: EachClient Likely, of_clients(2000.0);
     more_clients_bring_nothing: BelowClients Confirmed, of_clients(1000.0);
     pages_that_wait_for_a_full_link: NetworkBandwidth Likely, shaped(1.05).sleeps(&[("balance_dirty_pages", 0.9)]);

@@ -72,7 +72,7 @@ fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     let waited = input.record.seen.budget.as_ref()?.run_queue;
     let cpus = input.environment.cpus;
-    let finding = if input.phase.workload.threads <= cpus {
+    let finding = if input.threads() <= u64::from(cpus) {
         Finding::WaitedForCpu { waited_share: Share(waited) }
     } else if others > OTHERS_CPUS_MAX {
         Finding::OthersOnCpus { others_share: Share(others / f64::from(cpus.max(1))) }

@@ -1,8 +1,10 @@
 //! The two scores of IO500, by its arithmetic.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{PhaseRecord, Status};
+use super::{PhaseRecord, Status, Trust};
 use crate::document::document;
 
 /// Preset whose tests have the shapes of IO500's.
@@ -25,10 +27,23 @@ document! {
 }
 
 impl Scores {
-    /// Returns the scores of a run of the preset; `None` for others, and where a test has no rate. Of several repetitions,
-    /// the mean rate of each test counts.
+    /// Number of tests that make the scores.
+    pub const TESTS: usize = TESTS.0 + TESTS.1;
+
+    /// Returns the number of tests of the preset that lack a valid rate: with one of them, a run has no scores. Returns
+    /// `None` for other presets.
+    pub fn missing(preset: &str, phases: &[PhaseRecord]) -> Option<usize> {
+        let of = |valid: bool| -> BTreeSet<&str> {
+            let rows = phases.iter().filter(|phase| is_valid(phase) == valid);
+            rows.map(|phase| phase.spec.as_str()).collect()
+        };
+        (preset == PRESET).then(|| Self::TESTS.saturating_sub(of(true).difference(&of(false)).count()))
+    }
+
+    /// Returns the scores of a run of the preset; `None` for others, and where a test has no valid rate. Of several
+    /// repetitions, the mean rate of each test counts.
     pub fn of(preset: &str, phases: &[PhaseRecord]) -> Option<Self> {
-        if preset != PRESET {
+        if Self::missing(preset, phases) != Some(0) {
             return None;
         }
         let (mut bandwidths, mut rates) = (Vec::new(), Vec::new());
@@ -44,9 +59,7 @@ impl Scores {
                     Some(_) => (|phase| phase.figures.rate.bytes_per_second, GIB, &mut bandwidths),
                     None => (|phase| phase.figures.rate.ops_per_second, 1000.0, &mut rates),
                 };
-            let each: Option<Vec<f64>> =
-                all.map(|phase| of(phase).filter(|_| phase.status == Status::Done)).collect();
-            let each = each?;
+            let each: Vec<f64> = all.map(of).collect::<Option<_>>()?;
             means.push(each.iter().sum::<f64>() / each.len() as f64 / unit);
         }
         if (bandwidths.len(), rates.len()) != TESTS {
@@ -57,6 +70,12 @@ impl Scores {
         let score = (bandwidth_gib_per_second * metadata_kiops).sqrt();
         Some(Self { bandwidth_gib_per_second, metadata_kiops, score })
     }
+}
+
+/// Returns true unless the row has no rate, or one that is not the speed that was to be measured.
+fn is_valid(phase: &PhaseRecord) -> bool {
+    let is_trusted = phase.judged.verdict.as_ref().is_none_or(|verdict| verdict.trust != Trust::Invalid);
+    phase.status == Status::Done && phase.figures.rate.ops_per_second.is_some() && is_trusted
 }
 
 fn geometric_mean(values: &[f64]) -> f64 {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use model::Run;
 use model::plan::SIMULATED;
-use model::run::{Mark, PhaseRecord};
+use model::run::{Mark, PhaseRecord, Scores};
 use model::target::{Backing, TargetKind};
 
 use super::notes::{mark, paragraph, remarks};
@@ -107,10 +107,18 @@ pub(crate) fn title(run: &Run) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// Scores of a preset that has some.
+/// Scores of a preset that has some, or the reason why there are none.
 pub(super) fn scores(run: &Run, style: &Style) -> String {
-    let told = run.scores.as_ref().map(wording::scores);
-    told.map_or(String::new(), |told| field("scores", &with_units(&told), style))
+    let preset = &run.plan.preset;
+    let text = match (Scores::of(preset, &run.phases), Scores::missing(preset, &run.phases)) {
+        (Some(scores), _) => with_units(&wording::scores(&scores)),
+        (None, Some(missing)) => {
+            let lack = if missing == 1 { "lacks" } else { "lack" };
+            format!("none: {missing} of {} tests {lack} a valid rate", Scores::TESTS)
+        }
+        (None, None) => return String::new(),
+    };
+    field("scores", &text, style)
 }
 
 /// Notes of the plan, such as options of the mount and tests that were left out.
@@ -158,6 +166,43 @@ mod tests {
         insta::assert_snapshot!("a_default_run_with_remarks", shown(&run, Detail::Remarks, 100));
         insta::assert_snapshot!("a_default_run_on_80_columns", shown(&run, Detail::Screen, 80));
         insta::assert_snapshot!("tables_alone", sample::plain(&screen(&run, Detail::Table, &sample::WIDE)));
+    }
+
+    #[test]
+    fn invalid_rows_make_no_scores() {
+        const TESTS: [&str; 12] = [
+            "write:seq2m:buffered:fresh",
+            "write:seq47008:buffered:shared:interleaved:fresh",
+            "read:seq2m:buffered",
+            "read:seq47008:buffered:shared:interleaved",
+            "create:sync=end",
+            "stat:order=dir",
+            "stat",
+            "unlink",
+            "create:shared:size=3901:sync=end",
+            "stat:shared:size=3901",
+            "read-file:shared:size=3901",
+            "unlink:shared:size=3901",
+        ];
+        let mut run = sample::run();
+        run.plan.preset = "io500-shapes".into();
+        run.phases = TESTS.map(sample::phase).into();
+        for phase in &mut run.phases {
+            phase.figures.rate.ops_per_second = Some(1000.0);
+            phase.figures.rate.bytes_per_second = phase.workload.block_bytes.map(|_| f64::from(1 << 30));
+            phase.judged.verdict = Some(model::run::Verdict::default());
+        }
+        let told = |run: &Run| sample::plain(&scores(run, &sample::WIDE));
+        let whole = Scores::of("io500-shapes", &run.phases).unwrap();
+        assert_eq!((whole.bandwidth_gib_per_second, whole.metadata_kiops, whole.score), (1.0, 1.0, 1.0));
+        assert!(told(&run).contains("score 1.00 by IO500's arithmetic"), "{}", told(&run));
+        run.phases[3].judged.verdict.as_mut().unwrap().trust = model::run::Trust::Invalid;
+        assert_eq!(Scores::of("io500-shapes", &run.phases), None);
+        assert!(told(&run).ends_with("none: 1 of 12 tests lacks a valid rate"), "{}", told(&run));
+        run.phases.truncate(3);
+        assert!(told(&run).ends_with("none: 9 of 12 tests lack a valid rate"), "{}", told(&run));
+        run.plan.preset = "standard".into();
+        assert_eq!(told(&run), "");
     }
 
     #[test]

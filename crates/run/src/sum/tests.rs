@@ -271,3 +271,35 @@ fn samples_of_operations_add_up_whatever_the_machine() {
     other.record.seen.wait_channels.iter_mut().for_each(|site| site.operations.clear());
     assert!(summed(&plan, &[("ada", &other, 0)]).seen.wait_channels.is_empty());
 }
+
+#[test]
+fn clients_share_the_bytes_of_their_device() {
+    let plan = plan("read:rnd4k:q4", 2);
+    let of = |foreign_share: Option<f64>| {
+        let mut client = client(&plan, &[10; 10]);
+        client.record.seen.device = Some(DeviceUse {
+            name: "vda".into(),
+            bytes_read: 1000,
+            bytes_written: 0,
+            operations: 10,
+            flushes: 0,
+            mean_request_bytes: Some(100.0),
+            bytes_per_app_byte: Some(2.5),
+            leaf_amplification: None,
+            foreign_share,
+            other_bytes_per_second: None,
+        });
+        client
+    };
+    let device_of = |names: [&str; 2], shares: [Option<f64>; 2]| {
+        let clients = shares.map(of);
+        let parts = [(names[0], &clients[0], START_NS), (names[1], &clients[1], START_NS)];
+        summed(&plan, &parts).seen.device
+    };
+    let device = device_of(["local#1", "local#2"], [Some(0.6), Some(0.6)]).unwrap();
+    assert!((device.foreign_share.unwrap() - 0.2).abs() < 1e-9, "{device:?}");
+    assert_eq!((device.bytes_read, device.bytes_per_app_byte), (1000, Some(1.25)));
+    let unknown = device_of(["local#1", "local#2"], [Some(0.6), None]).unwrap();
+    assert_eq!(unknown.foreign_share, None);
+    assert_eq!(device_of(["ada", "bob"], [Some(0.6), Some(0.6)]), None);
+}

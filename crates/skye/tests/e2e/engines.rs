@@ -260,6 +260,23 @@ fn a_simulated_device_goes_through_the_whole_pipeline_and_repeats_itself() {
 }
 
 #[test]
+fn slow_simulated_devices_keep_their_latency() {
+    let home = scratch(0);
+    let file = home.path().join("device.toml");
+    fs::write(&file, "parallelism = 1\nlatency = { kind = \"fixed\", mean_us = 256000000 }\n").unwrap();
+    let program = skye().arg("run").arg(format!("sim:{}", file.display()));
+    let ran = program.words("--test read:rnd4k --time 12000 --json -").run().did_not_panic().exits(0);
+    let phase = &parse_document(&ran.stdout)["phases"][0];
+    for key in ["p50", "max"] {
+        let latency_ns = phase["latency_ns"][key].as_f64().unwrap();
+        assert!((latency_ns / 256e9 - 1.0).abs() < 0.01, "{key}: {latency_ns}");
+    }
+    assert!(!codes(phase).contains(&"latency_too_long"), "{phase}");
+    // A second without an operation is no sign of a host.
+    assert_ne!(phase["verdict"]["limiter"], "below_os", "{}", phase["verdict"]);
+}
+
+#[test]
 fn engines_without_io_count_and_are_not_saved() {
     let home = scratch(4 << 20);
     let tests = "--test read:rnd4k:q32:engine=null:ops=100k --test write:rnd4k:q8:engine=nop:ops=10k";

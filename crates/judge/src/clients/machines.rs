@@ -1,0 +1,176 @@
+//! Disturbance of a sum by others on the machines of its clients. Clients of one machine are no others for each other.
+
+use std::collections::BTreeMap;
+
+use model::advice::Advice;
+use model::disturbance::SHARE_MAX;
+use model::figure::Share;
+use model::finding::Finding;
+use model::run::{ClientShare, Mark, Note, machine_of};
+
+use crate::traps::TRAPS;
+use crate::{JudgeInput, TrapFinding};
+
+/// Codes of the findings about others on a machine.
+const OF_MACHINE: [&str; 6] =
+    ["device_disagrees", "foreign_io", "steal", "cpu_contention", "thermal", "upkeep"];
+/// Traps whose counters a sum has, if it is of one machine. A client sees the other clients there as foreign.
+const OF_SUM: [&str; 2] = ["foreign_io", "cpu_contention"];
+/// Traps on the figures of a sum.
+const OF_FIGURES: [&str; 1] = ["latency_too_long"];
+
+/// Returns the clients of each machine.
+pub(super) fn machines(shares: &[ClientShare]) -> BTreeMap<&str, Vec<&ClientShare>> {
+    let mut machines: BTreeMap<&str, Vec<&ClientShare>> = BTreeMap::new();
+    shares.iter().for_each(|share| machines.entry(machine_of(&share.name)).or_default().push(share));
+    machines
+}
+
+/// Returns true for a note of a client that takes the other clients of its machine for strangers.
+pub(super) fn blames_clients(note: &Note) -> bool {
+    OF_SUM.contains(&note.code.as_str()) || matches!(note.finding, Finding::DeviceMovedForOthers { .. })
+}
+
+/// Returns the notes of a sum on its figures and on its machines, each code once.
+pub(super) fn notes(input: &JudgeInput<'_>) -> Vec<Note> {
+    let machines = machines(&input.record.hosts);
+    let mut found = check(input, &OF_FIGURES);
+    for clients in machines.values() {
+        let own = clients.iter().flat_map(|share| &share.judged.notes);
+        let suspects =
+            own.filter(|note| note.mark == Mark::Suspect && OF_MACHINE.contains(&note.code.as_str()));
+        found.extend(suspects.cloned());
+        found.extend(match (clients.len(), machines.len()) {
+            (1, _) => Vec::new(),
+            (_, 1) => check(input, &OF_SUM),
+            _ => waited_for_cpu(input, clients).into_iter().collect(),
+        });
+    }
+    let mut notes: Vec<Note> = Vec::new();
+    for note in found {
+        if notes.iter().all(|known| known.code != note.code) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+/// Applies some traps to a sum.
+fn check(input: &JudgeInput<'_>, codes: &[&str]) -> Vec<Note> {
+    let traps = TRAPS.iter().filter(|trap| codes.contains(&trap.code));
+    let found = traps.filter_map(|trap| (trap.check)(input));
+    found.map(|TrapFinding { finding, advice }| Note::new(finding, advice)).collect()
+}
+
+/// Returns a note if the clients of one of several machines waited for CPUs, though each thread could have one. Machines
+/// count as those of the first client.
+fn waited_for_cpu(input: &JudgeInput<'_>, clients: &[&ClientShare]) -> Option<Note> {
+    let threads = clients.len() as u64 * u64::from(input.phase.workload.threads);
+    let waited = clients.iter().map(|share| share.budget.as_ref().map(|budget| budget.run_queue));
+    let waited = waited.sum::<Option<f64>>()? / clients.len() as f64;
+    (threads <= u64::from(input.environment.cpus) && waited > SHARE_MAX).then(|| {
+        Note::new(Finding::WaitedForCpu { waited_share: Share(waited) }, vec![Advice::StopOthers {}])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Limiter;
+    use model::run::{Confidence, CpuShares, DeviceUse, PhaseRecord, Trust};
+
+    use super::*;
+    use crate::fixtures::{World, clean, client};
+
+    fn foreign_io() -> Note {
+        Note::new(Finding::ForeignIo { foreign_share: Share(0.5), device: "vda".into() }, Vec::new())
+    }
+
+    fn moved_for_others() -> Note {
+        Note::new(Finding::DeviceMovedForOthers { ratio: model::figure::Ratio(2.0) }, Vec::new())
+    }
+
+    /// Judges the sum of these clients, which have these notes, after a change.
+    fn judge_sum(names: [&str; 2], notes: &[Note], change: impl FnOnce(&mut World)) -> PhaseRecord {
+        let mut world = clean("read:rnd4k:q4");
+        let seen = world.record.seen.clone();
+        let shares = names.map(|name| {
+            let mut share = client(name, 100.0, Limiter::DeviceOps, Confidence::Likely);
+            share.judged.notes = notes.to_vec();
+            share
+        });
+        world.clients(shares.to_vec(), None);
+        if machine_of(names[0]) == machine_of(names[1]) {
+            world.record.seen = seen;
+        }
+        change(&mut world);
+        world.judged()
+    }
+
+    fn doubts(record: &PhaseRecord) -> (Trust, Vec<String>) {
+        let verdict = record.judged.verdict.clone().unwrap();
+        (verdict.trust, verdict.trust_reasons)
+    }
+
+    fn suspect(code: &str) -> (Trust, Vec<String>) {
+        (Trust::Suspect, vec![code.to_owned()])
+    }
+
+    const ONE: [&str; 2] = ["local#1", "local#2"];
+    const APART: [&str; 2] = ["ada", "bob"];
+
+    #[test]
+    fn busy_cpus_mark_a_sum_as_a_row() {
+        let waits = |world: &mut World| {
+            world.budget().run_queue = 0.5;
+            world.record.seen.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
+        };
+        assert_eq!(doubts(&judge_sum(ONE, &[], |_| ())), (Trust::Ok, Vec::new()));
+        assert_eq!(doubts(&judge_sum(ONE, &[], waits)), suspect("cpu_contention"));
+        // More threads than CPUs wait for each other, unless others use these.
+        let many = |world: &mut World| {
+            world.environment.cpus = 1;
+            world.environment.cpus_online = 1;
+            world.record.seen.cpu = Some(CpuShares { user: 0.0, kernel: 0.0, steal: 0.0 });
+            world.budget().run_queue = 0.5;
+        };
+        assert_eq!(doubts(&judge_sum(ONE, &[], many)), (Trust::Ok, Vec::new()));
+        let note = Note::new(Finding::WaitedForCpu { waited_share: Share(0.5) }, Vec::new());
+        assert_eq!(doubts(&judge_sum(APART, &[note], |_| ())), suspect("cpu_contention"));
+    }
+
+    #[test]
+    fn clients_of_a_machine_are_no_others() {
+        let notes = [foreign_io(), moved_for_others()];
+        let record = judge_sum(ONE, &notes, |_| ());
+        assert_eq!(doubts(&record), (Trust::Ok, Vec::new()));
+        for share in &record.hosts {
+            assert!(share.judged.notes.is_empty(), "{:?}", share.judged.notes);
+            assert_eq!(share.judged.verdict.as_ref().unwrap().trust, Trust::Ok);
+        }
+        // Those of several machines have nobody else there.
+        let (trust, reasons) = doubts(&judge_sum(APART, &notes, |_| ()));
+        assert_eq!((trust, reasons.len()), (Trust::Suspect, 2));
+        // Bytes of the device that no client has moved are others'.
+        let foreign = judge_sum(ONE, &notes, |world| {
+            let device: &mut DeviceUse = world.device();
+            device.foreign_share = Some(0.3);
+        });
+        assert_eq!(doubts(&foreign), suspect("foreign_io"));
+    }
+
+    #[test]
+    fn latencies_too_long_mark_a_sum() {
+        let long = |world: &mut World| world.latency().max = u64::MAX;
+        assert_eq!(doubts(&judge_sum(ONE, &[], long)), suspect("latency_too_long"));
+    }
+
+    #[test]
+    fn clients_wait_for_the_cpus_of_their_machine() {
+        let mut world = clean("read:rnd4k:q4");
+        let mut shares =
+            ["ada#1", "ada#2", "bob"].map(|name| client(name, 100.0, Limiter::DeviceOps, Confidence::Likely));
+        shares[..2].iter_mut().for_each(|share| share.budget.as_mut().unwrap().run_queue = 0.4);
+        world.clients(shares.to_vec(), None);
+        assert_eq!(doubts(&world.judged()), suspect("cpu_contention"));
+    }
+}
