@@ -29,6 +29,9 @@ pub struct Machine {
     /// Bytes that this user may lock in memory (`RLIMIT_MEMLOCK`), including rings and their buffers; null where there
     /// is no limit.
     pub lockable_bytes: Option<u64>,
+    /// Files that this process may have open at a time (`RLIMIT_NOFILE`); null where there is no limit.
+    #[serde(default)]
+    pub open_files_max: Option<u64>,
     /// Why io_uring cannot be used here; null where it can.
     pub io_uring_refused: Option<String>,
 }

@@ -26,10 +26,11 @@ use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Probing, Work, Workload};
 pub use asked::for_given;
 use asked::{Asked, Swept, add_possible, check_loads, check_shares, expand, phase_id};
+pub use checks::check_clients;
 pub use checks::shared_directory;
 use checks::{
     check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased, check_given,
-    check_links, check_polling, check_together, verify_note,
+    check_links, check_open_files, check_polling, check_together, verify_note,
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
@@ -351,6 +352,7 @@ pub fn plan_for(
     let dataset = plan_dataset(request, &phases, target, machine, allow_low_space, is_together)?;
     check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
     check_parts(&phases, dataset.as_ref(), target)?;
+    check_open_files(&phases, dataset.as_ref(), machine)?;
     let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;
 
     let repetitions = request.repeat.unwrap_or(1);

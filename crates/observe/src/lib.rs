@@ -62,7 +62,7 @@ pub use health::health;
 pub use holding::holding;
 pub use identity::{Identity, direct_io, space};
 pub use idle::{IdleTraffic, idle_traffic};
-pub use machine::{lockable_bytes, machine, unwritten_bytes};
+pub use machine::{lockable_bytes, machine, open_files_max, unwritten_bytes};
 pub use nfsd::NfsServer;
 pub use numa::near_cpus;
 pub use probe::Probe;

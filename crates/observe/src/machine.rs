@@ -38,6 +38,7 @@ pub fn machine(root: &Root) -> Machine {
         clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         root: root.is_system() && rustix::process::geteuid().is_root(),
         lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
+        open_files_max: root.is_system().then(open_files_max).flatten(),
         // Only an attempt tells, and the program makes that attempt.
         io_uring_refused: None,
     }
@@ -49,6 +50,11 @@ pub fn lockable_bytes() -> Option<u64> {
     let is_free = rustix::thread::capabilities(None)
         .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::IPC_LOCK));
     rustix::process::getrlimit(rustix::process::Resource::Memlock).current.filter(|_| !is_free)
+}
+
+/// Returns the number of files that this process may have open at a time; `None` without a limit.
+pub fn open_files_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
 fn beginning(root: &Root, path: &str, bytes_max: usize) -> String {

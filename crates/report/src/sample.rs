@@ -48,6 +48,7 @@ pub(crate) fn machine() -> Machine {
         clock_source: Some("tsc".into()),
         root: false,
         lockable_bytes: None,
+        open_files_max: None,
         io_uring_refused: None,
     }
 }

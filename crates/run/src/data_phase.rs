@@ -554,6 +554,8 @@ pub fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(Errno::NOSPC) => "space or inodes ran out while the test ran; make room or ask for less",
         Cause::Errno(Errno::DQUOT) => "the quota is used up; raise it or ask for less",
         Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
+        Cause::Errno(Errno::MFILE) => "raise the limit of open files (ulimit -n), or use fewer threads",
+        Cause::Errno(Errno::NFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",
         Cause::Errno(Errno::INVAL) => "if this file system refuses direct I/O, add :buffered to the test",
         Cause::Errno(Errno::OPNOTSUPP) if failure.call == "discard" => {
             "this device or file system discards nothing; leave tests with discard away"
@@ -850,7 +852,18 @@ pub fn shares(ops: u64, threads: u32, units: u64) -> impl Iterator<Item = Share>
 
 #[cfg(test)]
 mod tests {
+    use engine::Failure;
+    use rustix::io::Errno;
+
     use super::Part;
+
+    #[test]
+    fn missing_descriptors_name_their_limit() {
+        for (errno, limit) in [(Errno::MFILE, "ulimit -n"), (Errno::NFILE, "fs.file-max")] {
+            let failure = Failure { call: "open", file: 0, offset_bytes: None, cause: errno.into() };
+            assert!(super::remedy(&failure).contains(limit), "{errno}");
+        }
+    }
 
     #[test]
     fn what_is_set_aside_is_nobody_elses() {

@@ -152,6 +152,7 @@ mod tests {
             clock_source: None,
             root: true,
             lockable_bytes: None,
+            open_files_max: None,
             io_uring_refused: None,
         }
     }

@@ -253,6 +253,10 @@ fn greet(
         remote_program: remote_skye.clone(),
         ..own_launcher()
     };
+    if let fleet::Clients::Hosts(hosts) = &clients {
+        let checked = plan::check_clients(hosts.len(), observe::open_files_max());
+        checked.map_err(|trouble| refusals(vec![trouble], interruption))?;
+    }
     let started = Started {
         clients,
         observers: hosts_of("--observe", arguments.observe.as_deref())?.unwrap_or_default(),

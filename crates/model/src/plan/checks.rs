@@ -1,6 +1,7 @@
 //! Checks of the tests against the target and the machine: blocks, polling, buffers, cold names and links.
 
 use super::PlannedPhase;
+use super::dataset::Dataset;
 use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
@@ -15,6 +16,15 @@ const BUFFER_SHARE: u64 = 4;
 const POOL_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of a worker's counters and stack: three sets of histograms, and the stack.
 const COUNTS_BYTES: u64 = 256 << 10;
+
+/// Files that a run has open besides those of its workers: counters, its directory, its removal.
+const OPEN_FILES: u64 = 64;
+/// Files of `/proc` through which a worker is watched.
+const WATCHED_FILES: u64 = 5;
+/// Files that a worker of a test on files has open: its directories, and the files of one operation.
+const WORKED_FILES: u64 = 4;
+/// Channels of the coordinator to a client.
+const CLIENT_FILES: u64 = 3;
 
 /// Returns the danger to root where others may rename what it makes; `None` where they may not.
 pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static str> {
@@ -221,6 +231,45 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     Ok(())
 }
 
+/// Refuses tests that need more open files than the system allows this process.
+pub(super) fn check_open_files(
+    phases: &[PlannedPhase],
+    dataset: Option<&Dataset>,
+    machine: &Machine,
+) -> Result<(), Trouble> {
+    for phase in phases {
+        let threads = u64::from(phase.workload.threads);
+        let group = dataset.and_then(|dataset| dataset.groups.get(dataset.group_of(&phase.workload)?));
+        let files = group.map_or(0, |group| u64::from(group.files));
+        let (shared, each) = match &phase.workload.work {
+            Work::Files(_) => (0, WORKED_FILES),
+            // Each worker on bytes opens the files of its part again, and its process has a channel.
+            Work::Data(data) if data.verb.is_bytes() => (2 * files, 3),
+            Work::Data(_) => (files, u64::from(phase.engine.has_ring())),
+        };
+        let needed = threads * (WATCHED_FILES + each) + shared;
+        let attempt = format!("run `{}`", spec::print(phase.asked()));
+        check_limit(attempt, needed, machine.open_files_max, "use fewer threads")?;
+    }
+    Ok(())
+}
+
+/// Refuses more clients than the coordinator may have channels to.
+///
+/// # Errors
+/// The system allows this process fewer open files.
+pub fn check_clients(clients: usize, open_files_max: Option<u64>) -> Result<(), Trouble> {
+    let attempt = format!("start {clients} clients");
+    check_limit(attempt, clients as u64 * CLIENT_FILES, open_files_max, "name fewer clients")
+}
+
+fn check_limit(attempt: String, files: u64, most: Option<u64>, remedy: &str) -> Result<(), Trouble> {
+    let needed = files + OPEN_FILES;
+    let Some(most) = most.filter(|most| *most < needed) else { return Ok(()) };
+    let cause = format!("it needs {needed} open files, and RLIMIT_NOFILE allows this process {most}");
+    Err(Trouble::new(attempt, cause).remedy(format!("raise the limit (ulimit -Hn {needed}), or {remedy}")))
+}
+
 /// Refuses to drop the machine's caches unless that was asked for and can be done, and cold names where there are none.
 pub(super) fn check_cold(
     phases: &[PlannedPhase],
@@ -315,6 +364,28 @@ mod tests {
         for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t64", "write:rnd4k:t4096"] {
             assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
         }
+    }
+
+    #[test]
+    fn open_files_beyond_the_limit_are_refused() {
+        let refusal = |specs: &[&str], most: u64| {
+            let machine = Machine { open_files_max: Some(most), ..crate::plan::fixtures::machine(None) };
+            let target = disk_that_polls(None);
+            crate::plan::plan(&asking(specs), &target, &machine).err().map(|trouble| trouble.to_string())
+        };
+        let refused = refusal(&["stat", "create:t4096"], 20_000).unwrap();
+        let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE allows this process 20000";
+        assert_eq!(refused, format!("{cause}; raise the limit (ulimit -Hn 36928), or use fewer threads"));
+        assert_eq!(refusal(&["create:t4096"], 36_928), None);
+        for specs in ["read:rnd4k:t1000", "getc-read:t1000", "read:rnd4k:q8t1000", "mix:mail:t1000"] {
+            assert!(refusal(&[specs], 4096).unwrap().contains("RLIMIT_NOFILE"), "{specs}");
+            assert_eq!(refusal(&[specs], 40_000), None, "{specs}");
+        }
+        let refused = check_clients(400, Some(1024)).unwrap_err().to_string();
+        assert!(
+            refused.contains("start 400 clients: it needs 1264") && refused.ends_with("name fewer clients")
+        );
+        assert!(check_clients(300, Some(1024)).is_ok() && check_clients(5000, None).is_ok());
     }
 
     #[test]

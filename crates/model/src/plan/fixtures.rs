@@ -42,6 +42,7 @@ pub(super) fn machine(io_uring_refused: Option<&str>) -> Machine {
         clock_source: None,
         root: false,
         lockable_bytes: None,
+        open_files_max: None,
         io_uring_refused: io_uring_refused.map(String::from),
     }
 }

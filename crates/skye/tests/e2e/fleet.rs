@@ -659,7 +659,7 @@ fn the_shapes_of_io500_have_its_scores_and_leave_nothing() {
         ran.tells(&[&format!("none: {invalid} of 12 tests lack")]);
         return;
     }
-    let ran = ran.tells(&["Not an IO500 submission"]);
+    ran.tells(&["Not an IO500 submission"]);
     let mean = |rows: &[Value], key: &str, unit: f64| {
         let rates = rows.iter().map(|row| row["rate"][key].as_f64().unwrap() / unit);
         rates.clone().product::<f64>().powf(1.0 / rates.len() as f64)

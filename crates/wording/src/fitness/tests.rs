@@ -42,6 +42,7 @@ fn sound() -> Health {
             clock_source: Some("tsc".into()),
             root: true,
             lockable_bytes: None,
+            open_files_max: None,
             io_uring_refused: None,
         },
         target: Target {
