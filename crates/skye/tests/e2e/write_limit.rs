@@ -149,7 +149,7 @@ fn random_tests_stay_below_random_write_limits() {
         "\"create link\", \"append=1m\", \"delete\"",
     ];
     let mut ran_through = 0;
-    for number in 0..xtask::sized(8, 400) {
+    for number in 0..xtask::sized(8, 150) {
         let limit_bytes = random.u64(MIB..48 * MIB);
         let threads = random.u32(1..4);
         let (files, size) = (random.u32(2..40), random.u32(0..300_000));
