@@ -48,8 +48,8 @@ pub(crate) const THRESHOLDS: &[Threshold] = &[
     ("clients_gave_nothing", Figure::Share(GAVE_NOTHING)),
 ];
 
-/// Judges the record of a sum. Its notes become those that the clients' runs made, those that make the number of a
-/// client invalid, those on others that disturbed a machine, and one for each slow client.
+/// Judges the record of a sum. Its notes become those that the clients' runs made, and those that make the number of a
+/// client invalid. Then come the disturbances of the machines, and a note for each slow client.
 pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, environment: &Environment) {
     record.judged.notes.retain(|note| !OWN_CODES.contains(&note.code.as_str()));
     know_each_other(&mut record.hosts);
@@ -283,7 +283,7 @@ fn depends_on_others(limiter: Limiter) -> bool {
     )
 }
 
-/// Corrects the limiters and the notes of clients that share a machine: each takes the others for strangers, and their use
+/// Corrects the limiters and the notes of clients that share a machine. Each takes the others for strangers, and their use
 /// of CPUs and devices for evidence.
 fn know_each_other(shares: &mut [ClientShare]) {
     let machines = machines::machines(shares);

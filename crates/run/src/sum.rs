@@ -320,7 +320,7 @@ fn wait_channels(parts: &[Part]) -> Vec<WaitChannel> {
     if has_operations { sum } else { Vec::new() }
 }
 
-/// Returns the use of the one device that all clients of a machine share: each has counted all of it, and takes the bytes of
+/// Returns the use of the one device that all clients of a machine share. Each has counted all of it, and takes the bytes of
 /// the other clients for foreign.
 fn device(uses: &[&DeviceUse]) -> Option<DeviceUse> {
     let moved = |device: &DeviceUse| device.bytes_read.saturating_add(device.bytes_written) as f64;

@@ -201,8 +201,8 @@ const FAST_SYNC_NS: f64 = 50_000.0;
 const SLOW_SYNC_NS: f64 = 2_000_000.0;
 /// Approximate time to look at the target and to measure skye's own cost.
 const BEGINNING_NS: f64 = 1_500_000_000.0;
-/// Approximate time between two tests, the shortest and the usual longest: a sample of the devices' counters over a tenth
-/// of a second, then files and threads.
+/// Approximate time between two tests, the shortest and the usual longest. The devices' counters are sampled over a tenth
+/// of a second, and then come files and threads.
 const BETWEEN_NS: (f64, f64) = (120_000_000.0, 300_000_000.0);
 
 /// Returns the estimated duration, and how far the real one may lie from it.
