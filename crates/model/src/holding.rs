@@ -15,8 +15,9 @@ pub struct Holding {
     pub state: Vec<String>,
     /// Size of the device.
     pub size_bytes: u64,
-    /// Number of the disk since the machine started, which no other disk gets; absent before Linux 5.15.
-    pub sequence: Option<u64>,
+    /// Number of the disk since the machine started, which no other disk gets, and that of a partition: "17-p2". Absent
+    /// before Linux 5.15.
+    pub sequence: Option<String>,
     /// Other devices without serial number and WWN that have the same size.
     pub same_size: Vec<String>,
     /// The device, then its partitions and the devices that lie on them.
@@ -61,7 +62,7 @@ impl Holding {
             return names;
         }
         let size = self.size_bytes.to_string();
-        let numbered = self.sequence.map(|sequence| format!("{size}-{sequence}"));
+        let numbered = self.sequence.as_ref().map(|sequence| format!("{size}-{sequence}"));
         self.same_size.is_empty().then_some(size).into_iter().chain(numbered).collect()
     }
 

@@ -154,6 +154,8 @@ spec_words! {
         Busy = "busy",
         /// As root, run in a directory in which others may rename what is made there.
         SharedDirectory = "shared-directory",
+        /// Erase a device although the open files of some processes cannot be read.
+        UnreadableProcesses = "unreadable-processes",
     }
 }
 

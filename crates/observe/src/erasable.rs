@@ -11,17 +11,23 @@
 //! - `/proc` or `/sys` is not mounted at its place, is mounted with `hidepid`, or has parts that others are mounted over.
 //! - A process lives whose mounts or open files cannot be read.
 
-use crate::block_device::{Backing, backing};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+use crate::block_device::{Backing, BlockDevice, backing};
 use crate::device::{Place, numbers};
 use crate::hiding::hidden;
 use crate::holding::{PARTS_MAX, Seen, above, all_mounts, backed, parts, serial, wwn};
-use crate::openers::openers;
+use crate::openers::{Wanted, openers};
+use crate::parse::mountinfo::Mount;
 use crate::root::Root;
 
 /// Time after which a process that is just ending is gone.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
-/// File systems without a block device of their own that still have one inode for each file. On any other, such as an
-/// overlay, FUSE or NFS, the same bytes may be a file of another file system, too.
+/// File systems without a block device of their own that still have one inode for each file. On an overlay, FUSE or NFS, the
+/// same bytes may be a file of another file system, too.
 const OWN_INODES: &[&str] = &["bcachefs", "btrfs", "ramfs", "tmpfs", "zfs"];
 
 /// Reasons to leave a device as it is, as clauses.
@@ -31,13 +37,17 @@ pub struct Obstacles {
     pub uses: Vec<String>,
     /// Places in which users may hide.
     pub hidden: Vec<String>,
+    /// Processes that may use it, as their files cannot be read.
+    pub unreadable: Vec<String>,
     /// Other disks with its serial number and WWNs of their own, as the namespaces of an NVMe controller.
     pub namesakes: Vec<String>,
 }
 
-/// Looks for everything that keeps the device of this name from being erased.
-pub fn obstacles(root: &Root, name: &str) -> Obstacles {
-    let mut found = Obstacles { hidden: hidden(root), ..Obstacles::default() };
+/// Looks for everything that keeps the device of this name from being erased. Without its descriptor, no loop device is
+/// asked for its file. `progress` counts steps of the search.
+pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progress: &AtomicU64) -> Obstacles {
+    let (hidden, unreadable) = hidden(root);
+    let mut found = Obstacles { hidden, unreadable, ..Obstacles::default() };
     let Some(place) = Place::by_name(root, name) else {
         found.hidden.push(format!("sysfs does not show {name}"));
         return found;
@@ -48,7 +58,8 @@ pub fn obstacles(root: &Root, name: &str) -> Obstacles {
         std::thread::sleep(PAUSE);
         mounts = all_mounts(root);
     }
-    found.hidden.extend(unseen("mounts", &mounts.unseen));
+    found.unreadable.extend(unseen("mounts", &mounts.unseen));
+    progress.fetch_add(1, Ordering::Relaxed);
     let parts = parts(root, &mounts.seen, name);
     if parts.len() >= PARTS_MAX {
         found.hidden.push(format!("more than {PARTS_MAX} devices lie on it"));
@@ -78,10 +89,15 @@ pub fn obstacles(root: &Root, name: &str) -> Obstacles {
     }
     other_paths(root, &place, &mut found);
     found.uses.extend(exports(root, &family));
-    let file = loops(root, &place, &family, &mounts.seen, &mut found);
-    let opened = openers(root, &family, file);
+    let file = device.and_then(|device| loops(root, device, &place, &family, &mounts.seen, &mut found));
+    let file_bytes = file.and_then(|_| file_bytes(root, place.disk_name()));
+    let own_inodes = mounts.seen.iter().map(|seen| &seen.mount).filter(|mount| has_own_inodes(mount));
+    let own_inodes = own_inodes.map(|mount| (mount.major, mount.minor)).collect();
+    let wanted = Wanted::new(root, &family, file, file_bytes, own_inodes);
+    let opened = openers(root, &wanted, progress);
     found.uses.extend(opened.by);
-    found.hidden.extend(unseen("open files", &opened.unseen));
+    found.unreadable.extend(unseen("open files", &opened.unread_files));
+    found.unreadable.extend(unseen("rings of io_uring", &opened.unread_rings));
     found
 }
 
@@ -159,6 +175,7 @@ fn exports(root: &Root, family: &[Place]) -> Vec<String> {
 /// those that share the file or the device below a loop. Returns the file below the loop itself.
 fn loops(
     root: &Root,
+    device: BorrowedFd<'_>,
     place: &Place,
     family: &[Place],
     mounts: &[Seen],
@@ -166,19 +183,25 @@ fn loops(
 ) -> Option<Backing> {
     let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
     let attached = names.filter(|name| root.exists(&format!("sys/class/block/{name}/loop/backing_file")));
-    let ask = |name: &str| -> Option<Backing> { backing(root.open(&format!("dev/{name}"))?) };
-    if !root.is_system() {
-        return None;
-    }
+    let ask = |name: &str| -> Option<Backing> {
+        let file = root.open(&format!("dev/{name}"))?;
+        let found = BlockDevice::of(file.as_fd()).ok()?;
+        let is_it =
+            Place::by_name(root, name).map(|place| numbers(root, &place)) == Some((found.major, found.minor));
+        backing(file).filter(|_| is_it)
+    };
     let disk = place.disk_name();
-    let own = disk.starts_with("loop").then(|| ask(disk)).flatten();
+    // The path may lead to another device by now.
+    let own = disk.starts_with("loop").then(|| backing(device)).flatten();
+    if disk.starts_with("loop") && own.is_none() {
+        found.hidden.push(format!("{disk} does not tell its file"));
+    }
     let is_unique = |name: &str, backing: Backing| has_unique_file(root, name, backing, mounts);
     if let Some(own) = own {
         if own.numbers != (0, 0) {
             found.uses.push("it is a loop device on another device: name that one".into());
         } else if !is_unique(disk, own) {
-            let why = "the file of {disk} is on an overlay or a server, where it may have another path";
-            found.hidden.push(why.replace("{disk}", disk));
+            found.uses.push("its file is on an overlay or a server, where it may have another path".into());
         }
     }
     for name in attached.filter(|name| name != disk) {
@@ -200,7 +223,7 @@ fn loops(
         if own.file == other.file {
             found.uses.push(format!("{name} has the same file below it"));
         } else if other.numbers == (0, 0) && may_be_equal(root, disk, &name) && !is_unique(&name, other) {
-            found.hidden.push(format!("the file of {name} may be that of {disk}, by another path"));
+            found.uses.push(format!("{name} may have the same file below it, by another path"));
         }
     }
     own
@@ -223,7 +246,19 @@ fn has_unique_file(root: &Root, name: &str, backing: Backing, mounts: &[Seen]) -
         });
         above.max_by_key(|mount| mount.mount_point.len())
     };
-    by_numbers.or_else(by_path).is_some_and(|mount| OWN_INODES.contains(&mount.file_system.as_str()))
+    by_numbers.or_else(by_path).is_some_and(has_own_inodes)
+}
+
+/// Returns true for a file system without a block device in which each file has one inode.
+fn has_own_inodes(mount: &Mount) -> bool {
+    OWN_INODES.contains(&mount.file_system.as_str())
+}
+
+/// Returns the present size of the file below a loop device, if its path still leads to one.
+fn file_bytes(root: &Root, name: &str) -> Option<u64> {
+    let path = root.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::SIZE).ok()?;
+    Some(found.stx_size)
 }
 
 /// Returns true if the files below two loop devices may have the same size. A limit hides the size of a file.
@@ -234,7 +269,10 @@ fn may_be_equal(root: &Root, one: &str, other: &str) -> bool {
         let end = number(name, "loop/offset")?.checked_add(number(name, "size")?.checked_mul(512)?)?;
         (!is_limited).then_some(end)
     };
-    end(one).zip(end(other)).is_none_or(|(one, other)| one.abs_diff(other) < 512)
+    // A file that has grown since is larger than its device.
+    let sizes = |name: &str| [end(name), file_bytes(root, name)];
+    let pairs = sizes(one).into_iter().zip(sizes(other));
+    pairs.into_iter().any(|(one, other)| one.zip(other).is_none_or(|(one, other)| one.abs_diff(other) < 512))
 }
 
 #[cfg(test)]
@@ -290,9 +328,13 @@ mod tests {
                           23 22 0:7 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n\
                           24 21 0:8 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw\n";
 
+    fn found(home: &tempfile::TempDir, name: &str) -> Obstacles {
+        obstacles(&Root::at(home.path()), name, None, &AtomicU64::new(0))
+    }
+
     fn of(home: &tempfile::TempDir, name: &str) -> (Vec<String>, Vec<String>) {
-        let Obstacles { uses, hidden, .. } = obstacles(&Root::at(home.path()), name);
-        (uses, hidden)
+        let Obstacles { uses, hidden, unreadable, .. } = found(home, name);
+        (uses, [hidden, unreadable].concat())
     }
 
     fn set(home: &tempfile::TempDir, path: &str, text: &str) {
@@ -338,7 +380,7 @@ mod tests {
         set(&home, "sys/devices/pci0/block/sda/device/wwid", "naa.1\n");
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.2\n");
         let namesakes = Obstacles { namesakes: vec!["sdb".into()], ..Obstacles::default() };
-        assert_eq!(obstacles(&Root::at(home.path()), "sda"), namesakes);
+        assert_eq!(found(&home, "sda"), namesakes);
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.1\n");
         assert_eq!(of(&home, "sda").0, ["sdb is another path to the same disk"]);
     }

@@ -27,9 +27,9 @@ const HARMLESS: &[&str] = &[
 /// Place of configfs, which shows exported devices.
 const CONFIGFS: &str = "/sys/kernel/config";
 
-/// Returns places in which users of a device may hide from this process.
-pub(crate) fn hidden(root: &Root) -> Vec<String> {
-    let mut found = Vec::new();
+/// Returns places in which users of a device may hide from this process, and mount options that hide processes of others.
+pub(crate) fn hidden(root: &Root) -> (Vec<String>, Vec<String>) {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     let namespace = root.real("proc/self/ns/pid");
     if namespace.as_deref().and_then(|link| link.rsplit('/').next()) != Some(INITIAL_PID_NAMESPACE) {
         found.push("this is a PID namespace of its own, which hides processes".to_owned());
@@ -40,18 +40,20 @@ pub(crate) fn hidden(root: &Root) -> Vec<String> {
         if at.is_empty() || at.iter().any(|mount| mount.file_system != file_system || mount.root != "/") {
             found.push(format!("{place} is not the kernel's own {file_system}"));
         }
-        let hides = |option: &&String| {
-            option.starts_with("subset=")
-                || option.strip_prefix("hidepid=").is_some_and(|mode| !["0", "off"].contains(&mode))
-        };
-        let options = at.iter().flat_map(|mount| mount.options.iter().chain(&mount.super_options));
-        found.extend(options.filter(hides).map(|option| format!("{place} is mounted with {option}")));
+        for option in at.iter().flat_map(|mount| mount.options.iter().chain(&mount.super_options)) {
+            let said = format!("{place} is mounted with {option}");
+            match option.strip_prefix("hidepid=") {
+                Some("0" | "off") => {}
+                Some(_) => unreadable.push(said),
+                None => found.extend(option.starts_with("subset=").then_some(said)),
+            }
+        }
     }
     found.extend(mounts.iter().filter(covers).map(|mount| format!("{} is mounted over", mount.mount_point)));
     if root.exists("proc/swaps") && root.read("proc/swaps").is_none() {
         found.push("/proc/swaps cannot be read".into());
     }
-    found
+    (found, unreadable)
 }
 
 /// Returns true if a mount may cover a file or directory of `/proc` or `/sys` that shows users of devices.

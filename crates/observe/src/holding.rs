@@ -32,10 +32,26 @@ pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
             .and_then(|disk| disk.link.clone()),
         state: state(root, &place.disk),
         size_bytes: target.space.total_bytes,
-        sequence: root.number(&format!("{}/diskseq", place.disk)),
+        sequence: sequence(root, &place),
         same_size: same_size(root, name),
         parts,
     })
+}
+
+/// Returns the number of a disk since the machine started, and that of a partition: "17", "17-p2".
+fn sequence(root: &Root, place: &Place) -> Option<String> {
+    let disk = root.line(&format!("{}/diskseq", place.disk))?;
+    let partition = if place.is_partition { Some(place.line(root, "partition")?) } else { None };
+    Some(partition.map_or(disk.clone(), |number| format!("{disk}-p{number}")))
+}
+
+/// Returns the bytes that were written to a device or discarded since the machine started. The kernel counts them in
+/// `/sys/class/block/NAME/stat` when a request ends.
+pub fn written_sectors(root: &Root, name: &str) -> Option<u64> {
+    let text = root.line(&format!("sys/class/block/{name}/stat"))?;
+    let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    // Sectors written are in the seventh field, and those discarded in the fourteenth (Documentation/block/stat.rst).
+    Some(fields.get(6)?.wrapping_add(fields.get(13).copied().unwrap_or(0)))
 }
 
 /// Returns the other devices that have the size of this one. Those with a serial number or WWN do not count.

@@ -1,9 +1,11 @@
 //! Processes that have a device or a file open, mapped, or registered in a ring of io_uring.
 //!
 //! Threads may have tables of descriptors of their own, and live on when the first thread of their process has ended. So
-//! each table is read once, by any thread that has it. A descriptor that is in flight on a socket is in no table.
+//! each table is read once, by any thread that has it. A descriptor that is in flight on a socket is in no table. Neither are
+//! the files of a ring without descriptor and mapping.
 
 use std::ffi::c_long;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, readlinkat, statx};
 use rustix::io::Errno;
@@ -14,7 +16,8 @@ use crate::holding::lives;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
 
-/// Samples of the open files. A process that udev started is gone before the last.
+/// Samples of the open files. A process that udev started is gone before the last, and a ring that is busy shows its files
+/// in one of them.
 const SAMPLES: u32 = 8;
 /// Pause between two samples.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
@@ -22,58 +25,71 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 const KCMP_FILES: c_long = 2;
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
+/// Names of registered files that are no device and no file of a file system.
+const NO_PATHS: [&str; 5] = ["<none>", "anon_inode:", "pipe:", "socket:", "/memfd:"];
 
-/// Processes that use a device or a file.
+/// Processes that use a device or a file, and those of which that is unknown.
 #[derive(Default)]
 pub(crate) struct Opened {
-    /// Each of them, as a clause.
+    /// Each user, as a clause.
     pub by: Vec<String>,
-    /// Processes whose open files this user may not see.
-    pub unseen: Vec<i32>,
+    /// Processes whose open files cannot be read.
+    pub unread_files: Vec<i32>,
+    /// Processes whose rings of io_uring cannot be read.
+    pub unread_rings: Vec<i32>,
 }
 
-/// Returns the processes that use a device of the family, or the file below it. This process does not count, and neither
-/// does one that has opened it for a moment.
-pub(crate) fn openers(root: &Root, family: &[Place], file: Option<Backing>) -> Opened {
-    let mut now = Opened::default();
-    if !root.is_system() {
-        return now;
-    }
-    let devices = family.iter().map(|place| (numbers(root, place), place.name.clone())).collect();
-    let wanted = Wanted { devices, file };
-    for sample in 0..SAMPLES {
-        if sample > 0 {
-            std::thread::sleep(PAUSE);
-        }
-        now = open_now(root, &wanted);
-        if now.by.is_empty() {
-            break;
-        }
-    }
-    now
-}
-
-/// Devices by their numbers, and the file below them.
-struct Wanted {
+/// Device or file whose users are wanted.
+pub(crate) struct Wanted {
+    /// Devices by their numbers, with their names.
     devices: Vec<((u32, u32), String)>,
+    /// File below a loop device.
     file: Option<Backing>,
+    /// Its size.
+    file_bytes: Option<u64>,
+    /// Numbers of file systems in which each file has one inode, apart from those on a block device.
+    own_inodes: Vec<(u32, u32)>,
+}
+
+/// A path leads to something that is wanted, to nothing that is, or to something without a type, such as a ring.
+enum Leads {
+    To(String),
+    Elsewhere,
+    NoType,
 }
 
 impl Wanted {
-    /// Returns the name of the device, or of its file, that a path leads to.
+    pub fn new(
+        root: &Root,
+        family: &[Place],
+        file: Option<Backing>,
+        file_bytes: Option<u64>,
+        own_inodes: Vec<(u32, u32)>,
+    ) -> Self {
+        let devices = family.iter().map(|place| (numbers(root, place), place.name.clone())).collect();
+        Self { devices, file, file_bytes, own_inodes }
+    }
+
+    /// Follows a path.
     ///
     /// # Errors
     /// The path cannot be followed.
-    fn name(&self, path: impl rustix::path::Arg) -> Result<Option<&str>, Errno> {
+    fn leads(&self, path: impl rustix::path::Arg) -> Result<Leads, Errno> {
         // Without this flag, a file on a dead server would never answer.
-        let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO)?;
+        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+        let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
         Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::BlockDevice => {
                 let numbers = (found.stx_rdev_major, found.stx_rdev_minor);
-                self.devices.iter().find(|(theirs, _)| *theirs == numbers).map(|(_, name)| name.as_str())
+                let device = self.devices.iter().find(|(theirs, _)| *theirs == numbers);
+                device.map_or(Leads::Elsewhere, |(_, name)| Leads::To(name.clone()))
             }
-            FileType::RegularFile if self.is_file(&found) => Some("its file"),
-            _ => None,
+            FileType::RegularFile if self.is_file(&found) => Leads::To("its file".into()),
+            FileType::RegularFile if self.may_be_file(&found) => {
+                Leads::To("a file that may be its file, by another path,".into())
+            }
+            FileType::Unknown => Leads::NoType,
+            _ => Leads::Elsewhere,
         })
     }
 
@@ -81,50 +97,91 @@ impl Wanted {
         let device = (found.stx_dev_major, found.stx_dev_minor);
         self.file.is_some_and(|file| file.device() == device && file.file.1 == found.stx_ino)
     }
+
+    /// Returns true for a file of the same size on an overlay, in user space or on a server.
+    fn may_be_file(&self, found: &Statx) -> bool {
+        let device = (found.stx_dev_major, found.stx_dev_minor);
+        device.0 == 0 && self.file_bytes == Some(found.stx_size) && !self.own_inodes.contains(&device)
+    }
 }
 
-fn open_now(root: &Root, wanted: &Wanted) -> Opened {
+/// Returns the processes that use what is wanted. This process does not count, and neither does one that has opened it for
+/// a moment. `progress` counts processes.
+pub(crate) fn openers(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
+    let mut now = Opened::default();
+    if !root.is_system() {
+        return now;
+    }
+    for sample in 0..SAMPLES {
+        if sample > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        now = open_now(root, wanted, progress);
+        if now.by.is_empty() && now.unread_rings.is_empty() {
+            break;
+        }
+    }
+    now
+}
+
+fn open_now(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
     // Its own number in this /proc, which may be that of another namespace.
     let own = root.real("proc/self");
     let processes = root.list("proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
     let mut found = Opened::default();
     for process in processes.filter(|process| own != Some(format!("proc/{process}"))) {
+        progress.fetch_add(1, Ordering::Relaxed);
         match use_by(root, process, wanted) {
             Ok(None) => {}
             Ok(Some(how)) => {
                 let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
                 found.by.push(format!("process {process} ({comm}) has {how}"));
             }
-            Err(Unreadable) => found.unseen.push(process),
+            Err(Unreadable::Files) => found.unread_files.push(process),
+            Err(Unreadable::Rings) => found.unread_rings.push(process),
         }
     }
     found
 }
 
-/// A living process whose files this user may not see.
-struct Unreadable;
+/// Part of a living process that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    Files,
+    Rings,
+}
 
 /// Returns how a process uses what is wanted: "sda open", "sda mapped".
 fn use_by(root: &Root, process: i32, wanted: &Wanted) -> Result<Option<String>, Unreadable> {
     let tasks = root.list(&format!("proc/{process}/task"));
     // Each table of descriptors by the first thread that has it.
     let mut owners: Vec<i32> = Vec::new();
+    let (mut has_mapped_ring, mut rings, mut unread) = (false, 0, None);
     for task in tasks.iter().filter_map(|task| task.parse().ok()) {
         if !lives(root, task) || owners.iter().any(|owner| have_one_table(*owner, task)) {
             continue;
         }
         // Threads share the memory of their process.
-        if owners.is_empty()
-            && let Some(name) = mapped(root, task, wanted)?
-        {
-            return Ok(Some(format!("{name} mapped")));
+        if owners.is_empty() {
+            match mapped(root, task, wanted)? {
+                Mapped::Wanted(name) => return Ok(Some(format!("{name} mapped"))),
+                Mapped::Ring => has_mapped_ring = true,
+                Mapped::Nothing => {}
+            }
         }
         owners.push(task);
-        if let Some(how) = open_by(root, task, wanted)? {
-            return Ok(Some(how));
+        let table = open_by(root, task, wanted)?;
+        if table.how.is_some() {
+            return Ok(table.how);
         }
+        rings += table.rings;
+        unread = unread.or(table.unread);
     }
-    Ok(None)
+    // A ring lives on without its descriptor.
+    if has_mapped_ring && rings == 0 {
+        return Err(Unreadable::Rings);
+    }
+    unread.map_or(Ok(None), Err)
 }
 
 /// Returns true if two threads share a table of descriptors. A kernel that cannot tell says no.
@@ -137,59 +194,119 @@ fn have_one_table(one: i32, other: i32) -> bool {
     result == 0
 }
 
-/// Returns what is wanted of a thread's descriptors, and of the files that are registered in its rings.
-fn open_by(root: &Root, task: i32, wanted: &Wanted) -> Result<Option<String>, Unreadable> {
+/// Contents of a table of descriptors.
+#[derive(Default)]
+struct Table {
+    /// Use of what is wanted.
+    how: Option<String>,
+    /// Rings of io_uring.
+    rings: u32,
+    unread: Option<Unreadable>,
+}
+
+/// Reads a thread's descriptors, and the files that are registered in its rings.
+fn open_by(root: &Root, task: i32, wanted: &Wanted) -> Result<Table, Unreadable> {
     let at = format!("proc/{task}/fd");
+    let mut table = Table::default();
     let Some(files) = root.numbered(&at) else { return gone(root, task) };
-    let mut found = None;
     files.visit(|number| {
-        if found.is_some() {
+        if table.how.is_some() {
             return;
         }
         let path = root.path(&format!("{at}/{number}"));
-        if let Ok(Some(name)) = wanted.name(&path) {
-            found = Some(format!("{name} open"));
-        } else if readlinkat(CWD, &path, Vec::new()).is_ok_and(|link| link.to_bytes() == RING) {
-            let text = root.read(&format!("proc/{task}/fdinfo/{number}")).unwrap_or_default();
-            let name = registered(&text).into_iter().find_map(|path| wanted.name(path).ok().flatten());
-            found = name.map(|name| format!("{name} registered in a ring of io_uring"));
+        match wanted.leads(&path) {
+            Ok(Leads::To(name)) => table.how = Some(format!("{name} open")),
+            Ok(Leads::NoType) if is_ring(&path) => {
+                table.rings += 1;
+                match registered(root, task, number, wanted) {
+                    Ok(None) => {}
+                    Ok(Some(name)) => table.how = Some(format!("{name} registered in a ring of io_uring")),
+                    Err(unread) => table.unread = Some(unread),
+                }
+            }
+            Err(Errno::PERM | Errno::ACCESS) => table.unread = Some(Unreadable::Files),
+            // It was closed since, or leads nowhere.
+            Ok(_) | Err(_) => {}
         }
     });
-    Ok(found)
+    Ok(table)
 }
 
-/// Returns the paths of the files that the information on a ring lists.
-fn registered(text: &str) -> Vec<String> {
-    let lines = text.lines().skip_while(|line| !line.starts_with("UserFiles:")).skip(1);
+fn is_ring(path: &std::path::Path) -> bool {
+    readlinkat(CWD, path, Vec::new()).is_ok_and(|link| link.to_bytes() == RING)
+}
+
+/// Returns what is wanted of the files of a ring.
+fn registered(root: &Root, task: i32, number: i32, wanted: &Wanted) -> Result<Option<String>, Unreadable> {
+    let text = root.read(&format!("proc/{task}/fdinfo/{number}")).ok_or(Unreadable::Files)?;
+    let mut unread = None;
+    for path in registered_paths(&text).ok_or(Unreadable::Rings)? {
+        if NO_PATHS.iter().any(|name| path.starts_with(name)) {
+            continue;
+        }
+        // A file of another mount namespace has a path in that alone. Older kernels list the last name of a path.
+        let theirs = root.path(&format!("proc/{task}/root")).join(path.trim_start_matches('/'));
+        let places = [root.path(&path), theirs].into_iter().filter(|_| path.starts_with('/'));
+        let found: Vec<_> = places.filter_map(|place| wanted.leads(place).ok()).collect();
+        if found.is_empty() {
+            unread = Some(Unreadable::Rings);
+        }
+        for leads in found {
+            if let Leads::To(name) = leads {
+                return Ok(Some(name));
+            }
+        }
+    }
+    unread.map_or(Ok(None), Err)
+}
+
+/// Returns the paths of the files that the information on a ring lists. The kernel leaves them out while the ring is busy,
+/// which is `None`.
+fn registered_paths(text: &str) -> Option<Vec<String>> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("UserFiles:"));
+    let count: u32 = lines.next()?.split_once(':')?.1.trim().parse().ok()?;
     let entry = |line: &str| {
         let (number, path) = line.split_once(": ")?;
         number.trim().parse::<u32>().ok()?;
         Some(unescape(path.trim_end()))
     };
-    lines.map_while(entry).collect()
+    let paths: Vec<_> = lines.map_while(entry).collect();
+    // A table may have free places, which are not listed.
+    (count == 0 || !paths.is_empty()).then_some(paths)
 }
 
-/// Returns what is wanted of the files that a process has mapped: it may have closed them.
-fn mapped<'a>(root: &Root, task: i32, wanted: &'a Wanted) -> Result<Option<&'a str>, Unreadable> {
+/// Mapped files of a process.
+enum Mapped {
+    Wanted(String),
+    Ring,
+    Nothing,
+}
+
+/// Looks through the files that a process has mapped: it may have closed them.
+fn mapped(root: &Root, task: i32, wanted: &Wanted) -> Result<Mapped, Unreadable> {
     let at = format!("proc/{task}/map_files");
-    if !root.exists(&at) {
-        return gone(root, task);
+    // A list cannot tell a directory without entries from one that cannot be read.
+    match std::fs::read_dir(root.path(&at)).and_then(|mut entries| entries.next().transpose()) {
+        Ok(_) => {}
+        Err(_) => return gone(root, task).map(|()| Mapped::Nothing),
     }
+    let mut found = Mapped::Nothing;
     for range in root.list(&at) {
-        match wanted.name(root.path(&format!("{at}/{range}"))) {
-            Ok(None) => {}
-            Ok(name) => return Ok(name),
-            Err(Errno::PERM | Errno::ACCESS) => return Err(Unreadable),
-            // It was unmapped since.
-            Err(_) => {}
+        let path = root.path(&format!("{at}/{range}"));
+        match wanted.leads(&path) {
+            Ok(Leads::To(name)) => return Ok(Mapped::Wanted(name)),
+            Ok(Leads::NoType) if is_ring(&path) => found = Mapped::Ring,
+            Err(Errno::PERM | Errno::ACCESS) => return Err(Unreadable::Files),
+            // It was unmapped since, or is something else.
+            Ok(_) | Err(_) => {}
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// Returns nothing for a thread that has ended since it was listed.
-fn gone<T>(root: &Root, task: i32) -> Result<Option<T>, Unreadable> {
-    if lives(root, task) { Err(Unreadable) } else { Ok(None) }
+fn gone<T: Default>(root: &Root, task: i32) -> Result<T, Unreadable> {
+    if lives(root, task) { Err(Unreadable::Files) } else { Ok(T::default()) }
 }
 
 #[cfg(test)]
@@ -199,8 +316,11 @@ mod tests {
     #[test]
     fn registered_files_of_a_ring_are_listed() {
         let text = "SqMask:\t0x3\nUserFiles:\t3\n    0: /dev/loop0\n    1: /a\\040b\n    2: <none>\nUserBufs:\t0\n    0: 7\n";
-        assert_eq!(registered(text), ["/dev/loop0", "/a b", "<none>"]);
-        assert!(registered("").is_empty());
+        assert_eq!(registered_paths(text).unwrap(), ["/dev/loop0", "/a b", "<none>"]);
+        assert!(registered_paths("UserFiles:\t0\nUserBufs:\t1\n    0: 7\n").unwrap().is_empty());
+        // A busy ring lists none, or has no such line.
+        assert!(registered_paths("UserFiles:\t3\nUserBufs:\t0\n").is_none());
+        assert!(registered_paths("SqMask:\t0x3\n").is_none());
     }
 
     #[test]

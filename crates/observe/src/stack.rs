@@ -146,8 +146,12 @@ pub(crate) fn source_device(root: &Root, source: &str) -> Option<String> {
     let below_dev = source.strip_prefix("/dev/")?;
     // A slash below "/dev" is an exclamation mark in sysfs.
     let direct = below_dev.replace('/', "!");
+    // "/dev/shm" has files, whatever their names are.
     if root.exists(&format!("sys/class/block/{direct}")) {
         return Some(direct);
+    }
+    if below_dev.starts_with("shm/") {
+        return None;
     }
     let linked = root.real(source).and_then(|path| path.rsplit('/').next().map(str::to_owned));
     if let Some(name) = linked.filter(|name| root.exists(&format!("sys/class/block/{name}"))) {

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::holding::{Holding, Part};
+use model::request::Allow;
 use model::target::{Erased, ErasedContents};
 use model::{Request, Target, Trouble, size};
 use observe::{BlockDevice, Obstacles, Root};
@@ -44,6 +45,8 @@ struct Permission {
     signatures: Vec<String>,
     /// True if unknown data may be lost.
     data: bool,
+    /// True if processes may use it whose files cannot be read.
+    unreadable_processes: bool,
 }
 
 /// A device that the user named to be erased, and its state when it was found.
@@ -51,6 +54,8 @@ pub struct Erasure {
     permission: Permission,
     attempt: String,
     found: BlockDevice,
+    /// Sectors written to it since the machine started, before the first check.
+    written_sectors: Option<u64>,
     /// The device, as the document names it.
     pub erased: Erased,
 }
@@ -76,6 +81,7 @@ impl Erasure {
             id,
             signatures: request.erase_signature.clone(),
             data: request.erase_data == Some(true),
+            unreadable_processes: request.allow.contains(&Allow::UnreadableProcesses),
         };
         let (root, tried, target) = (root.clone(), attempt.clone(), target.clone());
         let work = move |progress: &AtomicU64| {
@@ -87,10 +93,11 @@ impl Erasure {
                 Err(_) => open_raw(&target, OFlags::RDONLY).map_err(|errno| not_opened(&tried, errno))?,
             };
             let found = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
+            let written_sectors = written_sectors(&root, &target, &device);
             let mut examined = examine(&root, &target, &device, &permission, progress)?;
             examined.locked(lock_error);
             let erased = examined.refuse(&tried, &target.path)?;
-            Ok(Some(Self { permission, attempt: tried, found, erased }))
+            Ok(Some(Self { permission, attempt: tried, found, written_sectors, erased }))
         };
         with_progress(&attempt, work)
     }
@@ -101,6 +108,7 @@ impl Erasure {
     /// As [`Erasure::check`]; or the device has changed since.
     pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, Trouble> {
         let (permission, found, before) = (self.permission.clone(), self.found, self.erased.clone());
+        let written_before = self.written_sectors;
         let (root, target, tried) = (root.clone(), target.clone(), self.attempt.clone());
         let work = move |progress: &AtomicU64| {
             let changed =
@@ -114,10 +122,21 @@ impl Erasure {
             if !erased.refuse(&tried, &target.path)?.is_same(&before) {
                 return changed("its identity or its contents have changed since the first check");
             }
+            // This finds a writer that no list of open files shows, and one that wrote behind the check of the contents.
+            if written_sectors(&root, &target, &device) != written_before {
+                return changed("something has written to it since the first check");
+            }
             Ok(device)
         };
         with_progress(&self.attempt, work)
     }
+}
+
+/// Returns the sectors that were written to a device so far, after all that waits in the page cache of the device.
+fn written_sectors(root: &Root, target: &Target, device: &OwnedFd) -> Option<u64> {
+    // A device that cannot be flushed fails elsewhere.
+    let _ = rustix::fs::fsync(device);
+    observe::written_sectors(root, &target.top_device()?.name)
 }
 
 /// Runs checks of a device, which count their reads, for as long as they make progress.
@@ -152,7 +171,7 @@ fn lock(target: &Target, flags: OFlags) -> Result<OwnedFd, Errno> {
 fn not_opened(attempt: &str, errno: Errno) -> Trouble {
     let trouble = Trouble::new(attempt, std::io::Error::from(errno));
     match errno {
-        Errno::BUSY => trouble.remedy("something has just begun to use it: `skye doctor` says what"),
+        Errno::BUSY => trouble.remedy("close what uses it: fuser -v lists processes"),
         Errno::ACCESS | Errno::PERM => trouble.remedy("run it as root, outside of containers"),
         Errno::ROFS => trouble.remedy("it is read-only"),
         _ => trouble,
@@ -189,8 +208,6 @@ fn examine(
         Trouble::new(tried(), "sysfs does not show it, so its users are unknown")
             .remedy("run skye outside of containers")
     })?;
-    let obstacles = observe::obstacles(root, &holding.parts[0].name);
-    let identity = identity(&holding, &obstacles, &permission.id);
     let (mut named, mut signatures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for (part, names) in names_of_all(root, &holding.parts, device, progress) {
         match names {
@@ -223,13 +240,20 @@ fn examine(
         (None, false) => ErasedContents::Zeros,
     };
     let erased = Erased {
-        serial: holding.serial,
-        wwn: holding.wwn,
+        serial: holding.serial.clone(),
+        wwn: holding.wwn.clone(),
         size_bytes: now.size_bytes,
         signatures: named,
         contents,
         read_bytes: found.read_bytes,
     };
+    // Users come last: one that wrote while the contents were read still has it open.
+    let mut obstacles = observe::obstacles(root, name, Some(device.as_fd()), progress);
+    if permission.unreadable_processes {
+        obstacles.unreadable.clear();
+    }
+    let identity = identity(&holding, &obstacles, &permission.id);
+    unread.dedup();
     let is_read_only = now.is_read_only;
     Ok(Examined { erased, identity, obstacles, signatures, data, unread, is_read_only })
 }
@@ -325,7 +349,7 @@ impl Examined {
         let Self {
             erased,
             identity,
-            obstacles: Obstacles { uses, hidden, .. },
+            obstacles: Obstacles { uses, hidden, unreadable, .. },
             signatures,
             data,
             unread,
@@ -354,6 +378,10 @@ impl Examined {
         if !hidden.is_empty() {
             remedies.push("run skye on the host itself, where nothing can hide a user".to_owned());
         }
+        if !unreadable.is_empty() {
+            let known = "if none of these processes uses it, add --allow unreadable-processes";
+            remedies.push(format!("run skye as root on the host; {known}"));
+        }
         if !unread.is_empty() {
             remedies.push("make sure that blkid and wipefs of util-linux can read it".to_owned());
         }
@@ -364,7 +392,8 @@ impl Examined {
         let signatures =
             signatures.into_iter().map(|(device, name)| format!("{device} holds a signature of {name}"));
         let contents = signatures.chain(data).chain(unread);
-        let reasons = identity.into_iter().chain(uses).chain(contents).chain(hidden).chain(read_only);
+        let reasons =
+            identity.into_iter().chain(uses).chain(contents).chain(hidden).chain(unreadable).chain(read_only);
         let reasons: Vec<_> = reasons.collect();
         if reasons.is_empty() {
             return Ok(erased);
@@ -380,6 +409,9 @@ mod tests {
 
     use super::*;
 
+    /// No other device of this machine has this size.
+    const SIZE_BYTES: u64 = (4 << 20) + 5 * 4096;
+
     /// A loop device over a file, which can be attached anew under the same name.
     struct Loop {
         path: PathBuf,
@@ -390,7 +422,7 @@ mod tests {
         fn new() -> Self {
             let home = tempfile::tempdir().unwrap();
             for name in ["first", "second"] {
-                File::create(home.path().join(name)).unwrap().set_len(4 << 20).unwrap();
+                File::create(home.path().join(name)).unwrap().set_len(SIZE_BYTES).unwrap();
             }
             let shown = losetup(&["--find", "--show", home.path().join("first").to_str().unwrap()]);
             Self { path: shown.trim().into(), home }
@@ -398,7 +430,7 @@ mod tests {
 
         fn id(&self) -> String {
             let number = BlockDevice::of(File::open(&self.path).unwrap().as_fd()).unwrap().sequence;
-            format!("4194304-{}", number.unwrap())
+            format!("{SIZE_BYTES}-{}", number.unwrap())
         }
 
         fn replace(&self) {
@@ -410,7 +442,8 @@ mod tests {
         fn check(&self) -> (Target, Erasure) {
             let root = Root::system();
             let mut target = observe::readable(&root, &self.path, "it").unwrap();
-            let request = Request { erase: Some(self.id()), ..Request::default() };
+            let allow = vec![Allow::UnreadableProcesses];
+            let request = Request { erase: Some(self.id()), allow, ..Request::default() };
             let erasure = Erasure::check(&root, &self.path, &target, &request).unwrap().unwrap();
             target.erased = Some(erasure.erased.clone());
             (target, erasure)
@@ -458,7 +491,7 @@ mod tests {
             losetup(&["--set-capacity", path]);
         });
         assert!(grown.contains("another device has taken its place"), "{grown}");
-        file.set_len(4 << 20).unwrap();
+        file.set_len(SIZE_BYTES).unwrap();
         losetup(&["--set-capacity", path]);
         let signed = refused(&|| {
             let status = Command::new("mkfs.ext4").args(["-qF", path]).status();
@@ -492,7 +525,7 @@ mod tests {
         let (.., again) = (held.as_fd(), open_raw(&target, OFlags::RDWR | OFlags::EXCL));
         assert_eq!(again.unwrap_err(), Errno::BUSY);
         let refused = erasure.claim(&Root::system(), &target).unwrap_err().to_string();
-        assert!(refused.contains("busy") && refused.contains("begun to use it"), "{refused}");
+        assert!(refused.contains("busy") && refused.contains("close what uses it"), "{refused}");
         drop(held);
         assert!(erasure.claim(&Root::system(), &target).is_ok());
     }

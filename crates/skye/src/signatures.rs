@@ -4,6 +4,7 @@
 //! program `blkid` names one signature, also one without a fixed magic number. The program `wipefs` names all that have
 //! one, such as the rest of an array below a file system. A device that is to be erased is asked for both.
 
+use std::collections::BTreeSet;
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
@@ -16,6 +17,8 @@ const DIRECTORIES: &[&str] = &["/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/", "/r
 const STDIN: &str = "/proc/self/fd/0";
 /// Part of a GPT that guards it from older programs; it goes with the GPT.
 const PROTECTIVE_MBR: &str = "PMBR";
+/// Kinds of signatures that blkid can be asked for (blkid(8)).
+const USAGES: [&str; 4] = ["filesystem", "raid", "crypto", "other"];
 /// Exit code if there is no signature, or if the device cannot be opened (blkid(8)).
 const NOTHING: i32 = 2;
 /// Exit code if several signatures contradict each other.
@@ -55,17 +58,23 @@ pub fn all(device: &OwnedFd) -> Result<Vec<String>, String> {
     names(&String::from_utf8_lossy(&listed.stdout), found.status.code(), &stdout, &stderr)
 }
 
-/// Returns the names of signatures in a part of an open device that has no device of its own, sorted.
+/// Returns the names of signatures in a part of an open device that has no device of its own, sorted. Only blkid can read a
+/// part. It names one signature at a time, so it is asked for each usage.
 ///
 /// # Errors
 /// The program is missing or failed, or several signatures contradict each other.
 pub fn within(device: &OwnedFd, offset_bytes: u64, size_bytes: u64) -> Result<Vec<String>, String> {
     let copy = || device.try_clone().map_or_else(|_| Stdio::null(), Stdio::from);
     let [offset, size] = [offset_bytes, size_bytes].map(|bytes| bytes.to_string());
-    let options = ["--probe", "--output", "export", "--offset", &offset, "--size", &size, STDIN];
-    let found = run("blkid", &options, copy).map_err(|error| not_run("blkid", &error))?;
-    let (stdout, stderr) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
-    names("", found.status.code(), &stdout, &stderr)
+    let mut all = BTreeSet::new();
+    for usage in USAGES {
+        let probe = ["--probe", "--output", "export", "--usages", usage];
+        let options = [&probe[..], &["--offset", &offset, "--size", &size, STDIN]].concat();
+        let found = run("blkid", &options, copy).map_err(|error| not_run("blkid", &error))?;
+        let [stdout, stderr] = [&found.stdout, &found.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        all.extend(names("", found.status.code(), &stdout, &stderr)?);
+    }
+    Ok(all.into_iter().collect())
 }
 
 /// Returns the names that the answers of wipefs and blkid have.

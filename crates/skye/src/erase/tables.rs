@@ -5,7 +5,7 @@ use std::io;
 
 /// Parts found at most, and how deep a table may be inside another one.
 const PARTS_MAX: usize = 256;
-const DEPTH_MAX: u32 = 3;
+const DEPTH_MAX: u32 = 4;
 /// Sizes of sectors that tables count in. A table keeps the unit of the disk on which it was made.
 const SECTORS: [u64; 2] = [512, 4096];
 /// Entries of a GPT at most; each is one of 128.
@@ -35,7 +35,7 @@ pub trait ReadAt {
 /// Returns the parts that all tables on a device name, also those of tables inside its parts.
 ///
 /// # Errors
-/// The device cannot be read.
+/// The device cannot be read, or it has too many parts, or tables that lie too deep.
 pub fn parts(device: &impl ReadAt, size_bytes: u64) -> io::Result<Vec<TablePart>> {
     let mut found: Vec<TablePart> = Vec::new();
     let mut level = vec![TablePart { offset_bytes: 0, size_bytes }];
@@ -43,15 +43,21 @@ pub fn parts(device: &impl ReadAt, size_bytes: u64) -> io::Result<Vec<TablePart>
         let mut next = Vec::new();
         for outer in &level {
             for part in table(device, outer)? {
-                if found.len() < PARTS_MAX && !found.contains(&part) && part != *outer {
+                if !found.contains(&part) && part != *outer {
                     found.push(part.clone());
                     next.push(part);
+                }
+                if found.len() > PARTS_MAX {
+                    return Err(io::Error::other(format!("it has more than {PARTS_MAX} partitions")));
                 }
             }
         }
         level = next;
     }
-    Ok(found)
+    match level.is_empty() {
+        true => Ok(found),
+        false => Err(io::Error::other(format!("it has tables in tables, more than {} deep", DEPTH_MAX - 1))),
+    }
 }
 
 /// Returns the parts that the tables directly on a part name.
@@ -67,11 +73,14 @@ fn table(device: &impl ReadAt, outer: &TablePart) -> io::Result<Vec<TablePart>> 
     Ok(parts)
 }
 
-/// Returns a part of `outer` in bytes, if it has one and lies within it.
+/// Returns a part of `outer` in bytes, as far as it lies within it: a table may be that of a larger disk. A table in the unit
+/// of the other sectors would mostly be one of those, so parts in large sectors must fit.
 fn within(outer: &TablePart, sector: u64, first: u64, sectors: u64) -> Option<TablePart> {
-    let (start, size_bytes) = (first.checked_mul(sector)?, sectors.checked_mul(sector)?);
-    let is_inside = start.checked_add(size_bytes)? <= outer.size_bytes;
-    (size_bytes > 0 && is_inside).then(|| TablePart { offset_bytes: outer.offset_bytes + start, size_bytes })
+    let start = first.checked_mul(sector)?;
+    let (wanted, room) = (sectors.saturating_mul(sector), outer.size_bytes.checked_sub(start)?);
+    let size_bytes = wanted.min(room);
+    (size_bytes > 0 && (sector == SECTORS[0] || wanted <= room))
+        .then(|| TablePart { offset_bytes: outer.offset_bytes + start, size_bytes })
 }
 
 /// Adds the parts of a GPT whose header is in this sector (UEFI specification, 5.3).
@@ -121,7 +130,8 @@ fn dos(device: &impl ReadAt, outer: &TablePart, sector: u64, parts: &mut Vec<Tab
         }
         // Each logical partition has a table that names it and the next table; both count from different places.
         let mut at = 0;
-        for _ in 0..PARTS_MAX {
+        let mut seen = vec![at];
+        loop {
             let start = part.offset_bytes + at * sector;
             let Some(entries) = dos_entries(&device.read(start, 512)?) else { break };
             let mut next = None;
@@ -132,10 +142,12 @@ fn dos(device: &impl ReadAt, outer: &TablePart, sector: u64, parts: &mut Vec<Tab
                     parts.extend(within(&part, sector, at.saturating_add(first), sectors));
                 }
             }
-            match next.filter(|next| *next > at && next.saturating_mul(sector) < part.size_bytes) {
-                Some(next) => at = next,
-                None => break,
+            match next.filter(|next| next.saturating_mul(sector) < part.size_bytes) {
+                // fdisk chains them in the order in which they were made.
+                Some(next) if !seen.contains(&next) && seen.len() <= PARTS_MAX => at = next,
+                _ => break,
             }
+            seen.push(at);
         }
     }
     Ok(())
@@ -222,6 +234,38 @@ mod tests {
         assert_eq!(found(&outer), [(4, 16), (6, 8)]);
     }
 
+    #[test]
+    fn part_beyond_the_end_is_read_up_to_it() {
+        let Some(mut disk) = image(32, "label: dos\nstart=4MiB, size=20MiB, type=83\n") else { return };
+        disk.truncate((16 * MIB) as usize);
+        assert_eq!(found(&disk), [(4, 12)]);
+    }
+
+    #[test]
+    fn logical_parts_in_any_order_are_read() {
+        let script = "label: dos\nstart=1MiB, size=30MiB, type=5\nstart=20MiB, size=4MiB, type=83\n\
+                      start=4MiB, size=4MiB, type=83\nstart=10MiB, size=4MiB, type=83\n";
+        let Some(disk) = image(32, script) else { return };
+        assert_eq!(found(&disk), [(4, 4), (10, 4), (20, 4)]);
+    }
+
+    #[test]
+    fn tables_without_end_are_an_error() {
+        let many: String = (1..300).map(|mib| format!("start={mib}MiB, size=1MiB\n")).collect();
+        let script = format!("label: gpt\ntable-length: 400\n{many}");
+        let Some(disk) = image(320, &script) else { return };
+        assert!(parts(&disk, disk.len() as u64).unwrap_err().to_string().contains("more than 256"));
+        // A table in a partition of a table, five deep.
+        let mut disk = vec![0; (64 * MIB) as usize];
+        for depth in 0..5 {
+            let at = (depth * MIB) as usize;
+            let table = image(64 - depth, "label: dos\nstart=1MiB, type=83\n").unwrap();
+            disk[at..at + 512].copy_from_slice(&table[..512]);
+        }
+        let refused = parts(&disk, disk.len() as u64).unwrap_err().to_string();
+        assert!(refused.contains("tables in tables"), "{refused}");
+    }
+
     proptest! {
         #[test]
         fn any_bytes_end_in_parts_within_the_device(
@@ -243,7 +287,7 @@ mod tests {
                 }
             }
             let size_bytes = bytes.len() as u64;
-            for part in parts(&bytes, size_bytes).unwrap() {
+            for part in parts(&bytes, size_bytes).unwrap_or_default() {
                 prop_assert!(part.offset_bytes + part.size_bytes <= size_bytes);
             }
         }

@@ -66,7 +66,7 @@ fn a_device_has_its_identity_its_contents_and_its_users() {
     let size_bytes = size_bytes.unwrap().trim().parse::<u64>().unwrap() * 512;
     let name = device.file_name().unwrap().to_str().unwrap();
     doctor(device).tells(&[
-        &format!("serial none, and no WWN; its size is {size_bytes} bytes"),
+        &format!("serial none, and no WWN; its ID is {size_bytes}"),
         "ext4 \"mine\"",
         &format!("used by {name} is mounted at {}", ext4.path().display()),
     ]);

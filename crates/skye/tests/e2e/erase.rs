@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use model::size;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -29,13 +31,20 @@ struct Device {
 }
 
 impl Device {
-    /// Makes a device full of bytes in which no program knows a signature.
+    /// Makes a device full of bytes in which no program knows a signature. It is some pages larger, so that no other device
+    /// of this machine has its size.
     fn new(mib: u64) -> Self {
-        let home = scratch(mib * MIB);
+        static PAGES: AtomicU64 = AtomicU64::new(1);
+        Self::of_size(mib * MIB + PAGES.fetch_add(1, Ordering::Relaxed) % 250 * 4096)
+    }
+
+    fn of_size(bytes: u64) -> Self {
+        let home = scratch(bytes);
         let image = home.path().join("image");
         let mebibyte: Vec<u8> = (0..MIB).map(|byte| (byte * 7 % 251 + 1) as u8).collect();
         let file = File::create(&image).unwrap();
-        (0..mib).for_each(|at| file.write_all_at(&mebibyte, at * MIB).unwrap());
+        (0..bytes).step_by(MIB as usize).for_each(|at| file.write_all_at(&mebibyte, at).unwrap());
+        file.set_len(bytes).unwrap();
         let path = attach(&["--partscan"], &image);
         Self { path, image, home }
     }
@@ -46,7 +55,11 @@ impl Device {
     }
 
     fn size(&self) -> String {
-        self.image.metadata().unwrap().len().to_string()
+        self.size_bytes().to_string()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.image.metadata().unwrap().len()
     }
 
     fn write(&self, offset_bytes: u64, bytes: &[u8]) {
@@ -145,11 +158,18 @@ fn wait_until_ready(command: &mut Command) -> Killed {
     Killed(child)
 }
 
-/// A write test on a target, which is short unless the words say otherwise. Unknown data may be lost.
+/// A write test on a target, which is short unless the words say otherwise. Unknown data may be lost, and processes of this
+/// machine whose files cannot be read do not use it.
 fn writing(target: &Path, id: &str, words: &str) -> Skye {
     let time = if words.contains("--time") { "" } else { "--time 0.1" };
     let program = skye().arg("run").arg(target).arg("--erase").arg(id).words("--test write:rnd4k --no-probe");
-    program.words("--erase-data").words(time).words(words)
+    program.words("--erase-data --allow unreadable-processes").words(time).words(words)
+}
+
+/// A write test that is refused where files of a process cannot be read.
+fn strict(target: &Path, id: &str) -> Skye {
+    let words = "--test write:rnd4k --no-probe --time 0.1 --erase-data --allow busy";
+    skye().arg("run").arg(target).arg("--erase").arg(id).words(words)
 }
 
 /// Asserts that a run is refused for these reasons, and that no byte of the device changes.
@@ -187,20 +207,19 @@ fn a_device_is_written_verified_and_given_back() {
         .arg(&device.path)
         .arg("--erase")
         .arg(device.id())
-        .words("--erase-data --time 0.3")
+        .words("--erase-data --allow unreadable-processes --time 0.3")
         .words(words);
     let ran = program.run().did_not_panic().exits(0);
-    let announced = format!(
-        "erases {} (1.07 GB, 1073741824 bytes), which held unknown data: all that is on it is lost",
-        device.path.display()
-    );
+    let (path, bytes) = (device.path.display(), device.size_bytes());
+    let size = format!("{}, {bytes} bytes", size::decimal(bytes));
+    let announced = format!("erases {path} ({size}), which held unknown data: all that is on it is lost");
     ran.tells(&[&announced]);
     let program = skye()
         .arg("run")
         .arg(&device.path)
         .arg("--erase")
         .arg(device.id())
-        .words("--preset quick --time 0.3 --no-probe --erase-data");
+        .words("--preset quick --time 0.3 --no-probe --erase-data --allow unreadable-processes");
     let ran = program.words("--size 64m --allow busy --json -").run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     let specs: Vec<_> =
@@ -210,10 +229,7 @@ fn a_device_is_written_verified_and_given_back() {
         ["write:seq1m:q8", "read:seq1m:q8", "read:rnd4k:q32", "write:rnd4k:q32", "read:rnd4k", "fsync:rnd4k"]
     );
     let target = &run["environment"]["target"];
-    assert_eq!(
-        (&target["kind"], &target["erased"]["size_bytes"]),
-        (&"device".into(), &1_073_741_824u64.into())
-    );
+    assert_eq!((&target["kind"], &target["erased"]["size_bytes"]), (&"device".into(), &bytes.into()));
     assert!(run["plan"]["notes"].to_string().contains("is erased: all that was on it is lost"), "{ran}");
     // Nothing is left open.
     device.exclusive().unwrap();
@@ -233,12 +249,17 @@ fn done(run: &Value) -> &Vec<Value> {
 #[test]
 fn all_that_is_read_after_a_write_is_compared() {
     xtask::require!(root, loop, host);
-    let device = Device::new(64);
+    let device = Device::of_size(66 * MIB);
     let before = device.contents();
     let words =
         "--test write:rnd4k:q8 --test read:rnd4k:q8:ops=2000 --test read:seq64k:buffered:ops=100 --verify";
-    let program =
-        skye().arg("run").arg(&device.path).arg("--erase").arg(device.id()).arg("--erase-data").words(words);
+    let program = skye()
+        .arg("run")
+        .arg(&device.path)
+        .arg("--erase")
+        .arg(device.id())
+        .words("--erase-data --allow unreadable-processes")
+        .words(words);
     let ran = program
         .words("--time 0.3 --size 100% --allow busy --no-probe --json -")
         .run()
@@ -249,7 +270,7 @@ fn all_that_is_read_after_a_write_is_compared() {
     assert!(phases[0]["app_bytes_written"].as_u64() > Some(0), "{ran}");
     let verified: Vec<_> = phases.iter().map(|phase| phase["verified_blocks"].as_u64().unwrap()).collect();
     assert_eq!(verified, [0, 2000, 100], "{ran}");
-    assert!(phases.iter().all(|phase| phase["workload"]["size_bytes"] == 64 * MIB), "{ran}");
+    assert!(phases.iter().all(|phase| phase["workload"]["size_bytes"] == 66 * MIB), "{ran}");
     // It is laid out whole, so that no byte of before is left.
     let after = device.contents();
     let pages = || before.chunks(4096).zip(after.chunks(4096));
@@ -261,7 +282,7 @@ fn all_that_is_read_after_a_write_is_compared() {
         .arg(&device.path)
         .arg("--erase")
         .arg(device.id())
-        .arg("--erase-data")
+        .words("--erase-data --allow unreadable-processes")
         .words(words)
         .spawn();
     let last = || {
@@ -585,7 +606,7 @@ fn signatures_that_nobody_can_look_for_are_a_refusal() {
 fn the_id_must_be_whole_and_that_of_the_device() {
     xtask::require!(root, loop, host);
     // No other test has a device of these sizes, so each is an ID.
-    let (device, other) = (Device::new(37), Device::new(19));
+    let (device, other) = (Device::of_size(37 * MIB), Device::of_size(19 * MIB));
     let size = device.size();
     let text = |word: &str| format!("{word:?} is not its ID");
     for id in [
@@ -696,7 +717,7 @@ fn places_in_which_a_user_may_hide_are_a_refusal() {
         ("mount -t tmpfs none /sys/dev", "/sys/dev is mounted over"),
     ];
     let among = |options: &[&str], script: &str| {
-        let program = writing(&device.path, &device.id(), "");
+        let program = strict(&device.path, &device.id());
         let words = format!("{script} && exec \"$@\"");
         program.through("unshare", &[options, &["sh", "-c", &words, "sh"]].concat())
     };
@@ -719,7 +740,7 @@ fn places_in_which_a_user_may_hide_are_a_refusal() {
     refused_as(among(&["--pid", "--fork", "--mount-proc"], "true"), &device, &[own, "on the host itself"]);
     refused_as(among(&["--pid", "--fork"], "true"), &device, &[own]);
     // A mount namespace alone hides nothing.
-    among(&["--mount"], "true").words("--allow busy").run().did_not_panic().exits(0);
+    among(&["--mount"], "true").words("--allow unreadable-processes").run().did_not_panic().exits(0);
 }
 
 #[test]
@@ -727,8 +748,9 @@ fn another_user_cannot_see_enough() {
     xtask::require!(root, loop, host, user);
     let device = Device::new(16);
     run_command(Command::new("chmod").arg("666").arg(&device.path));
-    let program = writing(&device.path, &device.id(), "").by_other_user();
-    refused_as(program, &device, &["the open files of", "processes cannot be read", "on the host itself"]);
+    let program = strict(&device.path, &device.id()).by_other_user();
+    let reasons = ["the open files of", "processes cannot be read", "add --allow unreadable-processes"];
+    refused_as(program, &device, &reasons);
 }
 
 #[test]

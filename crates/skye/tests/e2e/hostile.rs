@@ -398,7 +398,9 @@ fn agents_open_only_directories_of_live_peers() {
         assert!(record["status"] == "failed" && reason.contains(why), "{name}: {record}");
     }
     let name = first.own.clone();
-    assert_eq!(read(&mut agent, &name, 0)["status"], "done");
+    let record = read(&mut agent, &name, 0);
+    // The two sessions have seeds of their own, so that a comparison may end the test.
+    assert!(record["app_bytes_read"].as_u64() > Some(0), "{record}");
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     let (answer, said) = lay_out(&mut agent, &name);

@@ -113,7 +113,7 @@ fn whole_devices_are_purged_and_filled() {
     xtask::require!(root, loop, zram);
     let zram = Zram::new(16 * MIB).unwrap();
     let disk = Disk::build(&Spec::disk().size_mib(16)).unwrap();
-    let words = "--erase-data --time 0.1 --purge --write-limit 1GB --allow busy";
+    let words = "--erase-data --time 0.1 --purge --write-limit 1GB --allow busy,unreadable-processes";
     for device in [Path::new(&zram.path()), &disk.path()] {
         let program = skye().arg("run").arg(device).arg("--erase").arg(device_id(device)).words(words);
         let program = program.words("--test write:rnd4k:q4");

@@ -25,13 +25,17 @@ pub fn scratch(bytes: u64) -> tempfile::TempDir {
     made.or_else(|_| builder().tempdir()).expect("a temporary directory")
 }
 
-/// Returns the ID of a device without serial number: its size, and the number of the disk since the machine started.
+/// Returns the ID of a device without serial number: its size, the number of the disk since the machine started, and that of
+/// a partition.
 pub fn device_id(device: &std::path::Path) -> String {
-    let at =
-        std::path::Path::new("/sys/class/block").join(device.file_name().unwrap()).canonicalize().unwrap();
+    let at = std::path::Path::new("/sys/class/block").join(device.file_name().unwrap());
+    let at = at.canonicalize().unwrap();
     let number = |at: &std::path::Path, name: &str| {
         std::fs::read_to_string(at.join(name)).ok()?.trim().parse::<u64>().ok()
     };
-    let sequence = number(&at, "diskseq").or_else(|| number(at.parent().unwrap(), "diskseq"));
-    format!("{}-{}", number(&at, "size").unwrap() * 512, sequence.unwrap())
+    let bytes = number(&at, "size").unwrap() * 512;
+    match number(&at, "partition") {
+        None => format!("{bytes}-{}", number(&at, "diskseq").unwrap()),
+        Some(part) => format!("{bytes}-{}-p{part}", number(at.parent().unwrap(), "diskseq").unwrap()),
+    }
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,7 +47,16 @@ int main(int argc, char **argv)
 		pthread_join(thread, NULL);
 		return 1;
 	}
+	if (!strcmp(way, "deleted")) {
+		// Another node of the same device, which has no name any more.
+		struct stat node;
+		if (stat(device, &node) || mknod("/dev/shm/skye-test-node", S_IFBLK | 0600, node.st_rdev))
+			return 1;
+		device = "/dev/shm/skye-test-node";
+	}
 	int file = open(device, O_RDONLY);
+	if (!strcmp(way, "deleted"))
+		unlink(device);
 	if (file < 0)
 		return 1;
 	if (!strcmp(way, "mapped")) {
@@ -57,6 +67,11 @@ int main(int argc, char **argv)
 		int ring = syscall(SYS_io_uring_setup, 4, &parameters);
 		if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &file, 1))
 			return 1;
+		if (!strcmp(way, "mapped-ring")) {
+			if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, ring, IORING_OFF_SQ_RING) == MAP_FAILED)
+				return 1;
+			close(ring);
+		}
 	}
 	close(file);
 	ready();

@@ -63,11 +63,88 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     let of_overlay = attach(&[], &merged.join("image"));
     let _first = Undo(|| detach(&of_overlay));
     let ran = writing(&of_overlay, &device_id(&of_overlay), "").run().did_not_panic().exits(2);
-    ran.says(&["is on an overlay or a server, where it may have another path"]).has_no_result();
+    ran.says(&["its file is on an overlay or a server, where it may have another path"]).has_no_result();
     let of_upper = attach(&[], &files.join("image"));
     let _second = Undo(|| detach(&of_upper));
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
     let name = of_overlay.file_name().unwrap().to_str().unwrap();
-    ran.says(&[&format!("the file of {name} may be that of")]).has_no_result();
+    ran.says(&[&format!("{name} may have the same file below it, by another path")]).has_no_result();
+    detach(&of_overlay);
+    // A process that has it open by its other path.
+    let file = File::open(merged.join("image")).unwrap();
+    let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
+    ran.says(&["has a file that may be its file, by another path, open"]).has_no_result();
+    drop(file);
+    writing(&of_upper, &device_id(&of_upper), "--size 4m --dry-run").run().did_not_panic().exits(0);
     assert!(fs::read(files.join("image")).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn rings_that_show_no_files_are_refused() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(16);
+    let home = scratch(MIB);
+    for how in ["mapped-ring", "deleted"] {
+        let process = opener(home.path(), how, &device.path);
+        let said = ["the rings of io_uring of", "cannot be read", "--allow unreadable-processes"];
+        refused_as(strict(&device.path, &device.id()), &device, &said);
+        drop(process);
+    }
+}
+
+#[test]
+fn files_that_may_not_be_looked_at_are_a_refusal() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(16);
+    let file = File::open(&device.path).unwrap();
+    // A user namespace lists the descriptors of this process, and does not follow them.
+    let program = strict(&device.path, &device.id()).through("unshare", &["--user", "--map-root-user"]);
+    refused_as(program, &device, &["the open files of", "cannot be read"]);
+    drop(file);
+}
+
+#[test]
+fn data_written_during_the_second_check_is_kept() {
+    xtask::require!(root, loop, host, strace);
+    let device = Device::new(48);
+    let words = "--erase-signature ext4";
+    // Each read takes some milliseconds, so that a writer comes between them.
+    let options =
+        ["-f", "-qq", "-e", "trace=pread64", "-e", "inject=pread64:delay_enter=4000", "-o", "/dev/null"];
+    let program = writing(&device.path, &device.id(), words).through("strace", &options);
+    let mut running = program.spawn();
+    let is_claimed = || {
+        let descriptors = fs::read_dir("/proc").unwrap().flatten();
+        descriptors.into_iter().any(|process| writes(&process.path(), &device.path))
+    };
+    assert!(running.wait_until(is_claimed), "it opens the device for writing");
+    device.write(40 * MIB, b"precious");
+    let ran = running.wait().did_not_panic().exits(2);
+    ran.says(&["something has written to it since the first check"]).has_no_result();
+    assert_eq!(&device.contents()[40 * MIB as usize..][..8], b"precious");
+}
+
+/// Returns true if a process has a file open for writing.
+fn writes(process: &Path, file: &Path) -> bool {
+    let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return false };
+    descriptors.flatten().any(|descriptor| {
+        let is_it = fs::read_link(descriptor.path()).is_ok_and(|path| path == file);
+        let information = process.join("fdinfo").join(descriptor.file_name());
+        is_it
+            && fs::read_to_string(information).is_ok_and(|text| {
+                let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or_default();
+                i32::from_str_radix(flags.trim(), 8)
+                    .is_ok_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR)
+            })
+    })
+}
+
+#[test]
+fn partitions_of_one_size_have_their_own_ids() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(32);
+    let (one, two) = (device.partition(1, 1, 8), device.partition(2, 12, 8));
+    assert_ne!(device_id(&one), device_id(&two));
+    refused_as(writing(&two, &device_id(&one), ""), &device, &["is not its ID"]);
+    writing(&two, &device_id(&two), "--allow busy").run().did_not_panic().exits(0);
 }
