@@ -49,6 +49,8 @@ pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYT
 pub const PHASE_SECONDS: f64 = 20.0;
 /// Most repetitions of the whole list.
 pub const REPETITIONS_MAX: u32 = 1000;
+/// Largest number of tests in a request.
+const TESTS_MAX: usize = 4096;
 /// Note of plans on a simulated device.
 pub const SIMULATED: &str = "simulated: these numbers are arithmetic, and are not saved";
 /// Name of the preset where tests were given one by one.
@@ -290,6 +292,11 @@ pub fn plan_for(
     machine: &Machine,
     clients: Option<Clients>,
 ) -> Result<Plan, Trouble> {
+    let count = request.tests.len() + request.tests_where_possible.len();
+    if count > TESTS_MAX {
+        let cause = format!("{count} tests are requested, and the maximum is {TESTS_MAX}");
+        return Err(Trouble::new("make a plan", cause).remedy("split it into several runs"));
+    }
     let Asked { mut tests, where_possible } = Asked::parse(request, machine)?;
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));

@@ -35,8 +35,9 @@ pub struct Meter {
     leaves_machine: bool,
     /// Time of the last reading of the machine's counters.
     machine_read_ns: u64,
-    /// Time of the last watch of the machine's processes. The next field is their watched time in this phase.
+    /// Time of the last watch of the machine's processes, its start, and their watched time in this phase.
     processes_seen_ns: u64,
+    processes_begun_ns: u64,
     processes_watched_ns: u64,
     watches_processes: bool,
     /// Time of the next look at threads. Each gap is drawn anew, because the threads may have a rhythm of
@@ -116,6 +117,7 @@ impl Meter {
             leaves_machine: false,
             machine_read_ns: 0,
             processes_seen_ns: 0,
+            processes_begun_ns: 0,
             processes_watched_ns: 0,
             watches_processes: false,
             next_look_ns: 0,
@@ -244,6 +246,8 @@ impl Meter {
         if self.is_observed {
             self.watches_processes = !self.leaves_machine
                 && Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
+            // The first visit to the processes takes a while, and what they do meanwhile counts.
+            self.processes_begun_ns = Monotonic.now_ns();
             self.surroundings.begin(self.watches_processes);
         }
         self.calls_before = self.probe.calls();
@@ -298,8 +302,8 @@ impl Meter {
         let part_ns = Monotonic.now_ns().saturating_sub(self.begun_ns);
         self.observed.measured_ns += part_ns;
         if std::mem::take(&mut self.watches_processes) {
-            self.processes_watched_ns += part_ns;
             self.processes_seen_ns = Monotonic.now_ns();
+            self.processes_watched_ns += self.processes_seen_ns.saturating_sub(self.processes_begun_ns);
         }
         // Ticks are summed over the parts, because a short part may see no tick at all.
         let (now, then) = (&self.previous, &self.begun);

@@ -140,6 +140,11 @@ impl Agent<'_> {
         if self.session.is_some() {
             return Err(unexpected("plan the run"));
         }
+        if clients.number.is_some_and(|number| number >= clients.count) {
+            let cause =
+                format!("its number is {:?}, and there are {} clients", clients.number, clients.count);
+            return Err(Trouble::new("plan the run", cause));
+        }
         let target = place.target.clone().shared_by(sharers);
         let request = within_limits(request, clients.count, self.arguments, &target, &self.machine)?;
         let plan = plan::plan_for(&request, &target, &self.machine, Some(clients))?;

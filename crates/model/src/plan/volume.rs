@@ -126,11 +126,14 @@ pub(super) fn share_write_limit(
             (u128::from(left) * u128::from(weight) / u128::from(weights)) as u64
         };
         let cap = |index: usize| write_cap(&phases[index], dataset).unwrap_or(u64::MAX);
-        match open.iter().position(|index| cap(*index) < share(*index)) {
+        // One that needs more than its share comes first, so that all have what they need wherever that is possible.
+        let is_fixed = |index: &usize| write_least(&phases[*index]) > share(*index);
+        let is_capped = |index: &usize| cap(*index) < share(*index);
+        match open.iter().position(is_fixed).or_else(|| open.iter().position(is_capped)) {
             Some(position) => {
                 let index = open.remove(position);
-                parts[index] = cap(index);
-                left -= parts[index];
+                parts[index] = if is_capped(&index) { cap(index) } else { write_least(&phases[index]) };
+                left = left.checked_sub(parts[index]).ok_or_else(refused)?;
             }
             None => {
                 open.iter().for_each(|index| parts[*index] = share(*index));
@@ -141,9 +144,6 @@ pub(super) fn share_write_limit(
     for (phase, part) in phases.iter_mut().zip(&parts) {
         if write_weight(phase) == 0 {
             continue;
-        }
-        if *part < write_least(phase) {
-            return Err(refused());
         }
         phase.stop.bytes = phase.stop.bytes.or(Some(*part));
     }
@@ -341,6 +341,31 @@ mod tests {
         let plan = on_disk(&["discard", "discard:ops=9"]);
         let stops: Vec<_> = plan.phases.iter().map(|phase| (phase.stop.passes, phase.stop.bytes)).collect();
         assert_eq!(stops, [(Some(1), None), (None, None)]);
+    }
+
+    #[test]
+    fn write_limit_that_is_needed_is_enough() {
+        let tests = ["create:files=1000:size=1m", "write:seq1m", "write:seq128k", "write:seq64k"];
+        let limited = |limit| {
+            let request = Request {
+                size: Some(Size::Bytes(64 << 20)),
+                write_limit: Some(Size::Bytes(limit)),
+                probe: Some(Probing::None),
+                ..asking(&tests)
+            };
+            planned(&request, Backing::Devices, None).map(|plan| plan.bytes_to_write_max)
+        };
+        let refused = limited(1_000_000_000).unwrap_err();
+        assert!(refused.contains("need 2.17 GB at least; raise it with --write-limit 3GB"), "{refused}");
+        for limit in [2_180_000_000, 3_000_000_000, 20_000_000_000] {
+            assert!(limited(limit).unwrap() <= limit);
+        }
+    }
+
+    #[test]
+    fn more_tests_than_the_maximum_are_refused() {
+        let refused = planned(&asking(&["read"; 4097]), Backing::Devices, None).unwrap_err();
+        assert!(refused.contains("4097 tests are requested, and the maximum is 4096"), "{refused}");
     }
 
     #[test]

@@ -55,8 +55,11 @@ fn files(directory: &OwnedFd) -> Result<(), Errno> {
     while let Some(entry) = entries.next() {
         let entry = entry?;
         if matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown) {
-            let file = rustix::fs::openat(directory, entry.file_name(), flags, Mode::empty())?;
-            rustix::fs::fsync(file)?;
+            match rustix::fs::openat(directory, entry.file_name(), flags, Mode::empty()) {
+                // In a shared directory, a client that is done removes its files already.
+                Err(Errno::NOENT) => {}
+                opened => opened.and_then(rustix::fs::fsync)?,
+            }
         }
     }
     Ok(())

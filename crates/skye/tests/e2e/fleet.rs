@@ -264,6 +264,17 @@ fn blocks_of_all_clients_take_turns_in_one_file() {
 }
 
 #[test]
+fn shared_files_are_synced_while_other_clients_remove_theirs() {
+    let home = scratch(ROOM);
+    for test in ["create:shared:size=3901:sync=end:files=500", "copy:shared:size=4k:sync=end:files=300"] {
+        let words = format!("--hosts local*2 --test {test} --time 0.5 --no-probe");
+        let ran = together(home.path(), &words).run().did_not_panic().exits(0);
+        assert_eq!(saved(&ran)["phases"][0]["status"], "done", "{ran}");
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
 fn a_sweep_over_clients_has_a_row_for_each_number() {
     let directory = scratch(ROOM);
     let words = "--hosts local*3 --time 0.3 --sweep h1..hn --test read:rnd4k:buffered --cache warm";

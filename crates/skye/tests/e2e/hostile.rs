@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::program::{files_below, leftovers, skye};
+use crate::support::program::{assert_nothing_left, files_below, leftovers, skye};
 use crate::support::scratch;
 
 /// Room for the files of a session.
@@ -269,7 +269,8 @@ impl Talk {
     }
 
     /// Begins a session of one of several clients.
-    fn for_client(directory: &Path, tests: &[&str], session: &str, number: u32, count: u32) -> Self {
+    /// Begins a session, for which nothing is planned.
+    fn in_session(directory: &Path, session: &str) -> Self {
         let mut child = agent(directory, None);
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut talk = Self { child, stdin, stdout, heard: Vec::new(), read_bytes: 0, own: String::new() };
@@ -277,6 +278,11 @@ impl Talk {
         talk.stdin.write_all(&framed(&hello)).unwrap();
         let greeting = talk.read();
         talk.heard.push(greeting);
+        talk
+    }
+
+    fn for_client(directory: &Path, tests: &[&str], session: &str, number: u32, count: u32) -> Self {
+        let mut talk = Self::in_session(directory, session);
         let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": "none"});
         let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "sharers": 1});
         talk.order(&json!({"plan": plan}), "planned");
@@ -409,6 +415,22 @@ fn agents_open_only_directories_of_live_peers() {
     stranger.end();
     assert_eq!(fs::read_to_string(victim.join("shared-0000")).unwrap(), "precious");
     assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
+}
+
+#[test]
+fn plans_for_a_client_that_is_none_are_refused() {
+    let home = scratch(ROOM);
+    let request = json!({"tests": ["create:shared:size=4k:files=100"], "time": 0.02, "probe": "none"});
+    for (number, count) in [(5, 1), (1, 1), (0, 0)] {
+        let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "sharers": 1});
+        let mut talk = Talk::in_session(home.path(), "s");
+        assert_eq!(talk.try_order(&json!({"plan": plan})).0, "found");
+        let said = talk.read();
+        assert!(said["failed"].to_string().contains("its number is"), "{said}");
+        talk.child.kill().unwrap();
+        talk.child.wait().unwrap();
+    }
+    assert_nothing_left(home.path());
 }
 
 /// Bytes of a marker, and of frames that have not come yet.
