@@ -55,6 +55,11 @@ impl Place {
         root.exists(&format!("{}/{name}", self.directory))
     }
 
+    /// Returns true for a path of an NVMe device that the kernel joins with others. No program can open it.
+    pub fn is_hidden(&self, root: &Root) -> bool {
+        root.line(&format!("{}/hidden", self.disk)).as_deref() == Some("1")
+    }
+
     /// Returns the kind of the device.
     pub fn kind(&self, root: &Root) -> DeviceKind {
         if self.is_partition {

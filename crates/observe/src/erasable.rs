@@ -91,9 +91,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     found.uses.extend(exports(root, &family));
     let file = device.and_then(|device| loops(root, device, &place, &family, &mounts.seen, &mut found));
     let file_bytes = file.and_then(|_| file_bytes(root, place.disk_name()));
-    let own_inodes = mounts.seen.iter().map(|seen| &seen.mount).filter(|mount| has_own_inodes(mount));
-    let own_inodes = own_inodes.map(|mount| (mount.major, mount.minor)).collect();
-    let wanted = Wanted::new(root, &family, file, file_bytes, own_inodes);
+    let wanted = Wanted::new(root, &family, file, file_bytes);
     let opened = openers(root, &wanted, progress);
     found.uses.extend(opened.by);
     found.unreadable.extend(unseen("open files", &opened.unread_files));
@@ -136,7 +134,9 @@ fn other_paths(root: &Root, place: &Place, found: &mut Obstacles) {
     let (serial, wwn) = identity(&place.disk);
     for name in root.list("sys/class/block") {
         let Some(other) = Place::by_name(root, &name) else { continue };
-        if other.is_partition || other.disk == place.disk {
+        // A slot without a card has the serial number of its reader.
+        let is_empty = other.line(root, "size").as_deref() == Some("0");
+        if other.is_partition || other.disk == place.disk || is_empty || other.is_hidden(root) {
             continue;
         }
         let theirs = identity(&other.disk);
@@ -146,7 +146,9 @@ fn other_paths(root: &Root, place: &Place, found: &mut Obstacles) {
                 found.uses.push(format!("{name} is another path to the same disk"));
             }
             (Some(_), Some(_)) if is_namesake => found.namesakes.push(name),
-            _ if is_namesake => found.uses.push(format!("{name} has the same serial number")),
+            _ if is_namesake => {
+                found.uses.push(format!("{name} has the same serial number, and no WWN tells them apart"));
+            }
             _ => {}
         }
     }
@@ -376,7 +378,15 @@ mod tests {
     fn the_same_disk_by_another_path_is_a_use() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sdb/device/serial", "serial-sda\n");
-        assert_eq!(of(&home, "sda1").0, ["sdb has the same serial number"]);
+        let said = "sdb has the same serial number, and no WWN tells them apart";
+        assert_eq!(of(&home, "sda1").0, [said]);
+        // Neither a path that the kernel hides nor an empty slot is another disk.
+        set(&home, "sys/devices/pci0/block/sdb/hidden", "1\n");
+        assert_eq!(of(&home, "sda1").0, Vec::<String>::new());
+        set(&home, "sys/devices/pci0/block/sdb/hidden", "0\n");
+        set(&home, "sys/devices/pci0/block/sdb/size", "0\n");
+        assert_eq!(of(&home, "sda1").0, Vec::<String>::new());
+        set(&home, "sys/devices/pci0/block/sdb/size", "4096\n");
         set(&home, "sys/devices/pci0/block/sda/device/wwid", "naa.1\n");
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.2\n");
         let namesakes = Obstacles { namesakes: vec!["sdb".into()], ..Obstacles::default() };

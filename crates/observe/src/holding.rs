@@ -4,6 +4,8 @@ use model::Target;
 use model::holding::{Contents, Holding, Part};
 use model::target::TargetKind;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
 use crate::device::Place;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
@@ -45,13 +47,50 @@ fn sequence(root: &Root, place: &Place) -> Option<String> {
     Some(partition.map_or(disk.clone(), |number| format!("{disk}-p{number}")))
 }
 
-/// Returns the bytes that were written to a device or discarded since the machine started. The kernel counts them in
-/// `/sys/class/block/NAME/stat` when a request ends.
-pub fn written_sectors(root: &Root, name: &str) -> Option<u64> {
-    let text = root.line(&format!("sys/class/block/{name}/stat"))?;
-    let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    // Sectors written are in the seventh field, and those discarded in the fourteenth (Documentation/block/stat.rst).
-    Some(fields.get(6)?.wrapping_add(fields.get(13).copied().unwrap_or(0)))
+/// Traffic of a device since the machine started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Sectors read.
+    pub read_sectors: u64,
+    /// Sectors written or discarded.
+    pub written_sectors: u64,
+}
+
+/// Returns the traffic of a device. That of a partition includes what went to its disk by no partition.
+pub fn traffic(root: &Root, name: &str) -> Option<Traffic> {
+    let place = Place::by_name(root, name)?;
+    // Sectors read, written and discarded are the third, seventh and fourteenth field (Documentation/block/stat.rst).
+    let count = |directory: &str| {
+        let text = root.line(&format!("{directory}/stat"))?;
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let discarded = fields.get(13).copied().unwrap_or(0);
+        Some(Traffic {
+            read_sectors: *fields.get(2)?,
+            written_sectors: fields.get(6)?.wrapping_add(discarded),
+        })
+    };
+    let own = count(&place.directory)?;
+    if !place.is_partition {
+        return Some(own);
+    }
+    let partitions = root.list(&place.disk).into_iter().map(|name| format!("{}/{name}", place.disk));
+    let partitions = partitions.filter(|at| root.exists(&format!("{at}/partition")));
+    let others = partitions.filter(|at| *at != place.directory).filter_map(|at| count(&at));
+    let without = |sum: u64, part: Traffic| sum.wrapping_sub(part.written_sectors);
+    Some(Traffic { written_sectors: others.fold(count(&place.disk)?.written_sectors, without), ..own })
+}
+
+/// Returns the name of the disk that has a device.
+pub fn disk_of(root: &Root, name: &str) -> Option<String> {
+    Place::by_name(root, name).map(|place| place.disk_name().to_owned())
+}
+
+/// Returns the time of the last change of the file below a loop device.
+pub fn file_changed_ns(root: &Root, name: &str) -> Option<i128> {
+    let disk = disk_of(root, name)?;
+    let path = root.line(&format!("sys/class/block/{disk}/loop/backing_file"))?;
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::MTIME).ok()?;
+    Some(i128::from(found.stx_mtime.tv_sec) * 1_000_000_000 + i128::from(found.stx_mtime.tv_nsec))
 }
 
 /// Returns the other devices that have the size of this one. Those with a serial number or WWN do not count.
@@ -60,7 +99,7 @@ fn same_size(root: &Root, name: &str) -> Vec<String> {
     let Some(own) = Place::by_name(root, name).as_ref().and_then(sectors) else { return Vec::new() };
     let others = root.list("sys/class/block").into_iter().filter(|other| other != name);
     let is_same = |other: &String| {
-        Place::by_name(root, other).is_some_and(|other| {
+        Place::by_name(root, other).filter(|other| !other.is_hidden(root)).is_some_and(|other| {
             sectors(&other).as_ref() == Some(&own)
                 && serial(root, &other.disk).is_none()
                 && wwn(root, &other.disk).is_none()

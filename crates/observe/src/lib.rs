@@ -59,7 +59,7 @@ pub use conditions::conditions;
 pub use erasable::{Obstacles, obstacles};
 pub use extents::{FileExtents, extents};
 pub use health::health;
-pub use holding::{holding, written_sectors};
+pub use holding::{Traffic, disk_of, file_changed_ns, holding, traffic};
 pub use identity::{Identity, direct_io, space};
 pub use idle::{IdleTraffic, idle_traffic};
 pub use machine::{lockable_bytes, machine, open_files_max, unwritten_bytes};

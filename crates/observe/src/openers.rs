@@ -5,6 +5,7 @@
 //! the files of a ring without descriptor and mapping.
 
 use std::ffi::c_long;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, readlinkat, statx};
@@ -23,6 +24,10 @@ const SAMPLES: u32 = 8;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 /// `KCMP_FILES` of linux/kcmp.h: compares the tables of descriptors of two threads.
 const KCMP_FILES: c_long = 2;
+/// Magic numbers of FUSE, and of file systems without a block device that have one inode for each file: tmpfs, ramfs,
+/// hugetlbfs, btrfs, bcachefs and ZFS.
+const FUSE: u64 = 0x6573_5546;
+const OWN_INODES: [u64; 6] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
 /// Names of registered files that are no device and no file of a file system.
@@ -47,8 +52,6 @@ pub(crate) struct Wanted {
     file: Option<Backing>,
     /// Its size.
     file_bytes: Option<u64>,
-    /// Numbers of file systems in which each file has one inode, apart from those on a block device.
-    own_inodes: Vec<(u32, u32)>,
 }
 
 /// A path leads to something that is wanted, to nothing that is, or to something without a type, such as a ring.
@@ -59,25 +62,25 @@ enum Leads {
 }
 
 impl Wanted {
-    pub fn new(
-        root: &Root,
-        family: &[Place],
-        file: Option<Backing>,
-        file_bytes: Option<u64>,
-        own_inodes: Vec<(u32, u32)>,
-    ) -> Self {
+    pub fn new(root: &Root, family: &[Place], file: Option<Backing>, file_bytes: Option<u64>) -> Self {
         let devices = family.iter().map(|place| (numbers(root, place), place.name.clone())).collect();
-        Self { devices, file, file_bytes, own_inodes }
+        Self { devices, file, file_bytes }
     }
 
     /// Follows a path.
     ///
     /// # Errors
     /// The path cannot be followed.
-    fn leads(&self, path: impl rustix::path::Arg) -> Result<Leads, Errno> {
+    fn leads(&self, path: &Path) -> Result<Leads, Errno> {
         // Without this flag, a file on a dead server would never answer.
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
-        let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
+        let found = match statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted) {
+            // A user's own FUSE file system answers nobody else, and has no devices. Its files may be those below a loop.
+            Err(Errno::ACCESS) if self.file.is_none() && file_system(path) == Some(FUSE) => {
+                return Ok(Leads::Elsewhere);
+            }
+            found => found?,
+        };
         Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::BlockDevice => {
                 let numbers = (found.stx_rdev_major, found.stx_rdev_minor);
@@ -85,7 +88,7 @@ impl Wanted {
                 device.map_or(Leads::Elsewhere, |(_, name)| Leads::To(name.clone()))
             }
             FileType::RegularFile if self.is_file(&found) => Leads::To("its file".into()),
-            FileType::RegularFile if self.may_be_file(&found) => {
+            FileType::RegularFile if self.may_be_file(&found, path) => {
                 Leads::To("a file that may be its file, by another path,".into())
             }
             FileType::Unknown => Leads::NoType,
@@ -99,10 +102,17 @@ impl Wanted {
     }
 
     /// Returns true for a file of the same size on an overlay, in user space or on a server.
-    fn may_be_file(&self, found: &Statx) -> bool {
-        let device = (found.stx_dev_major, found.stx_dev_minor);
-        device.0 == 0 && self.file_bytes == Some(found.stx_size) && !self.own_inodes.contains(&device)
+    fn may_be_file(&self, found: &Statx, path: &Path) -> bool {
+        found.stx_dev_major == 0
+            && self.file_bytes == Some(found.stx_size)
+            && !file_system(path).is_some_and(|magic| OWN_INODES.contains(&magic))
     }
+}
+
+/// Returns the magic number of the file system that has a file (linux/magic.h).
+fn file_system(path: &Path) -> Option<u64> {
+    // Only its low half is the number, on machines where it has a sign.
+    rustix::fs::statfs(path).ok().map(|found| found.f_type as u64 & 0xffff_ffff)
 }
 
 /// Returns the processes that use what is wanted. This process does not count, and neither does one that has opened it for
@@ -232,7 +242,7 @@ fn open_by(root: &Root, task: i32, wanted: &Wanted) -> Result<Table, Unreadable>
     Ok(table)
 }
 
-fn is_ring(path: &std::path::Path) -> bool {
+fn is_ring(path: &Path) -> bool {
     readlinkat(CWD, path, Vec::new()).is_ok_and(|link| link.to_bytes() == RING)
 }
 
@@ -247,7 +257,7 @@ fn registered(root: &Root, task: i32, number: i32, wanted: &Wanted) -> Result<Op
         // A file of another mount namespace has a path in that alone. Older kernels list the last name of a path.
         let theirs = root.path(&format!("proc/{task}/root")).join(path.trim_start_matches('/'));
         let places = [root.path(&path), theirs].into_iter().filter(|_| path.starts_with('/'));
-        let found: Vec<_> = places.filter_map(|place| wanted.leads(place).ok()).collect();
+        let found: Vec<_> = places.filter_map(|place| wanted.leads(&place).ok()).collect();
         if found.is_empty() {
             unread = Some(Unreadable::Rings);
         }

@@ -54,8 +54,8 @@ pub struct Erasure {
     permission: Permission,
     attempt: String,
     found: BlockDevice,
-    /// Sectors written to it since the machine started, before the first check.
-    written_sectors: Option<u64>,
+    /// What was written before the first check.
+    written: Written,
     /// The device, as the document names it.
     pub erased: Erased,
 }
@@ -93,11 +93,11 @@ impl Erasure {
                 Err(_) => open_raw(&target, OFlags::RDONLY).map_err(|errno| not_opened(&tried, errno))?,
             };
             let found = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
-            let written_sectors = written_sectors(&root, &target, &device);
+            let written = Written::until_now(&root, &target, &device);
             let mut examined = examine(&root, &target, &device, &permission, progress)?;
             examined.locked(lock_error);
             let erased = examined.refuse(&tried, &target.path)?;
-            Ok(Some(Self { permission, attempt: tried, found, written_sectors, erased }))
+            Ok(Some(Self { permission, attempt: tried, found, written, erased }))
         };
         with_progress(&attempt, work)
     }
@@ -108,7 +108,7 @@ impl Erasure {
     /// As [`Erasure::check`]; or the device has changed since.
     pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, Trouble> {
         let (permission, found, before) = (self.permission.clone(), self.found, self.erased.clone());
-        let written_before = self.written_sectors;
+        let written_before = self.written;
         let (root, target, tried) = (root.clone(), target.clone(), self.attempt.clone());
         let work = move |progress: &AtomicU64| {
             let changed =
@@ -116,15 +116,25 @@ impl Erasure {
             let device = lock(&target, OFlags::RDWR).map_err(|errno| not_opened(&tried, errno))?;
             let now = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
             if now != found {
-                return changed("another device has taken its place since the first check");
+                return changed(
+                    match (now.size_bytes == found.size_bytes, now.is_read_only == found.is_read_only) {
+                        _ if (now.major, now.minor, now.sequence)
+                            != (found.major, found.minor, found.sequence) =>
+                        {
+                            "another device has taken its place since the first check"
+                        }
+                        (false, _) => "its size has changed since the first check",
+                        _ => "it has become read-only or writable since the first check",
+                    },
+                );
             }
             let erased = examine(&root, &target, &device, &permission, progress)?;
             if !erased.refuse(&tried, &target.path)?.is_same(&before) {
                 return changed("its identity or its contents have changed since the first check");
             }
             // This finds a writer that no list of open files shows, and one that wrote behind the check of the contents.
-            if written_sectors(&root, &target, &device) != written_before {
-                return changed("something has written to it since the first check");
+            if let Some(change) = Written::until_now(&root, &target, &device).change_since(&written_before) {
+                return changed(change);
             }
             Ok(device)
         };
@@ -132,11 +142,36 @@ impl Erasure {
     }
 }
 
-/// Returns the sectors that were written to a device so far, after all that waits in the page cache of the device.
-fn written_sectors(root: &Root, target: &Target, device: &OwnedFd) -> Option<u64> {
-    // A device that cannot be flushed fails elsewhere.
-    let _ = rustix::fs::fsync(device);
-    observe::written_sectors(root, &target.top_device()?.name)
+/// Traffic of a device, and last change of the file below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Written {
+    traffic: Option<observe::Traffic>,
+    file_changed_ns: Option<i128>,
+}
+
+impl Written {
+    /// Reads the counters after all that waits in the page cache of the device and of its disk is written.
+    fn until_now(root: &Root, target: &Target, device: &OwnedFd) -> Self {
+        let name = target.top_device().map_or("", |top| top.name.as_str());
+        // A device that cannot be flushed fails elsewhere.
+        let _ = rustix::fs::fsync(device);
+        let disk = observe::disk_of(root, name).filter(|disk| disk != name);
+        if let Some(disk) = disk.and_then(|disk| root.open(&format!("dev/{disk}"))) {
+            let _ = rustix::fs::fsync(disk);
+        }
+        Self { traffic: observe::traffic(root, name), file_changed_ns: observe::file_changed_ns(root, name) }
+    }
+
+    /// Returns the first difference to what was written before, as a clause. The checks in between have read the device.
+    fn change_since(&self, before: &Self) -> Option<&'static str> {
+        let sectors = |written: &Self| written.traffic.map(|traffic| traffic.written_sectors);
+        let is_counted =
+            self.traffic.zip(before.traffic).is_some_and(|(now, then)| now.read_sectors != then.read_sectors);
+        if sectors(self) != sectors(before) || self.file_changed_ns != before.file_changed_ns {
+            return Some("something has written to it since the first check");
+        }
+        (!is_counted).then_some("its counters are off, so a write since the first check would not show")
+    }
 }
 
 /// Runs checks of a device, which count their reads, for as long as they make progress.
@@ -181,8 +216,8 @@ fn not_opened(attempt: &str, errno: Errno) -> Trouble {
 /// Everything that was found out about a device.
 struct Examined {
     erased: Erased,
-    /// Reasons why the ID does not name this device, and it alone.
-    identity: Vec<String>,
+    /// Reason why the ID does not name this device, and it alone; and what to type instead.
+    identity: Option<(String, &'static str)>,
     obstacles: Obstacles,
     /// Signatures that were not named, each with its device.
     signatures: Vec<(String, String)>,
@@ -258,21 +293,23 @@ fn examine(
     Ok(Examined { erased, identity, obstacles, signatures, data, unread, is_read_only })
 }
 
-/// Returns reasons why an ID does not name a device, and it alone.
-fn identity(holding: &Holding, obstacles: &Obstacles, id: &str) -> Vec<String> {
+/// Returns why an ID does not name a device, and it alone; and what to type instead.
+fn identity(holding: &Holding, obstacles: &Obstacles, id: &str) -> Option<(String, &'static str)> {
+    let right = match (&holding.serial, &holding.wwn) {
+        (None, None) if !holding.same_size.is_empty() => "its ID",
+        (None, None) => "its size in bytes",
+        (None, Some(_)) => "its WWN",
+        (Some(_), _) => "its serial number or WWN",
+    };
     if !holding.ids().iter().any(|known| known == id) {
-        let is_size = id == holding.size_bytes.to_string() && !holding.same_size.is_empty();
-        let others = if is_size {
-            format!(", as {} has the same size and no serial number either", holding.same_size.join(", "))
-        } else {
-            String::new()
+        let others = match holding.same_size.join(", ") {
+            others if others.is_empty() || id != holding.size_bytes.to_string() => String::new(),
+            others => format!(", as {others} has the same size and no serial number either"),
         };
-        return vec![format!("{id:?} is not its ID{others}")];
+        return Some((format!("{id:?} is not its ID{others}"), right));
     }
-    if holding.serial.as_deref() == Some(id) && !obstacles.namesakes.is_empty() {
-        return vec![format!("{} has the same serial number", obstacles.namesakes.join(", "))];
-    }
-    Vec::new()
+    let is_shared = holding.serial.as_deref() == Some(id) && !obstacles.namesakes.is_empty();
+    is_shared.then(|| (format!("{} has the same serial number", obstacles.namesakes.join(", ")), "its WWN"))
 }
 
 /// Signatures on a part of a device, by the name of the part; or why they are unknown.
@@ -302,11 +339,14 @@ fn names_of_all(root: &Root, parts: &[Part], device: &OwnedFd, progress: &Atomic
         }));
     }
     match contents::table_parts(device, whole.size_bytes) {
-        Ok(parts) => found.extend(parts.iter().filter(|part| !known.contains(part)).map(|part| {
-            let names = signatures::within(device, part.offset_bytes, part.size_bytes);
-            let names = names.and_then(|names| formats(device, part, names));
-            (format!("the partition at byte {} of {}", part.offset_bytes, whole.name), names)
-        })),
+        // One at the very beginning has the signatures of the whole.
+        Ok(parts) => found.extend(
+            parts.iter().filter(|part| part.offset_bytes > 0 && !known.contains(part)).map(|part| {
+                let names = signatures::within(device, part.offset_bytes, part.size_bytes);
+                let names = names.and_then(|names| formats(device, part, names));
+                (format!("the partition at byte {} of {}", part.offset_bytes, whole.name), names)
+            }),
+        ),
         Err(why) => found.push((whole.name.clone(), Err(why))),
     }
     found
@@ -356,15 +396,8 @@ impl Examined {
             is_read_only,
         } = self;
         let mut remedies = Vec::new();
-        if !identity.is_empty() {
-            let ids = match (&erased.serial, &erased.wwn) {
-                (None, None) if identity[0].contains("same size") => "its ID",
-                (None, None) => "its size in bytes",
-                (None, Some(_)) => "its WWN",
-                (Some(_), _) if identity[0].contains("same serial") => "its WWN",
-                (Some(_), _) => "its serial number or WWN",
-            };
-            remedies.push(format!("type {ids} in full after --erase, as `skye doctor {path}` prints it"));
+        if let Some((_, right)) = &identity {
+            remedies.push(format!("type {right} in full after --erase, as `skye doctor {path}` prints it"));
         }
         if !uses.is_empty() {
             remedies.push("unmount, stop or close what uses it".to_owned());
@@ -392,8 +425,14 @@ impl Examined {
         let signatures =
             signatures.into_iter().map(|(device, name)| format!("{device} holds a signature of {name}"));
         let contents = signatures.chain(data).chain(unread);
-        let reasons =
-            identity.into_iter().chain(uses).chain(contents).chain(hidden).chain(unreadable).chain(read_only);
+        let reasons = identity
+            .map(|(why, _)| why)
+            .into_iter()
+            .chain(uses)
+            .chain(contents)
+            .chain(hidden)
+            .chain(unreadable)
+            .chain(read_only);
         let reasons: Vec<_> = reasons.collect();
         if reasons.is_empty() {
             return Ok(erased);
@@ -490,7 +529,7 @@ mod tests {
             file.set_len(8 << 20).unwrap();
             losetup(&["--set-capacity", path]);
         });
-        assert!(grown.contains("another device has taken its place"), "{grown}");
+        assert!(grown.contains("its size has changed since the first check"), "{grown}");
         file.set_len(SIZE_BYTES).unwrap();
         losetup(&["--set-capacity", path]);
         let signed = refused(&|| {

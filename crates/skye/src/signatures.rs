@@ -85,7 +85,10 @@ fn names(listed: &str, code: Option<i32>, stdout: &str, stderr: &str) -> Result<
     let probed = contents(code, stdout, stderr);
     match probed {
         Contents::Unreadable(why) => return Err(why),
-        Contents::Signature(said) if code == Some(AMBIVALENT) && found.is_empty() => return Err(said),
+        // The user can name that, too.
+        Contents::Signature(_) if code == Some(AMBIVALENT) && found.is_empty() => {
+            found.push("ambivalent".into())
+        }
         _ => {}
     }
     found.extend(["TYPE", "PTTYPE"].iter().filter_map(|key| value(stdout, key)));
@@ -181,7 +184,7 @@ mod tests {
         // A signature without a magic number has no line there.
         assert_eq!(of("", 0, "TYPE=vfat\nPTTYPE=dos\n"), words(&["dos", "vfat"]));
         assert_eq!(of("", NOTHING, ""), words(&[]));
-        assert!(of("", AMBIVALENT, "").is_err());
+        assert_eq!(of("", AMBIVALENT, ""), words(&["ambivalent"]));
         assert!(names("", Some(NOTHING), "", "blkid: error: cannot read").is_err());
     }
 }

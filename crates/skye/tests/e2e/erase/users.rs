@@ -148,3 +148,28 @@ fn partitions_of_one_size_have_their_own_ids() {
     refused_as(writing(&two, &device_id(&one), ""), &device, &["is not its ID"]);
     writing(&two, &device_id(&two), "--allow busy").run().did_not_panic().exits(0);
 }
+
+#[test]
+fn writes_past_a_partition_or_a_loop_are_refused() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(32);
+    let part = device.partition(1, 1, 16);
+    for path in [&device.path, &device.image] {
+        // It opens, writes and closes again, so that no list of open files shows it for long.
+        let script = format!(
+            "echo ready; while :; do printf data | dd of={} bs=4096 seek=2048 conv=notrunc,fsync 2>/dev/null; done",
+            path.display()
+        );
+        let writer = wait_until_ready(Command::new("sh").args(["-c", &script]));
+        let before = device.contents();
+        let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2);
+        ran.says(&["skye: cannot erase "]).has_no_result();
+        drop(writer);
+        assert_eq!(device.contents()[MIB as usize..2 * MIB as usize], before[MIB as usize..2 * MIB as usize]);
+    }
+    device.wait_until_free();
+    let iostats = format!("/sys/class/block/{}/queue/iostats", device.name());
+    fs::write(&iostats, "0").unwrap();
+    let _on = Undo(|| fs::write(&iostats, "1").unwrap());
+    refused_as(writing(&part, &device_id(&part), ""), &device, &["its counters are off"]);
+}
