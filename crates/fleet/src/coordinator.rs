@@ -669,12 +669,16 @@ impl Fleet {
                 }
                 continue;
             };
+            // No frame that a client does not owe changes anything.
+            if !waits[index] || !self.clients[index].is_live() {
+                continue;
+            }
             let client = &mut self.clients[index];
             let answer = match frame {
                 FromAgent::Failed { trouble, .. } => Some(Err(of_client(&client.name, trouble))),
                 frame => take(client, frame).map(|answer| answer.map(drop)),
             };
-            if let Some(answer) = answer.filter(|_| waits[index]) {
+            if let Some(answer) = answer {
                 waits[index] = false;
                 self.hub.expect(index, None);
                 troubles.extend(answer.err());
@@ -686,6 +690,13 @@ impl Fleet {
             troubles.extend(lost.filter(|lost| !troubles.contains(lost)).collect::<Vec<_>>());
         }
         if troubles.is_empty() { Ok(()) } else { Err(troubles) }
+    }
+
+    /// Ends the channel of a client that has sent a frame out of turn.
+    pub(crate) fn end_client(&mut self, index: usize, frame: &FromAgent) {
+        log::debug!("{}: out of turn: {frame:?}", self.clients[index].name);
+        self.hub.close(index);
+        self.note(index, Event::Lost("it has sent a frame out of turn".into()));
     }
 
     /// Takes an event that no stage waits for. Returns the trouble of a client that speaks another protocol.

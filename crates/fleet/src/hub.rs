@@ -1,17 +1,19 @@
 //! The thread with all channels: it waits for all at once, and sends signs of life. It ends channels whose client owes an
 //! answer, or is silent, for too long.
 //!
-//! Its clock goes on only while it runs.
+//! Its clock goes on only while it runs. It reads no channel whose events are not taken, so no client fills the memory.
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::Trouble;
-use model::frames::{Hello, ToAgent};
+use model::frames::{FRAME_BYTES_MAX, Hello, ToAgent};
 use rustix::event::{Timespec, epoll};
 
 use crate::agent::BEAT;
@@ -27,6 +29,10 @@ const ENDING: Duration = Duration::from_secs(5);
 const ORDERS: u64 = u64::MAX;
 /// Most channels taken from the kernel at once.
 const READY_MAX: usize = 256;
+/// Most bytes of events that wait to be taken from one channel. More of them are not read: the longest frame fits.
+const QUEUED_BYTES_MAX: usize = FRAME_BYTES_MAX;
+/// Bytes that an event counts beside those of its frame.
+const EVENT_BYTES: usize = QUEUED_BYTES_MAX / 1000;
 
 /// Order to the thread.
 enum Order {
@@ -38,10 +44,19 @@ enum Order {
     Close(usize),
     /// Wait that long for the answer that a client owes; no more for `None`.
     Expect(usize, Option<Duration>),
+    /// Wait at most that long for all answers of a client from now on; without such an end for `None`.
+    Within(usize, Option<Duration>),
     /// Wait at most that long for all answers that clients owe.
     Hasten(Duration),
     /// Something is measured from now on, or nothing any more.
     Measured(bool),
+}
+
+/// Event that waits to be taken.
+struct Queued {
+    client: usize,
+    event: Event,
+    bytes: usize,
 }
 
 /// All channels of a run.
@@ -49,7 +64,9 @@ pub struct Hub {
     /// Orders; `None` once all is over.
     orders: Option<Sender<Order>>,
     wake: PipeWriter,
-    events: Receiver<(usize, Event)>,
+    events: Receiver<Queued>,
+    /// Bytes of the events of each client that wait to be taken.
+    queued: Arc<[AtomicUsize]>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,6 +92,7 @@ impl Hub {
             .map_err(|errno| fail(errno.into()))?;
         let (orders, taken) = channel();
         let (sender, events) = channel();
+        let queued: Arc<[AtomicUsize]> = clients.iter().map(|_| AtomicUsize::new(0)).collect();
         let mut loops = Loop {
             links: clients.iter().map(|_| None).collect(),
             waiting: clients.into_iter().enumerate().collect(),
@@ -86,10 +104,11 @@ impl Hub {
             woken,
             ready,
             events: sender,
+            queued: Arc::clone(&queued),
             clock: Lived::new(),
         };
         let thread = std::thread::Builder::new().name("clients".into()).spawn(move || loops.run());
-        Ok(Self { orders: Some(orders), wake, events, thread: Some(thread.map_err(fail)?) })
+        Ok(Self { orders: Some(orders), wake, events, queued, thread: Some(thread.map_err(fail)?) })
     }
 
     /// Sends a frame to a client.
@@ -112,6 +131,11 @@ impl Hub {
         self.order(Order::Expect(client, limit));
     }
 
+    /// Waits at most this long for all answers of a client from now on, whatever it sends. They have no such end for `None`.
+    pub fn within(&mut self, client: usize, limit: Option<Duration>) {
+        self.order(Order::Within(client, limit));
+    }
+
     /// Waits at most this long for all answers that clients owe.
     pub fn hasten(&mut self, limit: Duration) {
         self.order(Order::Hasten(limit));
@@ -132,7 +156,10 @@ impl Hub {
     /// Returns the next event of any client; `None` if none comes within a time.
     pub fn next(&mut self, time: Duration) -> Option<(usize, Event)> {
         match self.events.recv_timeout(time) {
-            Ok(event) => Some(event),
+            Ok(Queued { client, event, bytes }) => {
+                self.queued[client].fetch_sub(bytes, Ordering::Relaxed);
+                Some((client, event))
+            }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 std::thread::sleep(time);
@@ -167,7 +194,8 @@ struct Loop {
     woken: PipeReader,
     /// Set of all channels, from which the kernel names those that are ready.
     ready: OwnedFd,
-    events: Sender<(usize, Event)>,
+    events: Sender<Queued>,
+    queued: Arc<[AtomicUsize]>,
     clock: Lived,
 }
 
@@ -201,6 +229,7 @@ impl Loop {
             }
             let is_measured = self.is_measured;
             for client in 0..self.links.len() {
+                self.go_on_reading(client);
                 self.with(client, |link, events, now| {
                     if is_beat {
                         link.beat(is_measured, now);
@@ -222,7 +251,23 @@ impl Loop {
         }
         let mut events = Vec::new();
         act(link, &mut events, now);
-        events.into_iter().for_each(|event| drop(self.events.send((client, event))));
+        // All bytes count for the first event: only that one can be long.
+        let mut bytes = link.take_bytes();
+        for event in events {
+            queue(&self.events, &self.queued, client, event, EVENT_BYTES + std::mem::take(&mut bytes));
+        }
+        if self.queued[client].load(Ordering::Relaxed) > QUEUED_BYTES_MAX {
+            link.hold(&self.ready);
+        }
+    }
+
+    /// Reads a channel again once half of its events are taken.
+    fn go_on_reading(&mut self, client: usize) {
+        if let Some(link) = &mut self.links[client]
+            && self.queued[client].load(Ordering::Relaxed) <= QUEUED_BYTES_MAX / 2
+        {
+            link.go_on(&self.ready, client as u64);
+        }
     }
 
     /// Starts as many clients as may be started at once.
@@ -250,7 +295,7 @@ impl Loop {
                 }
                 Err(error) => {
                     let why = format!("{program} cannot be started: {error}");
-                    let _ = self.events.send((index, Event::Lost(why)));
+                    queue(&self.events, &self.queued, index, Event::Lost(why), EVENT_BYTES);
                 }
             }
         }
@@ -286,12 +331,19 @@ impl Loop {
             Order::Send(client, _)
             | Order::AskTime(client, _)
             | Order::Expect(client, _)
+            | Order::Within(client, _)
             | Order::Close(client) => client,
         };
-        self.with(client, |link, _, now| match order {
+        let is_measured = self.is_measured;
+        self.with(client, |link, events, now| match order {
             Order::Send(_, frame) => link.send(&frame, now),
             Order::AskTime(_, trips) => link.ask_time(trips, now),
-            Order::Expect(_, limit) => link.expect(limit, now),
+            Order::Expect(_, limit) => {
+                link.expect(limit, now);
+                // The time of all answers may be over. The next one must not come before that shows.
+                link.check(is_measured, events, now);
+            }
+            Order::Within(_, limit) => link.within(limit, now),
             Order::Close(_) => link.close(),
             Order::Measured(_) | Order::Hasten(_) => {}
         });
@@ -310,6 +362,12 @@ impl Loop {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Adds an event to those that wait to be taken.
+fn queue(events: &Sender<Queued>, queued: &[AtomicUsize], client: usize, event: Event, bytes: usize) {
+    queued[client].fetch_add(bytes, Ordering::Relaxed);
+    let _ = events.send(Queued { client, event, bytes });
 }
 
 #[cfg(test)]
@@ -382,6 +440,59 @@ mod tests {
         while started.elapsed() < Duration::from_secs(1) {
             let event = hub.next(LOOK);
             assert!(event.is_none(), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn answers_in_time_do_not_extend_their_end() {
+        let mut hub = hub("while printf \"$beat\"; do sleep 0.05; done 2>/dev/null", false);
+        wait_for_greeting(&mut hub);
+        hub.within(0, Some(Duration::from_millis(300)));
+        let started = Instant::now();
+        let why = loop {
+            assert!(started.elapsed() < DEADLINE, "the wait does not end");
+            // Each answer is there at once, and the next one is owed.
+            hub.expect(0, Some(DEADLINE));
+            hub.expect(0, None);
+            match hub.next(Duration::from_millis(1)) {
+                Some((_, Event::Lost(why))) => break why,
+                event => assert!(event.is_none(), "{event:?}"),
+            }
+        };
+        assert_eq!(why, "it did not answer within 0 s");
+    }
+
+    #[test]
+    fn signals_shorten_answers_that_are_not_owed_yet() {
+        let mut hub = hub("while printf \"$beat\"; do sleep 0.05; done 2>/dev/null", false);
+        wait_for_greeting(&mut hub);
+        hub.within(0, Some(DEADLINE));
+        hub.expect(0, None);
+        hub.hasten(Duration::from_millis(300));
+        hub.expect(0, Some(DEADLINE));
+        assert_eq!(loss(&mut hub), "it did not answer within 0 s");
+    }
+
+    #[test]
+    fn frames_that_are_not_taken_are_not_read() {
+        let frame = r#"\000\000\000\014{"ready":{}}"#.repeat(100);
+        // A write of the shell ends once the pipe has room for it.
+        let script = format!("more='{frame}'; while printf \"$more\"; do :; done 2>/dev/null");
+        let mut hub = hub(&script, false);
+        wait_for_greeting(&mut hub);
+        let queued = |hub: &Hub| hub.queued[0].load(Ordering::Relaxed);
+        let started = Instant::now();
+        while queued(&hub) <= QUEUED_BYTES_MAX {
+            assert!(started.elapsed() < DEADLINE, "no frames arrive");
+            std::thread::sleep(LOOK);
+        }
+        let full = queued(&hub);
+        std::thread::sleep(LOOK * 5);
+        assert_eq!(queued(&hub), full);
+        // All go on, once they are taken.
+        for _ in 0..3 * full / EVENT_BYTES {
+            let event = hub.next(DEADLINE);
+            assert!(matches!(event, Some((0, Event::Frame(_)))), "{event:?}");
         }
     }
 

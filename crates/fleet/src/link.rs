@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -84,6 +84,12 @@ pub struct Link {
     heard: Duration,
     /// Time by which its answer is due, and the limit that this time is the end of; `None` if it owes none.
     due: Option<(Duration, Duration)>,
+    /// The same for all its answers: no answer is due later.
+    last_due: Option<(Duration, Duration)>,
+    /// Bytes of its frames since they were last counted.
+    bytes: usize,
+    /// True while it is not read.
+    is_held: bool,
     /// Time that the process had spent waiting for a CPU when an answer was last overdue.
     starved: Duration,
     trips: Vec<RoundTrip>,
@@ -139,6 +145,9 @@ impl Link {
             is_greeted: false,
             heard: now,
             due: Some((now + HELLO, HELLO)),
+            last_due: None,
+            bytes: 0,
+            is_held: false,
             starved: Duration::ZERO,
             trips: Vec::new(),
             trips_wanted: 0,
@@ -169,15 +178,11 @@ impl Link {
     pub fn watch(&self, set: &OwnedFd, key: u64) -> io::Result<()> {
         // Room is named once, each time there is some again: nearly always nothing waits for it.
         let room = EventFlags::OUT | EventFlags::ET;
-        for (stream, flags) in
-            [(&self.from, EventFlags::IN), (&self.errors, EventFlags::IN), (&self.to, room)]
-        {
-            if let Some(stream) = stream {
-                epoll::add(set, stream, EventData::new_u64(key), flags)?;
-            }
-        }
-        if let Some(process) = &self.process {
-            epoll::add(set, process, EventData::new_u64(key), EventFlags::IN)?;
+        let others = [(&self.errors, EventFlags::IN), (&self.to, room)];
+        let others = others.into_iter().filter_map(|(stream, flags)| Some((stream.as_ref()?.as_fd(), flags)));
+        let incoming = self.incoming().map(|stream| (stream, EventFlags::IN));
+        for (stream, flags) in incoming.chain(others) {
+            epoll::add(set, stream, EventData::new_u64(key), flags)?;
         }
         Ok(())
     }
@@ -199,12 +204,48 @@ impl Link {
 
     /// Waits this long for the answer that the client owes; no more for `None`.
     pub fn expect(&mut self, limit: Option<Duration>, now: Duration) {
-        self.due = limit.map(|limit| (now + limit, limit));
+        let due = limit.map(|limit| (now + limit, limit));
+        self.due = due.map(|due| self.last_due.map_or(due, |last| due.min(last)));
     }
 
-    /// Waits at most this long for the answer, if the client owes one.
+    /// Waits this long for all answers from now on, however many there are; without such an end for `None`.
+    pub fn within(&mut self, limit: Option<Duration>, now: Duration) {
+        self.last_due = limit.map(|limit| (now + limit, limit));
+    }
+
+    /// Waits at most this long for the answer, if the client owes one, and for those that follow.
     pub fn hasten(&mut self, limit: Duration, now: Duration) {
-        self.due = self.due.map(|due| due.min((now + limit, limit)));
+        for due in [&mut self.due, &mut self.last_due].into_iter().flatten() {
+            *due = (*due).min((now + limit, limit));
+        }
+    }
+
+    /// Reads no more, until [`Link::go_on`].
+    pub fn hold(&mut self, set: &OwnedFd) {
+        self.is_held = true;
+        // Its end would be named again and again.
+        for stream in self.incoming() {
+            let _ = epoll::delete(set, stream);
+        }
+    }
+
+    /// Reads again, if it has not.
+    pub fn go_on(&mut self, set: &OwnedFd, key: u64) {
+        if std::mem::replace(&mut self.is_held, false) {
+            for stream in self.incoming() {
+                let _ = epoll::add(set, stream, EventData::new_u64(key), EventFlags::IN);
+            }
+        }
+    }
+
+    /// Returns the descriptors that are ready once something arrives from the client, or its process ends.
+    fn incoming(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.from.iter().map(File::as_fd).chain(self.process.iter().map(OwnedFd::as_fd))
+    }
+
+    /// Returns the bytes of its frames since the last call.
+    pub fn take_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.bytes)
     }
 
     fn is_rank(&self) -> bool {
@@ -273,7 +314,7 @@ impl Link {
     /// Takes all that has arrived.
     pub fn receive(&mut self, events: &mut Vec<Event>, now: Duration) {
         self.receive_lines(events);
-        let Some(from) = &mut self.from else { return };
+        let Some(from) = self.from.as_mut().filter(|_| !self.is_held) else { return };
         let mut bytes = [0; READ_BYTES];
         let read = from.read(&mut bytes);
         let back_ns = now_ns();
@@ -301,6 +342,7 @@ impl Link {
     fn take_frames(&mut self, back_ns: u64, events: &mut Vec<Event>, now: Duration) -> Result<(), Malformed> {
         loop {
             let Some(document) = self.frames.next()? else { return Ok(()) };
+            self.bytes += document.len();
             if !self.is_greeted {
                 if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
                     let program = copy.wanted(&wanted).map_err(Malformed)?;
@@ -370,6 +412,9 @@ impl Link {
 
     /// Notices that an answer is overdue, or that the client has been silent for too long.
     pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>, now: Duration) {
+        if self.is_held {
+            self.heard = now;
+        }
         let silent = now.saturating_sub(self.heard);
         let is_silent = silent > SILENCE;
         let is_late = self.answer_by.is_some_and(|until| now > until);
@@ -396,7 +441,9 @@ impl Link {
         let starved = text.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
         let starved = starved.map_or(self.starved, Duration::from_nanos);
         let more = starved.saturating_sub(std::mem::replace(&mut self.starved, starved));
-        self.due = self.due.map(|(due, limit)| (due + more, limit));
+        for (due, _) in [&mut self.due, &mut self.last_due].into_iter().flatten() {
+            *due += more;
+        }
         self.due.is_none_or(|(due, _)| due >= now)
     }
 

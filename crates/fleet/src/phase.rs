@@ -95,7 +95,7 @@ impl Fleet {
         let led = if is_led { 1..count } else { count..count };
         let limit = waiting::test(budget_ns);
         // Each client may have to wait for the others, twice where one leads, before it prepares and before it measures.
-        let ends_by = Instant::now().checked_add(limit * 2 * (1 + u32::from(is_led)));
+        let limit_of_all = limit * 2 * (1 + u32::from(is_led));
         self.order_to(0..led.start, &order);
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
@@ -111,17 +111,20 @@ impl Fleet {
             failure: None,
             led: led.clone(),
             limit,
-            ends_by,
         };
         for (number, (runner, client)) in running.runners.iter_mut().zip(&self.clients).enumerate() {
             if !client.is_live() || number >= count {
                 runner.stage = Stage::Ended;
             }
         }
+        for index in (0..count).filter(|index| running.runners[*index].stage != Stage::Ended) {
+            self.within(index, limit_of_all);
+        }
         for index in (0..led.start).filter(|index| running.runners[*index].stage != Stage::Ended) {
             self.expect(index, limit);
         }
         self.drive(&mut running, &order, on_moment);
+        (0..count).for_each(|index| self.hub.within(index, None));
         let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
         on_moment(Moment::Over);
         let untimed_bytes = |gathered: &Gathered| {
@@ -202,17 +205,20 @@ impl Fleet {
     fn take(&mut self, running: &mut Running, index: usize, event: Event) {
         let client = &self.clients[index];
         let runner = &mut running.runners[index];
+        let is_at_work = runner.stage != Stage::Ended && !running.led.contains(&index);
         match event {
-            Event::Frame(FromAgent::Ready {}) if runner.stage != Stage::Ended => {
+            // What it sent before its channel was closed.
+            Event::Frame(_) if !client.is_live() => {}
+            Event::Frame(FromAgent::Ready {}) if is_at_work && runner.stage == Stage::Busy => {
                 runner.stage = Stage::Ready;
                 self.hub.expect(index, None);
             }
             // Of a job, only the first client would be seen.
-            Event::Frame(FromAgent::Tick { .. }) if self.ranks.is_some() => {}
-            Event::Frame(FromAgent::Tick { slices }) => {
+            Event::Frame(FromAgent::Tick { .. }) if is_at_work && self.ranks.is_some() => {}
+            Event::Frame(FromAgent::Tick { slices }) if is_at_work => {
                 slices.into_iter().for_each(|slice| runner.add(slice, &mut running.ops));
             }
-            Event::Frame(FromAgent::Measured(measured)) if runner.stage != Stage::Ended => {
+            Event::Frame(FromAgent::Measured(measured)) if is_at_work => {
                 log::debug!("{}: {} is over", client.name, measured.record.id);
                 runner.stage = Stage::Ended;
                 self.hub.expect(index, None);
@@ -221,13 +227,16 @@ impl Fleet {
                     running.gathered.add(index as u32, &client.name, *measured, start_ns);
                 }
             }
-            Event::Frame(FromAgent::Failed { trouble, .. }) => {
+            Event::Frame(FromAgent::Failed { trouble, .. }) if is_at_work => {
                 runner.stage = Stage::Ended;
                 self.hub.expect(index, None);
                 running.failure.get_or_insert(of_client(&client.name, trouble));
             }
             event => {
-                self.note(index, event);
+                match event {
+                    Event::Frame(frame) => self.end_client(index, &frame),
+                    event => drop(self.note(index, event)),
+                }
                 let client = &self.clients[index];
                 if !client.is_live() && runner.stage != Stage::Ended {
                     runner.stage = Stage::Ended;
@@ -264,12 +273,10 @@ impl Fleet {
             self.hub.set_measured(true);
             self.watch(at_ns);
         }
-        let left = running.ends_by.map(|ends_by| ends_by.saturating_duration_since(Instant::now()));
-        let limit = left.map_or(running.limit, |left| left.min(running.limit));
         for (index, runner) in running.runners.iter_mut().enumerate() {
             if runner.stage == Stage::Ready {
                 runner.stage = Stage::Busy;
-                self.expect(index, limit);
+                self.expect(index, running.limit);
                 let there = |clock| clock::there(at_ns, &clock);
                 let at_ns = self.clients[index].clock.map(there).filter(|_| !is_off);
                 self.hub.send(index, ToAgent::Start { at_ns });
@@ -347,8 +354,6 @@ struct Running {
     led: Range<usize>,
     /// Longest time of one part of a client.
     limit: Duration,
-    /// End of the time of all parts.
-    ends_by: Option<Instant>,
 }
 
 impl Running {

@@ -1,7 +1,7 @@
 //! Limits of waits for the other side of a channel, and the clock that counts them.
 //!
 //! Each wait of the coordinator ends. A client that owes an answer has a limit, which follows from the plan and from the
-//! bytes of the answer. Signs of life do not extend it. Time in which the waiting thread did not run does not count.
+//! bytes of the answer. Neither signs of life nor other frames extend it: those of a test end together. Time in which the waiting thread did not run does not count.
 //!
 //! A signal shortens all limits but those of removing, and a second one shortens these as well.
 
@@ -135,8 +135,17 @@ impl Fleet {
 
     /// Waits at most this long for the answer that a client owes, and less after a signal.
     pub(crate) fn expect(&mut self, index: usize, limit: Duration) {
+        self.hub.expect(index, Some(self.shorter(limit)));
+    }
+
+    /// Waits at most this long for all answers of a client from now on, and less after a signal.
+    pub(crate) fn within(&mut self, index: usize, limit: Duration) {
+        self.hub.within(index, Some(self.shorter(limit)));
+    }
+
+    fn shorter(&self, limit: Duration) -> Duration {
         let is_over = self.heeded > Urgency::None;
-        self.hub.expect(index, Some(if is_over { limit.min(answer()) } else { limit }));
+        if is_over { limit.min(answer()) } else { limit }
     }
 
     pub(crate) fn expect_nothing(&mut self) {

@@ -33,7 +33,7 @@ exec "$FAKE_TESTS" --exact waits::fake_agents_answer_until_their_step --nocaptur
 const STEPS: [&str; 9] =
     ["hello", "found", "pong", "planned", "opened", "laid_out", "ready", "measured", "closed"];
 /// Ways of an agent to do harm, in the place of a frame and after it.
-const HARMS: [&str; 6] = ["beats", "bytes", "nothing", "garbage", "stop", "die"];
+const HARMS: [&str; 8] = ["beats", "bytes", "nothing", "garbage", "stop", "die", "repeats", "floods"];
 
 /// Returns the next frame of a stream, with its length; `None` at the end.
 fn frame(stream: &mut impl Read) -> Option<Vec<u8>> {
@@ -64,7 +64,9 @@ fn fake_agents_answer_until_their_step() {
     });
     let mut out = File::options().write(true).open("/proc/self/fd/3").unwrap();
     let mut is_first = true;
+    let mut last = Vec::new();
     while let Some(frame) = frame(&mut from) {
+        last.clone_from(&frame);
         let step = if is_first { "hello" } else { &of("FAKE_STEP") };
         let key = format!("{{\"{}\"", of("FAKE_STEP"));
         is_first = false;
@@ -90,6 +92,12 @@ fn fake_agents_answer_until_their_step() {
                 thread::sleep(Duration::from_millis(200));
             }
         }
+        "repeats" => {
+            while out.write_all(&last).is_ok() {
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+        "floods" => while out.write_all(&last).is_ok() {},
         "garbage" => drop(out.write_all(&[0xff; 1000])),
         "stop" => kill_process(rustix::process::getpid(), Signal::STOP).unwrap(),
         "die" => std::process::exit(7),
@@ -196,6 +204,7 @@ fn signals_end_every_wait_for_a_client() {
         ("measured", "beats"),
         ("measured", "bytes"),
         ("closed", "beats"),
+        ("laid_out", "floods"),
     ]
     .into();
     if xtask::sized(false, true) {
@@ -247,6 +256,21 @@ fn waits_for_harmful_clients_end_by_the_plan() {
         // Its first frame has a form that is no sign of life.
         let is_overdue = ran.stderr.contains("did not answer within") || *step == "hello";
         assert!(is_overdue, "{step}, {harm}: {ran}");
+    });
+}
+
+#[test]
+fn repeated_frames_end_no_later_than_others() {
+    let cases = [("ready", "repeats"), ("ready", "floods"), ("measured", "repeats"), ("measured", "floods")];
+    side_by_side(cases.to_vec(), |(step, harm)| {
+        let mut hostile = Hostile::begin(step, harm);
+        hostile.reaches();
+        let ran = hostile.ends(&format!("{step}, {harm}")).exits(1);
+        assert!(
+            *step != "ready" || ran.stderr.contains("ada: lost: it has sent a frame out of turn"),
+            "{ran}"
+        );
+        assert!(*step != "measured" || measured_by(&ran, 0), "{ran}");
     });
 }
 
