@@ -426,7 +426,7 @@ impl Fleet {
     /// Makes the work directories. Returns the sources of evidence that the first client cannot read.
     ///
     /// # Errors
-    /// The troubles of all clients that cannot. The others remove theirs.
+    /// The troubles of all clients that cannot. Work directories of others are there until [`Fleet::close`].
     pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
         let clients_here = self.clients_here();
@@ -435,7 +435,7 @@ impl Fleet {
             clients_here: clients_here[client],
         });
         let mut hidden = Vec::new();
-        let opened = self.all("make a work directory", Wait::answer(), |client, frame| match frame {
+        self.all("make a work directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Opened { hidden_sources, clock_read_ns } => {
                 client.clock_read_ns = clock_read_ns;
                 if let Some(found) = &mut client.found {
@@ -444,11 +444,7 @@ impl Fleet {
                 Some(Ok(()))
             }
             _ => None,
-        });
-        if let Err(troubles) = opened {
-            self.close();
-            return Err(troubles);
-        }
+        })?;
         hidden.extend(self.found().next().map(|(_, found)| found.environment.hidden_sources.clone()));
         Ok(hidden.concat())
     }

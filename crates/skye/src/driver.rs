@@ -32,7 +32,6 @@ use crate::beside::Beside;
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
 use crate::marks::Marks;
-use crate::memory;
 use crate::signals::Interruption;
 use crate::store::Earlier;
 use crate::terminal;
@@ -277,11 +276,7 @@ impl Ended {
                 true => "its files are removed",
                 false => "some of its files are left",
             };
-            let why = match memory::is_short() {
-                true => "ended as memory ran out".to_owned(),
-                false => format!("ended by SIG{}", self.interruption.name()),
-            };
-            terminal::message("skye", &format!("{why}; {files}"));
+            terminal::message("skye", &format!("{}; {files}", self.interruption.reason()));
         }
     }
 
@@ -726,7 +721,7 @@ impl Driver {
         match failure {
             // The reader has gone: end quietly, but clean up first.
             Failure::ReaderGone => self.interruption.reader_is_gone(),
-            Failure::Failed(message) | Failure::Refused(message) => {
+            Failure::Failed(message) | Failure::Refused(message) | Failure::Ended(message, _) => {
                 self.failed = true;
                 self.warn(message);
             }

@@ -33,6 +33,8 @@ pub enum Failure {
     Refused(String),
     /// Failed: exit code 1.
     Failed(String),
+    /// Ended by a signal after something was written, with the exit code of that signal.
+    Ended(String, u8),
     /// The reader of stdout went away: not an error.
     ReaderGone,
 }
@@ -40,7 +42,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(message) | Self::Failed(message) => formatter.write_str(message),
+            Self::Refused(message) | Self::Failed(message) | Self::Ended(message, _) => {
+                formatter.write_str(message)
+            }
             Self::ReaderGone => formatter.write_str("the reader of stdout went away"),
         }
     }
@@ -59,6 +63,10 @@ impl Failure {
             Self::Failed(message) => {
                 crate::terminal::error(&message);
                 FAILED
+            }
+            Self::Ended(message, code) => {
+                crate::terminal::message("skye", &message);
+                code
             }
         }
     }

@@ -116,7 +116,7 @@ impl Series<'_> {
             code = self.once(number, &mut finished).unwrap_or_else(|failure| {
                 // The results of earlier runs are kept.
                 match failure {
-                    Failure::Refused(message) | Failure::Failed(message) => {
+                    Failure::Refused(message) | Failure::Failed(message) | Failure::Ended(message, _) => {
                         terminal::error(&message);
                         exit::FAILED
                     }

@@ -272,7 +272,7 @@ fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
         }
         match write_outputs(arguments, &run) {
             Err(failure @ Failure::ReaderGone) => return Err(failure),
-            Err(Failure::Failed(message) | Failure::Refused(message)) => {
+            Err(Failure::Failed(message) | Failure::Refused(message) | Failure::Ended(message, _)) => {
                 terminal::error(&message);
                 code = exit::worse(code, exit::FAILED);
             }

@@ -16,7 +16,7 @@ use model::{Request, Trouble};
 use report::text::ClientLooked;
 
 use crate::cli::{ClientArguments, LossRule, RunArguments};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::signals::Interruption;
 use crate::{inputs, job, preset, simulation, terminal};
 
@@ -175,9 +175,11 @@ impl Several {
     /// Makes the work directories.
     ///
     /// # Errors
-    /// All refusals. The work directories of the other clients are removed.
+    /// All refusals. The work directories of all clients are removed, or lines say which are left.
     pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
-        let hidden = self.fleet.open().map_err(|troubles| refusals(troubles, interruption))?;
+        let hidden = self.fleet.open();
+        let hidden =
+            hidden.map_err(|troubles| self.unopened(refusals(troubles, interruption), interruption))?;
         let works_together = self.plan.shares_files();
         if works_together || self.plan.reads_of_others() {
             let shared = self.fleet.directories();
@@ -186,18 +188,38 @@ impl Several {
                 Ok(_) => Vec::new(),
                 Err(troubles) => troubles,
             };
-            self.fleet.close().iter().for_each(|line| terminal::error(line));
             if apart.is_empty() {
                 let (attempt, remedy) = match works_together {
                     true => ("work in files of all clients", "leave shared (and files=1) away"),
                     false => ("read what other clients wrote", "write shift=0"),
                 };
                 let problem = "the clients do not see each other's files; name one directory of all, or";
-                return Err(Failure::Refused(format!("cannot {attempt}: {problem} {remedy}")));
+                let refusal = Failure::Refused(format!("cannot {attempt}: {problem} {remedy}"));
+                return Err(self.unopened(refusal, interruption));
             }
-            return Err(refusals(apart, interruption));
+            return Err(self.unopened(refusals(apart, interruption), interruption));
         }
         Ok(hidden)
+    }
+
+    /// Removes all work directories, and says which are left. Returns the failure: it is a refusal only if none is, and if
+    /// no signal has ended the run.
+    fn unopened(&mut self, refusal: Failure, interruption: &Interruption) -> Failure {
+        let left = self.fleet.close();
+        left.iter().for_each(|line| terminal::error(line));
+        let (files, is_left) = match left.is_empty() {
+            true => ("its files are removed", false),
+            false => ("some of its files are left", true),
+        };
+        match interruption.exit_code() {
+            // A reader that is gone is no reason.
+            Some(code) if code != exit::DONE => {
+                refusal.report();
+                Failure::Ended(format!("{}; {files}", interruption.reason()), code)
+            }
+            _ if is_left => Failure::Failed(refusal.to_string()),
+            _ => refusal,
+        }
     }
 }
 
@@ -343,7 +365,7 @@ pub fn directory(target: &Path) -> Result<String, Failure> {
 /// Returns one failure of all refusals: a line for each.
 fn refusals(troubles: Vec<Trouble>, interruption: &Interruption) -> Failure {
     if interruption.is_raised() && troubles.is_empty() {
-        return Failure::Refused(format!("ended by SIG{}; nothing was written", interruption.name()));
+        return Failure::Refused(format!("{}; nothing was written", interruption.reason()));
     }
     let mut lines: Vec<_> = troubles.iter().map(ToString::to_string).collect();
     let last = lines.pop().unwrap_or_else(|| "the clients do not answer".into());

@@ -138,6 +138,14 @@ impl Interruption {
         }
     }
 
+    /// Returns the reason for the end, for messages.
+    pub fn reason(&self) -> String {
+        match memory::is_short() {
+            true => "ended as memory ran out".to_owned(),
+            false => format!("ended by SIG{}", self.name()),
+        }
+    }
+
     /// Returns the name of the first signal, for messages.
     pub fn name(&self) -> &'static str {
         let name = signal_hook::low_level::signal_name(self.first.load(Ordering::SeqCst));

@@ -241,7 +241,9 @@ fn finish(
     for failure in failures {
         match failure {
             Failure::ReaderGone => interruption.reader_is_gone(),
-            Failure::Refused(message) | Failure::Failed(message) => terminal::error(&message),
+            Failure::Refused(message) | Failure::Failed(message) | Failure::Ended(message, _) => {
+                terminal::error(&message);
+            }
         }
     }
     let of_run = if is_well { exit::DONE } else { exit::FAILED };

@@ -102,7 +102,9 @@ fn outcome(reading: &Reading<'_>, ended: Result<Ended, Failure>) -> Outcome {
     let (ended, trouble) = match ended {
         Ok(ended) => (Some(ended), None),
         Err(Failure::ReaderGone) => (None, None),
-        Err(Failure::Failed(message) | Failure::Refused(message)) => (None, Some(message)),
+        Err(Failure::Failed(message) | Failure::Refused(message) | Failure::Ended(message, _)) => {
+            (None, Some(message))
+        }
     };
     let phases = ended.as_ref().map_or(&[][..], |ended| &ended.run.phases);
     let log = Times::of(phases, blocks).scan(name, blocks, layout.passes, Verb::Read).log();

@@ -23,6 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Launcher of a fake agent. It runs all other programs as they are.
 const LAUNCHER: &str = r#"#!/bin/sh
 shift
+test "$2 $FAKE_HARM" = "clean kill" && exit 9
 test "$2" = agent || exec "$@"
 export FAKE_AGENT="$*"
 exec 3>&1 >/dev/null 2>&1
@@ -53,6 +54,7 @@ fn fake_agents_answer_until_their_step() {
     let mut words = line.split(' ');
     let mut agent = Command::new(words.next().unwrap());
     let mut agent = agent.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let real = Pid::from_child(&agent);
     let (mut to, mut from) = (agent.stdin.take().unwrap(), agent.stdout.take().unwrap());
     thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut to);
@@ -98,6 +100,10 @@ fn fake_agents_answer_until_their_step() {
             }
         }
         "floods" => while out.write_all(&last).is_ok() {},
+        "kill" => {
+            kill_process(real, Signal::KILL).unwrap();
+            std::process::exit(7);
+        }
         "garbage" => drop(out.write_all(&[0xff; 1000])),
         "stop" => kill_process(rustix::process::getpid(), Signal::STOP).unwrap(),
         "die" => std::process::exit(7),
@@ -272,6 +278,25 @@ fn repeated_frames_end_no_later_than_others() {
         );
         assert!(*step != "measured" || measured_by(&ran, 0), "{ran}");
     });
+}
+
+#[test]
+fn clients_lost_with_their_directory_name_its_removal() {
+    let mut hostile = Hostile::begin("opened", "kill");
+    hostile.reaches();
+    let ran = hostile.running.take().expect("it runs").wait().did_not_panic().exits(1);
+    let directory = hostile.directory.path().display().to_string();
+    let removal = format!("clean {directory}` removes its files");
+    let ran = ran.says(&["cannot make a work directory on ada", &removal]);
+    assert_eq!(leftovers(hostile.directory.path()).len(), 1, "{ran}");
+}
+
+#[test]
+fn signals_before_all_directories_are_made_are_named() {
+    let mut hostile = Hostile::begin("opened", "beats");
+    hostile.reaches();
+    hostile.running().signal(Signal::INT);
+    hostile.ends("opened, beats").exits(130).says(&["ended by SIGINT; its files are removed"]);
 }
 
 #[test]
