@@ -24,9 +24,9 @@ const SAMPLES: u32 = 8;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 /// `KCMP_FILES` of linux/kcmp.h: compares the tables of descriptors of two threads.
 const KCMP_FILES: c_long = 2;
-/// Magic numbers of FUSE, and of file systems without a block device that have one inode for each file: tmpfs, ramfs,
-/// hugetlbfs, btrfs, bcachefs and ZFS.
+/// Magic number of FUSE.
 const FUSE: u64 = 0x6573_5546;
+/// Magic numbers of tmpfs, ramfs, hugetlbfs, btrfs, bcachefs and ZFS. Each file there has one inode.
 const OWN_INODES: [u64; 6] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";

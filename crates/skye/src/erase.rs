@@ -54,7 +54,7 @@ pub struct Erasure {
     permission: Permission,
     attempt: String,
     found: BlockDevice,
-    /// What was written before the first check.
+    /// Traffic before the first check.
     written: Written,
     /// The device, as the document names it.
     pub erased: Erased,
