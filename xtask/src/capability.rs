@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 26] = [
+pub static CAPABILITIES: [Capability; 27] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),
@@ -84,6 +84,7 @@ pub static CAPABILITIES: [Capability; 26] = [
     Capability::new("bonnie", "run bonnie++ itself", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("strace", "count system calls", probe_strace),
+    Capability::new("sfdisk", "write partition tables", probe_sfdisk),
     Capability::new("fio", "run fio", probe_fio),
     Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
@@ -356,6 +357,10 @@ fn probe_user() -> Result<(), String> {
         Ok(OTHER_USER) => Ok(()),
         _ => Err(format!("a child that should run as {OTHER_USER} ran as {}", printed.trim())),
     }
+}
+
+fn probe_sfdisk() -> Result<(), String> {
+    run(Command::new("sfdisk").arg("--version")).map(drop)
 }
 
 fn probe_strace() -> Result<(), String> {

@@ -32,8 +32,10 @@ impl Package {
 pub const PACKAGES: &[Package] = &[
     Package::new("bonnie++", "bonnie++", "what bonnie++ itself prints, beside what we do"),
     Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
+    Package::new("busybox", "busybox", "a host whose shell is that of small systems"),
     Package::new("chromium", "chromium", "looking at pages as people see them"),
     Package::new("e2fsprogs", "mkfs.ext4", "making ext4 on loop devices"),
+    Package::new("fdisk", "sfdisk", "partition tables in images"),
     Package::new("fio", "fio", "system calls of the same work, beside ours"),
     Package::new("fuse3", "fusermount3", "mounting a network file system"),
     Package::new("iproute2", "tc", "networks of a known rate"),

@@ -193,16 +193,16 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Returns the image that sfdisk makes by a script, or `None` where it is not installed.
-    fn image(mib: u64, script: &str) -> Option<Vec<u8>> {
+    /// Returns the image that sfdisk makes by a script.
+    fn image(mib: u64, script: &str) -> Vec<u8> {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(mib * MIB).unwrap();
         let mut command = Command::new("sfdisk");
         command.arg("--quiet").arg(file.path()).stdin(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().ok()?;
+        let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success(), "{script}");
-        Some(std::fs::read(file.path()).unwrap())
+        std::fs::read(file.path()).unwrap()
     }
 
     fn found(image: &Vec<u8>) -> Vec<(u64, u64)> {
@@ -215,51 +215,56 @@ mod tests {
 
     #[test]
     fn tables_of_sfdisk_are_read() {
+        xtask::require!(sfdisk);
         let gpt = "label: gpt\nstart=1MiB, size=3MiB\nstart=8MiB, size=4MiB\n";
-        let Some(mut disk) = image(16, gpt) else { return };
+        let mut disk = image(16, gpt);
         assert_eq!(found(&disk), [(1, 3), (8, 4)]);
         // The backup at the end tells the same.
         disk[..MIB as usize].fill(0);
         assert_eq!(found(&disk), [(1, 3), (8, 4)]);
         let dos = "label: dos\nstart=1MiB, size=2MiB, type=83\nstart=4MiB, size=12MiB, type=5\n\
                    start=5MiB, size=2MiB, type=83\nstart=9MiB, size=3MiB, type=82\n";
-        assert_eq!(found(&image(16, dos).unwrap()), [(1, 2), (5, 2), (9, 3)]);
+        assert_eq!(found(&image(16, dos)), [(1, 2), (5, 2), (9, 3)]);
     }
 
     #[test]
     fn table_inside_a_partition_is_read() {
-        let Some(mut outer) = image(32, "label: dos\nstart=4MiB, size=16MiB, type=83\n") else { return };
-        let inner = image(16, "label: gpt\nstart=2MiB, size=8MiB\n").unwrap();
+        xtask::require!(sfdisk);
+        let mut outer = image(32, "label: dos\nstart=4MiB, size=16MiB, type=83\n");
+        let inner = image(16, "label: gpt\nstart=2MiB, size=8MiB\n");
         outer[(4 * MIB) as usize..(20 * MIB) as usize].copy_from_slice(&inner);
         assert_eq!(found(&outer), [(4, 16), (6, 8)]);
     }
 
     #[test]
     fn part_beyond_the_end_is_read_up_to_it() {
-        let Some(mut disk) = image(32, "label: dos\nstart=4MiB, size=20MiB, type=83\n") else { return };
+        xtask::require!(sfdisk);
+        let mut disk = image(32, "label: dos\nstart=4MiB, size=20MiB, type=83\n");
         disk.truncate((16 * MIB) as usize);
         assert_eq!(found(&disk), [(4, 12)]);
     }
 
     #[test]
     fn logical_parts_in_any_order_are_read() {
+        xtask::require!(sfdisk);
         let script = "label: dos\nstart=1MiB, size=30MiB, type=5\nstart=20MiB, size=4MiB, type=83\n\
                       start=4MiB, size=4MiB, type=83\nstart=10MiB, size=4MiB, type=83\n";
-        let Some(disk) = image(32, script) else { return };
+        let disk = image(32, script);
         assert_eq!(found(&disk), [(4, 4), (10, 4), (20, 4)]);
     }
 
     #[test]
     fn tables_without_end_are_an_error() {
+        xtask::require!(sfdisk);
         let many: String = (1..300).map(|mib| format!("start={mib}MiB, size=1MiB\n")).collect();
         let script = format!("label: gpt\ntable-length: 400\n{many}");
-        let Some(disk) = image(320, &script) else { return };
+        let disk = image(320, &script);
         assert!(parts(&disk, disk.len() as u64).unwrap_err().to_string().contains("more than 256"));
         // A table in a partition of a table, five deep.
         let mut disk = vec![0; (64 * MIB) as usize];
         for depth in 0..5 {
             let at = (depth * MIB) as usize;
-            let table = image(64 - depth, "label: dos\nstart=1MiB, type=83\n").unwrap();
+            let table = image(64 - depth, "label: dos\nstart=1MiB, type=83\n");
             disk[at..at + 512].copy_from_slice(&table[..512]);
         }
         let refused = parts(&disk, disk.len() as u64).unwrap_err().to_string();

@@ -135,7 +135,7 @@ fn sfdisk(image: &Path, script: &str) {
 
 #[test]
 fn partitions_that_the_kernel_has_not_read_are_named() {
-    xtask::require!(root, loop, host, ext4);
+    xtask::require!(root, loop, host, ext4, sfdisk);
     let home = scratch(80 * MIB);
     let [inner, ext4, image] = ["inner", "ext4", "image"].map(|name| home.path().join(name));
     for (path, mib) in [(&inner, 30), (&ext4, 16), (&image, 64)] {
