@@ -198,6 +198,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(mib * MIB).unwrap();
         let mut command = Command::new("sfdisk");
+        // It lies outside the search path of many users.
+        command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
         command.arg("--quiet").arg(file.path()).stdin(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
