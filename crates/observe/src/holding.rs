@@ -15,6 +15,8 @@ use crate::stack::source_device;
 pub(crate) const PARTS_MAX: usize = 256;
 /// Bytes before the serial number in page 0x80 of a SCSI disk's vital product data (SPC-4, 7.8.15).
 const VPD_HEADER_CHARS: usize = 4;
+/// Attempts to read the counters of all partitions while none is written.
+const TRAFFIC_TRIES: usize = 50;
 /// Bytes of a sector, the unit of sizes in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
@@ -54,9 +56,13 @@ pub struct Traffic {
     pub read_sectors: u64,
     /// Sectors written or discarded.
     pub written_sectors: u64,
+    /// The same of the whole disk.
+    pub whole_written_sectors: u64,
+    /// Sectors written to the disk of a partition by no partition; `None` for a disk, and while other partitions are written.
+    pub disk_written_sectors: Option<u64>,
 }
 
-/// Returns the traffic of a device. That of a partition includes what went to its disk by no partition.
+/// Returns the traffic of a device.
 pub fn traffic(root: &Root, name: &str) -> Option<Traffic> {
     let place = Place::by_name(root, name)?;
     // Sectors read, written and discarded are the third, seventh and fourteenth field (Documentation/block/stat.rst).
@@ -64,20 +70,23 @@ pub fn traffic(root: &Root, name: &str) -> Option<Traffic> {
         let text = root.line(&format!("{directory}/stat"))?;
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let discarded = fields.get(13).copied().unwrap_or(0);
-        Some(Traffic {
-            read_sectors: *fields.get(2)?,
-            written_sectors: fields.get(6)?.wrapping_add(discarded),
-        })
+        Some((*fields.get(2)?, fields.get(6)?.wrapping_add(discarded)))
     };
-    let own = count(&place.directory)?;
-    if !place.is_partition {
-        return Some(own);
-    }
-    let partitions = root.list(&place.disk).into_iter().map(|name| format!("{}/{name}", place.disk));
-    let partitions = partitions.filter(|at| root.exists(&format!("{at}/partition")));
-    let others = partitions.filter(|at| *at != place.directory).filter_map(|at| count(&at));
-    let without = |sum: u64, part: Traffic| sum.wrapping_sub(part.written_sectors);
-    Some(Traffic { written_sectors: others.fold(count(&place.disk)?.written_sectors, without), ..own })
+    let (read_sectors, written_sectors) = count(&place.directory)?;
+    let by_partitions = || {
+        let partitions = root.list(&place.disk).into_iter().map(|name| format!("{}/{name}", place.disk));
+        let partitions = partitions.filter(|at| root.exists(&format!("{at}/partition")));
+        partitions.filter_map(|at| count(&at)).fold(0u64, |sum, (_, written)| sum.wrapping_add(written))
+    };
+    // The counters are not read at one instant, so that the partitions' must be the same before and after the disk's.
+    let past_partitions = || {
+        let (before, disk, after) = (by_partitions(), count(&place.disk)?.1, by_partitions());
+        (before == after).then(|| disk.wrapping_sub(after))
+    };
+    let tries = if place.is_partition { TRAFFIC_TRIES } else { 0 };
+    let disk_written_sectors = (0..tries).find_map(|_| past_partitions());
+    let whole_written_sectors = count(&place.disk)?.1;
+    Some(Traffic { read_sectors, written_sectors, whole_written_sectors, disk_written_sectors })
 }
 
 /// Returns the name of the disk that has a device.

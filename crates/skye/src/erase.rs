@@ -164,10 +164,15 @@ impl Written {
 
     /// Returns the first difference to what was written before, as a clause. The checks in between have read the device.
     fn change_since(&self, before: &Self) -> Option<&'static str> {
-        let sectors = |written: &Self| written.traffic.map(|traffic| traffic.written_sectors);
-        let is_counted =
-            self.traffic.zip(before.traffic).is_some_and(|(now, then)| now.read_sectors != then.read_sectors);
-        if sectors(self) != sectors(before) || self.file_changed_ns != before.file_changed_ns {
+        let (now, then) = self.traffic.zip(before.traffic)?;
+        let is_counted = now.read_sectors != then.read_sectors;
+        // Other partitions of a loop device may change its file.
+        let is_idle = now.whole_written_sectors == then.whole_written_sectors;
+        let past_partitions = now.disk_written_sectors.zip(then.disk_written_sectors);
+        if now.written_sectors != then.written_sectors
+            || past_partitions.is_some_and(|(now, then)| now != then)
+            || (is_idle && self.file_changed_ns != before.file_changed_ns)
+        {
             return Some("something has written to it since the first check");
         }
         (!is_counted).then_some("its counters are off, so a write since the first check would not show")

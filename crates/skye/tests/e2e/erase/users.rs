@@ -173,3 +173,20 @@ fn writes_past_a_partition_or_a_loop_are_refused() {
     let _on = Undo(|| fs::write(&iostats, "1").unwrap());
     refused_as(writing(&part, &device_id(&part), ""), &device, &["its counters are off"]);
 }
+
+#[test]
+fn partition_beside_a_busy_one_is_erased() {
+    xtask::require!(root, loop, host, ext4);
+    let device = Device::new(64);
+    let (busy, part) = (device.partition(1, 1, 32), device.partition(2, 40, 16));
+    mkfs("ext4", &busy);
+    let mount = MountPoint::mount("ext4", busy.to_str().unwrap(), "rw");
+    let file = mount.path().join("file");
+    let script = format!(
+        "echo ready; while :; do dd if=/dev/zero of={} bs=64k count=64 oflag=direct 2>/dev/null; done",
+        file.display()
+    );
+    let writer = wait_until_ready(Command::new("sh").args(["-c", &script]));
+    writing(&part, &device_id(&part), "--allow busy").run().did_not_panic().exits(0);
+    drop(writer);
+}
