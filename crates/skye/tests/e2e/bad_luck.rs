@@ -53,7 +53,7 @@ fn space_or_quota_runs_out_in_a_phase() {
     for (error, cause) in [(Errno::ENOSPC, "No space left"), (Errno::EDQUOT, "quota")] {
         // 4 MiB of data and the first pass of overwriting them fit; the second pass does not.
         let fuse = Fuse::new(Faults { write_error_after: Some((9 << 20, error)), ..Faults::default() });
-        let tests = "--test read:rnd4k --test write:seq64k --test stat:files=20";
+        let tests = "--test read:rnd4k --test write:seq64k:passes=3 --test stat:files=20";
         one_of_three_fails(&fuse, tests, "write", cause);
     }
 }
@@ -72,12 +72,12 @@ fn space_runs_out_while_files_are_made() {
 fn the_device_fails_to_read_or_to_sync() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { read_error_after: Some((1 << 20, Errno::EIO)), ..Faults::default() });
-    let tests = "--test write:seq64k --test read:rnd4k --test create:files=20";
+    let tests = "--test write:seq64k --test read:rnd4k:passes=1 --test create:files=20";
     let ran = one_of_three_fails(&fuse, tests, "read", "Input/output error");
     ran.tells(&["kernel's log"]);
     // The marker and the data set are synced before: a few syncs must succeed.
     let fuse = Fuse::new(Faults { sync_error_after: Some((100, Errno::EIO)), ..Faults::default() });
-    let tests = "--test read:rnd4k --test fsync:rnd4k --test create:files=20";
+    let tests = "--test read:rnd4k --test fsync:rnd4k:ops=300 --test create:files=20";
     one_of_three_fails(&fuse, tests, "fsync", "Input/output error");
     assert_nothing_left(fuse.path());
 }
