@@ -382,7 +382,9 @@ struct Busy(Vec<std::process::Child>);
 
 impl Busy {
     fn new(count: u32) -> Self {
-        let spin = |_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        // They are nicer than the other tests, and less so than the agents.
+        let words = ["-n", "10", "sh", "-c", "while :; do :; done"];
+        let spin = |_| Command::new("nice").args(words).spawn().unwrap();
         Self((0..count).map(spin).collect())
     }
 }
