@@ -14,12 +14,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-
 use crate::block_device::{Backing, BlockDevice, backing};
 use crate::device::{Place, numbers};
 use crate::hiding::hidden;
-use crate::holding::{PARTS_MAX, Seen, above, all_mounts, backed, parts, serial, wwn};
+use crate::holding::{PARTS_MAX, Seen, above, all_mounts, backed, file_below, parts, serial, wwn};
 use crate::openers::{Wanted, openers};
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
@@ -258,9 +256,7 @@ fn has_own_inodes(mount: &Mount) -> bool {
 
 /// Returns the present size of the file below a loop device, if its path still leads to one.
 fn file_bytes(root: &Root, name: &str) -> Option<u64> {
-    let path = root.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::SIZE).ok()?;
-    Some(found.stx_size)
+    file_below(root, name).map(|found| found.stx_size)
 }
 
 /// Returns true if the files below two loop devices may have the same size. A limit hides the size of a file.

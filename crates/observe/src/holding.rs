@@ -4,7 +4,7 @@ use model::Target;
 use model::holding::{Contents, Holding, Part};
 use model::target::TargetKind;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 
 use crate::device::Place;
 use crate::parse::mountinfo::{self, Mount};
@@ -96,10 +96,14 @@ pub fn disk_of(root: &Root, name: &str) -> Option<String> {
 
 /// Returns the time of the last change of the file below a loop device.
 pub fn file_changed_ns(root: &Root, name: &str) -> Option<i128> {
-    let disk = disk_of(root, name)?;
-    let path = root.line(&format!("sys/class/block/{disk}/loop/backing_file"))?;
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::MTIME).ok()?;
+    let found = file_below(root, &disk_of(root, name)?)?;
     Some(i128::from(found.stx_mtime.tv_sec) * 1_000_000_000 + i128::from(found.stx_mtime.tv_nsec))
+}
+
+/// Returns size and times of the file to which the path below a loop device leads now. A dead server is not waited for.
+pub(crate) fn file_below(root: &Root, disk: &str) -> Option<Statx> {
+    let path = root.line(&format!("sys/class/block/{disk}/loop/backing_file"))?;
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::SIZE | StatxFlags::MTIME).ok()
 }
 
 /// Returns the other devices that have the size of this one. Those with a serial number or WWN do not count.
