@@ -73,11 +73,6 @@ impl<E: DataEngine> Delayed<E> {
         }
     }
 
-    /// The engine without the pauses.
-    pub fn inner(&self) -> &E {
-        &self.inner
-    }
-
     fn is_on(&mut self, now_ns: u64) -> bool {
         if self.start_ns == 0 {
             self.start_ns = now_ns;
@@ -106,8 +101,6 @@ impl<E: DataEngine> Delayed<E> {
 }
 
 impl<E: DataEngine> DataEngine for Delayed<E> {
-    const KEEPS_BACK: bool = E::KEEPS_BACK;
-
     fn depth(&self) -> u32 {
         self.inner.depth()
     }
@@ -160,6 +153,14 @@ impl<E: DataEngine> DataEngine for Delayed<E> {
 
     fn left(&self) -> usize {
         self.inner.left()
+    }
+
+    fn features(&self) -> &[String] {
+        self.inner.features()
+    }
+
+    fn lost(&self) -> &[String] {
+        self.inner.lost()
     }
 }
 

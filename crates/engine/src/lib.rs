@@ -9,7 +9,8 @@
 //! - Counts leave a loop through a preallocated queue, once an interval ([`recorder`]).
 //! - One worker is one thread with its own engine, buffers and histogram. Workers share nothing that the loop writes:
 //!   each has its own blocks ([`pattern`]).
-//! - No loop looks at an option: verb, engine, clock and pacing are type parameters of [`worker::Worker`].
+//! - No branch on an option costs more than one instruction in twenty. The tables in [`data_loop`] and [`files`] say which
+//!   choices are types, and why.
 //! - A clock times every operation except single bytes, no later than the operation is reaped. The clock is the
 //!   processor's counter, the kernel's monotonic clock, or that of a simulated device ([`clock`]).
 //! - A verb that writes never has one block in flight twice: nobody could say which write lies there in the end.
@@ -24,6 +25,7 @@ pub mod buffer;
 pub mod bytes;
 pub mod clock;
 pub mod data;
+pub mod data_loop;
 pub mod delay;
 pub mod discard;
 pub mod earlier;
@@ -113,9 +115,6 @@ impl Completion {
 
 /// Issues calls on data: up to [`DataEngine::depth`] at a time, one per slot.
 pub trait DataEngine {
-    /// True if [`DataEngine::reap`] may keep back completed calls.
-    const KEEPS_BACK: bool = false;
-
     /// Most calls in flight; slots have numbers below it.
     fn depth(&self) -> u32;
 
@@ -140,9 +139,20 @@ pub trait DataEngine {
     /// An error of the submission or the wait as a whole. A failed call is a completion instead.
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno>;
 
-    /// Calls that the engine has kept back.
+    /// Completed calls that the last [`DataEngine::reap`] has kept back.
+    #[inline]
     fn left(&self) -> usize {
         0
+    }
+
+    /// Features in use.
+    fn features(&self) -> &[String] {
+        &[]
+    }
+
+    /// Features that the engine had to do without, each with the reason.
+    fn lost(&self) -> &[String] {
+        &[]
     }
 }
 
@@ -155,4 +165,42 @@ pub struct Draft<'a> {
     pub phase_bytes: u32,
     /// True for a copy of other blocks: it is stamped already, and must never be changed.
     pub is_duplicate: bool,
+}
+
+impl<E: DataEngine + ?Sized> DataEngine for Box<E> {
+    fn depth(&self) -> u32 {
+        (**self).depth()
+    }
+
+    fn block_bytes(&self) -> u64 {
+        (**self).block_bytes()
+    }
+
+    fn draft(&mut self, slot: u32) -> Draft<'_> {
+        (**self).draft(slot)
+    }
+
+    fn block_read(&self, slot: u32) -> &[u8] {
+        (**self).block_read(slot)
+    }
+
+    fn queue(&mut self, io: Io) {
+        (**self).queue(io);
+    }
+
+    fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno> {
+        (**self).reap(done, until_ns)
+    }
+
+    fn left(&self) -> usize {
+        (**self).left()
+    }
+
+    fn features(&self) -> &[String] {
+        (**self).features()
+    }
+
+    fn lost(&self) -> &[String] {
+        (**self).lost()
+    }
 }

@@ -13,6 +13,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use model::figure::LATENCY_MAX_NS;
 
+use crate::verb::Verb;
+
 /// Nominal length of an interval.
 pub const INTERVAL_NS: u64 = 100_000_000;
 /// Deltas per worker: one being filled, one under way, one in reserve for a late reader.
@@ -93,6 +95,11 @@ impl Shape {
     /// Shape for a closed loop whose operations make `steps` kinds of calls; a single kind needs no count of its own.
     pub const fn closed(steps: usize) -> Self {
         Self { steps: if steps > 1 { steps } else { 0 }, is_open: false }
+    }
+
+    /// Shape for the loop of a verb on data, in an open or closed loop.
+    pub fn of(verb: &impl Verb, is_open: bool) -> Self {
+        Self { is_open, ..Self::closed(verb.steps().len()) }
     }
 }
 

@@ -45,10 +45,12 @@ use rustix::io::Errno;
 
 use crate::clock::Clock;
 use crate::data::mix;
-use crate::pacing::Pacing;
-use crate::recorder::INTERVAL_NS;
-use crate::verb::Verb;
-use crate::worker::{Ended, Worker};
+use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
+use crate::pattern::Pattern;
+use crate::recorder::{INTERVAL_NS, Recorder};
+use crate::verb::{Steps, Verb};
+use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+use crate::zones::Zones;
 use crate::{Call, Completion, DataEngine, Draft, Io};
 use time::{NS, Pipe, SECOND, Stalls};
 
@@ -483,6 +485,75 @@ impl DataEngine for SimEngine {
         let count = ended.len().min(done.len());
         done.iter_mut().zip(ended.drain(..count)).for_each(|(done, ended)| *done = ended);
         Ok(count)
+    }
+}
+
+/// The work of one thread on a simulated device.
+#[derive(Debug)]
+pub struct SimLoop<'a> {
+    /// The calls of an operation.
+    pub verb: Steps,
+    /// Start times of an open loop; `None` for a closed one.
+    pub pacing: Option<OpenLoop>,
+    /// Bytes of one block.
+    pub block_bytes: u64,
+    /// Operations in flight.
+    pub iodepth: u32,
+    /// Order of the blocks.
+    pub pattern: Pattern,
+    /// Zones that it visits in place of the pattern, if there are any.
+    pub zones: Option<Zones>,
+    /// Location of the blocks.
+    pub layout: Layout,
+    /// Seed of the data.
+    pub seed: u64,
+    /// Limits that end the loop.
+    pub limits: Limits<'a>,
+    /// Counts of what was done.
+    pub recorder: Recorder,
+}
+
+/// Runs the loops on a device, all open or all closed, with [`drive`].
+pub fn run(
+    loops: Vec<SimLoop<'_>>,
+    clock: &SimClock,
+    world: &Rc<RefCell<World>>,
+    on_tick: &mut dyn FnMut(u64, Frame),
+) -> Vec<Ended> {
+    let pacings: Vec<_> = loops.iter().filter_map(|each| each.pacing.clone()).collect();
+    let (is_open, loops) = (pacings.len() == loops.len(), loops.into_iter());
+    if is_open {
+        let workers = loops.zip(pacings).map(|(each, pacing)| each.worker(clock, world, pacing));
+        drive(workers.collect(), clock, world, 0, on_tick)
+    } else {
+        let workers = loops.map(|each| each.worker(clock, world, ClosedLoop));
+        drive(workers.collect(), clock, world, 0, on_tick)
+    }
+}
+
+impl<'a> SimLoop<'a> {
+    fn worker<P: Pacing>(
+        self,
+        clock: &SimClock,
+        world: &Rc<RefCell<World>>,
+        pacing: P,
+    ) -> Worker<'a, SimEngine, SimClock, P, Steps> {
+        let Self { verb, block_bytes, iodepth, pattern, zones, layout, seed, limits, recorder, .. } = self;
+        let worker = Worker::new(WorkerParts {
+            engine: SimEngine::new(world, clock, iodepth, block_bytes as usize),
+            clock: clock.clone(),
+            pacing,
+            verb,
+            pattern,
+            layout,
+            stamping: Stamping::unverified(seed),
+            limits,
+            recorder,
+        });
+        match zones {
+            Some(zones) => worker.in_zones(zones),
+            None => worker,
+        }
     }
 }
 

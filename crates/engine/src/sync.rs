@@ -57,9 +57,9 @@ mod tests {
     use crate::data::Verifier;
     use crate::pacing::ClosedLoop;
     use crate::pattern::Pattern;
-    use crate::recorder::Recorder;
+    use crate::recorder::{Recorder, Shape};
     use crate::sample::Sample;
-    use crate::verb::{Read, RewriteAndReread, Verb, Write};
+    use crate::verb::{Read, Steps, Verb, Write};
     use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
     use crate::{Completion, DataEngine, Draft, Failure};
 
@@ -116,7 +116,7 @@ mod tests {
         sample: Sample,
         passes: u64,
     ) -> Result<(), Failure> {
-        let (recorder, reader) = Recorder::new(Worker::<E, Monotonic, ClosedLoop, V>::SHAPE);
+        let (recorder, reader) = Recorder::new(Shape::of(&verb, false));
         let stop = AtomicBool::new(false);
         let stamping = Stamping {
             seed: 5,
@@ -151,10 +151,10 @@ mod tests {
         let files: Arc<[OwnedFd]> = Arc::new([file]);
         let engine = || SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT));
         assert_eq!(run(engine(), Write, 0), Ok(()));
-        assert_eq!(run(engine(), RewriteAndReread, 1), Ok(()));
+        assert_eq!(run(engine(), Steps::REWRITE_AND_REREAD, 1), Ok(()));
         // The data on the device is old. A first read may find old data; a second one may not.
         let forgetful = Forgetful { engine: engine(), forgotten: None };
-        let failure = run(forgetful, RewriteAndReread, 2).unwrap_err();
+        let failure = run(forgetful, Steps::REWRITE_AND_REREAD, 2).unwrap_err();
         assert_eq!((failure.call, failure.offset_bytes), ("verify", Some(0)));
     }
 

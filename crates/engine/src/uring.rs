@@ -6,7 +6,7 @@
 //!
 //! The kernel's work for a completion is done when the engine asks for it (`DEFER_TASKRUN`). Ring, files and buffers
 //! are registered. So a call costs no interrupt, no look-up and no pinning of pages. Features that a kernel or a limit
-//! does not allow are left out and reported ([`UringEngine::features`], [`UringEngine::lost`]).
+//! does not allow are left out and reported ([`DataEngine::features`], [`DataEngine::lost`]).
 
 use std::io::{self, IoSliceMut};
 use std::mem::ManuallyDrop;
@@ -163,16 +163,6 @@ impl<const NOP: bool> UringEngine<NOP> {
             lost,
         };
         registered.map(|()| engine)
-    }
-
-    /// Features in use: setup flags and registrations.
-    pub fn features(&self) -> &[String] {
-        &self.features
-    }
-
-    /// Features that this kernel or a limit did not allow, each with the reason.
-    pub fn lost(&self) -> &[String] {
-        &self.lost
     }
 
     /// Builds the request for a call.
@@ -427,8 +417,6 @@ fn build(
 }
 
 impl<const NOP: bool> DataEngine for UringEngine<NOP> {
-    const KEEPS_BACK: bool = true;
-
     fn depth(&self) -> u32 {
         self.depth
     }
@@ -500,6 +488,15 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
     fn left(&self) -> usize {
         self.parts.completions.len()
     }
+
+    /// Setup flags and registrations.
+    fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    fn lost(&self) -> &[String] {
+        &self.lost
+    }
 }
 
 impl<const NOP: bool> Drop for UringEngine<NOP> {
@@ -536,9 +533,9 @@ mod tests {
     use crate::data::Verifier;
     use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
     use crate::pattern::Pattern;
-    use crate::recorder::{Delta, Recorder};
+    use crate::recorder::{Delta, Recorder, Shape};
     use crate::sample::Sample;
-    use crate::verb::{self, Verb};
+    use crate::verb::{Read, Steps, Verb, Write};
     use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
     use rustix::fs::{Mode, OFlags};
     use std::sync::atomic::AtomicBool;
@@ -567,7 +564,7 @@ mod tests {
     ) -> (Ended, Delta) {
         let file = rustix::fs::open(file, OFlags::RDWR | OFlags::CREATE, Mode::RWXU).unwrap();
         let engine = UringEngine::<NOP>::new(Arc::new([file]), 4096, depth, true, Some(CONTENT), options);
-        let (recorder, reader) = Recorder::new(Worker::<UringEngine<NOP>, Monotonic, P, V>::SHAPE);
+        let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
         let stop = AtomicBool::new(false);
         let worker = Worker::new(WorkerParts {
             engine: engine.unwrap(),
@@ -607,19 +604,19 @@ mod tests {
     fn what_is_written_at_depth_is_read_and_compared_at_depth() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
-        let (ended, sum) = run::<false, _, _>(&path, verb::Write, ClosedLoop, 32, u64::MAX);
+        let (ended, sum) = run::<false, _, _>(&path, Write, ClosedLoop, 32, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.written_bytes), (Ok(()), BLOCKS, BLOCKS * 4096));
-        let (ended, sum) = run::<false, _, _>(&path, verb::Read, ClosedLoop, 32, u64::MAX);
+        let (ended, sum) = run::<false, _, _>(&path, Read, ClosedLoop, 32, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, BLOCKS));
         assert!(sum.visits <= BLOCKS);
-        let (ended, sum) = run::<false, _, _>(&path, verb::RewriteDurably, ClosedLoop, 4, u64::MAX);
+        let (ended, sum) = run::<false, _, _>(&path, Steps::REWRITE_DURABLY, ClosedLoop, 4, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, BLOCKS));
         // The second read finds the data just written: both reads are compared.
-        let (ended, sum) = run::<false, _, _>(&path, verb::RewriteAndReread, ClosedLoop, 4, u64::MAX);
+        let (ended, sum) = run::<false, _, _>(&path, Steps::REWRITE_AND_REREAD, ClosedLoop, 4, u64::MAX);
         assert_eq!((ended.result, sum.ops, sum.verified), (Ok(()), BLOCKS, 2 * BLOCKS));
         // Beyond the end there is nothing to read.
         std::fs::File::options().write(true).open(&path).unwrap().set_len(100 * 4096).unwrap();
-        let (ended, _) = run::<false, _, _>(&path, verb::Read, ClosedLoop, 32, u64::MAX);
+        let (ended, _) = run::<false, _, _>(&path, Read, ClosedLoop, 32, u64::MAX);
         assert!(matches!(ended.result.unwrap_err().cause, crate::failure::Cause::Short { got_bytes: 0, .. }));
     }
 
@@ -628,7 +625,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let end_ns = Monotonic.now_ns() + 60_000_000_000;
         let pacing = OpenLoop::new(10_000.0, true, 0, 1, 4);
-        let (ended, sum) = run::<true, _, _>(&temp.path().join("file"), verb::Read, pacing, 8, end_ns);
+        let (ended, sum) = run::<true, _, _>(&temp.path().join("file"), Read, pacing, 8, end_ns);
         assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
     }
 
@@ -638,9 +635,9 @@ mod tests {
         let path = temp.path().join("file");
         let options = Options { sqpoll: true, ..Options::default() };
         for _ in 0..20 {
-            let (ended, sum) = run_with::<false, _, _>(&path, verb::Write, ClosedLoop, 8, u64::MAX, options);
+            let (ended, sum) = run_with::<false, _, _>(&path, Write, ClosedLoop, 8, u64::MAX, options);
             assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
-            let (ended, sum) = run_with::<false, _, _>(&path, verb::Read, ClosedLoop, 8, u64::MAX, options);
+            let (ended, sum) = run_with::<false, _, _>(&path, Read, ClosedLoop, 8, u64::MAX, options);
             assert_eq!((ended.result, sum.verified), (Ok(()), BLOCKS));
         }
     }
@@ -649,7 +646,7 @@ mod tests {
     fn requests_that_do_nothing_count_like_those_that_do() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
-        let (ended, sum) = run::<true, _, _>(&path, verb::Write, ClosedLoop, 8, u64::MAX);
+        let (ended, sum) = run::<true, _, _>(&path, Write, ClosedLoop, 8, u64::MAX);
         assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
         // The first completions come in twos, until it is known that the thread never waits.
         assert!((BLOCKS / 8..BLOCKS / 8 + 8).contains(&sum.visits), "{}", sum.visits);

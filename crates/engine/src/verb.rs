@@ -1,33 +1,32 @@
 //! Verbs on data: the calls of one operation, in their order.
 
+use model::workload::{DataVerb, DataWork, SyncMode};
+
 use crate::Call;
 use crate::data::mix;
 
 /// A verb as a small state machine: the first step of an operation, and the step that follows each step.
+///
+/// Operations of one call are types, as they are as fast as a device lets them be: the compiler then removes all that
+/// several calls would need. [`Steps`] stands for every other verb, as a table.
 pub trait Verb: Clone {
+    /// True if every operation is one call.
+    const IS_SINGLE: bool;
+
     /// The calls of the verb. The index of a call here is the number of its step.
-    const STEPS: &'static [Call];
+    fn steps(&self) -> &'static [Call];
+
+    /// The call of a step.
+    fn call(&self, step: usize) -> Call;
 
     /// True if the verb writes. Then no block may be in flight twice: its final content would be unpredictable.
-    const WRITES: bool = {
-        let (mut step, mut writes) = (0, false);
-        while step < Self::STEPS.len() {
-            writes |= matches!(Self::STEPS[step], Call::Write);
-            step += 1;
-        }
-        writes
-    };
+    fn writes(&self) -> bool;
 
     /// The step that the next operation begins with.
     fn first(&mut self) -> usize;
 
     /// The step that follows `step`, or `None` at the end of the operation.
-    fn after(step: usize) -> Option<usize>;
-
-    /// The names of the steps in results.
-    fn names() -> Vec<&'static str> {
-        Self::STEPS.iter().map(|call| Call::name(*call)).collect()
-    }
+    fn after(&self, step: usize) -> Option<usize>;
 
     /// The same verb for another worker, which draws from a seed of its own.
     #[must_use]
@@ -36,14 +35,28 @@ pub trait Verb: Clone {
     }
 }
 
-macro_rules! sequence {
-    ($($(#[$meta:meta])* $name:ident: $($call:ident),+;)+) => { $(
+macro_rules! single {
+    ($($(#[$meta:meta])* $name:ident: $call:ident;)+) => { $(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, Default)]
         pub struct $name;
 
         impl Verb for $name {
-            const STEPS: &'static [Call] = &[$(Call::$call),+];
+            const IS_SINGLE: bool = true;
+
+            fn steps(&self) -> &'static [Call] {
+                &[Call::$call]
+            }
+
+            #[inline]
+            fn call(&self, _: usize) -> Call {
+                Call::$call
+            }
+
+            #[inline]
+            fn writes(&self) -> bool {
+                matches!(Call::$call, Call::Write)
+            }
 
             #[inline]
             fn first(&mut self) -> usize {
@@ -51,123 +64,183 @@ macro_rules! sequence {
             }
 
             #[inline]
-            fn after(step: usize) -> Option<usize> {
-                (step + 1 < Self::STEPS.len()).then_some(step + 1)
+            fn after(&self, _: usize) -> Option<usize> {
+                None
             }
         }
     )+ };
 }
 
-sequence! {
+single! {
     /// Reads a block.
     Read: Read;
     /// Writes a block.
     Write: Write;
-    /// Reads a block and writes it.
-    Rewrite: Read, Write;
-    /// Writes a block and makes it durable.
-    WriteDurably: Write, Datasync;
-    /// Reads a block, writes it and makes it durable.
-    RewriteDurably: Read, Write, Datasync;
-    /// Discards a block.
-    Discard: Discard;
-    /// Discards a block and makes that durable.
-    DiscardDurably: Discard, Datasync;
 }
 
-/// Reads a block, writes it, and reads it again, as a program does that checks its own change.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RewriteAndReread;
+/// Steps of a verb at most.
+const STEPS_MAX: usize = 4;
+/// Marks the end of an operation in [`Steps`].
+const END: u8 = u8::MAX;
 
-impl Verb for RewriteAndReread {
-    const STEPS: &'static [Call] = &[Call::Read, Call::Write, Call::Read];
-
-    #[inline]
-    fn first(&mut self) -> usize {
-        0
-    }
-
-    #[inline]
-    fn after(step: usize) -> Option<usize> {
-        (step < 2).then_some(step + 1)
-    }
-
-    fn names() -> Vec<&'static str> {
-        vec!["read", "write", "read again"]
-    }
-}
-
-/// Reads or writes a block, chosen at random.
+/// Any verb, as a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Mix<const DURABLE: bool> {
+pub struct Steps {
+    steps: &'static [Call],
+    names: &'static [&'static str],
+    /// The same calls, for a look-up without a check of bounds.
+    calls: [Call; STEPS_MAX],
+    /// The step that follows each step.
+    next: [u8; STEPS_MAX],
+    writes: bool,
+    /// Chooses between the first two steps; without it, the first one begins.
+    draw: Option<Draw>,
+}
+
+/// A random choice of the first step.
+#[derive(Debug, Clone, Copy)]
+struct Draw {
     state: u64,
     read_below: u64,
 }
 
-impl<const DURABLE: bool> Mix<DURABLE> {
-    /// A mix with that percentage of reads. Workers with different seeds draw independently.
-    pub fn new(read_percent: u8, seed: u64) -> Self {
+impl Steps {
+    /// Reads a block.
+    pub const READ: Self = Self::sequence(&[Call::Read], &["read"]);
+    /// Writes a block.
+    pub const WRITE: Self = Self::sequence(&[Call::Write], &["write"]);
+    /// Reads a block and writes it.
+    pub const REWRITE: Self = Self::sequence(&[Call::Read, Call::Write], &["read", "write"]);
+    /// Writes a block and makes it durable.
+    pub const WRITE_DURABLY: Self = Self::sequence(&[Call::Write, Call::Datasync], &["write", "fdatasync"]);
+    /// Reads a block, writes it and makes it durable.
+    pub const REWRITE_DURABLY: Self =
+        Self::sequence(&[Call::Read, Call::Write, Call::Datasync], &["read", "write", "fdatasync"]);
+    /// Reads a block, writes it, and reads it again, as a program does that checks its own change.
+    pub const REWRITE_AND_REREAD: Self =
+        Self::sequence(&[Call::Read, Call::Write, Call::Read], &["read", "write", "read again"]);
+    /// Discards a block.
+    pub const DISCARD: Self = Self::sequence(&[Call::Discard], &["discard"]);
+    /// Discards a block and makes that durable.
+    pub const DISCARD_DURABLY: Self =
+        Self::sequence(&[Call::Discard, Call::Datasync], &["discard", "fdatasync"]);
+
+    /// Reads or writes a block, chosen at random.
+    const MIX: Self = Self { next: [END, END, END, END], ..Self::REWRITE };
+    const MIX_DURABLY: Self = Self { next: [END, 2, END, END], ..Self::REWRITE_DURABLY };
+    // The first read ends its operation. The second read begins an update.
+    const UPDATE: Self = Self {
+        next: [END, 2, END, END],
+        ..Self::sequence(&[Call::Read, Call::Read, Call::Write], &["read", "read to update", "write"])
+    };
+    const UPDATE_DURABLY: Self = Self {
+        next: [END, 2, 3, END],
+        ..Self::sequence(
+            &[Call::Read, Call::Read, Call::Write, Call::Datasync],
+            &["read", "read to update", "write", "fdatasync"],
+        )
+    };
+
+    /// The verb of a test. Mixes draw from `draw_seed`.
+    pub fn of(data: &DataWork, draw_seed: u64) -> Self {
+        let each = data.sync == SyncMode::Each;
+        match data.verb {
+            DataVerb::Write if !each => Self::WRITE,
+            DataVerb::Write | DataVerb::Fsync => Self::WRITE_DURABLY,
+            DataVerb::Discard if each => Self::DISCARD_DURABLY,
+            DataVerb::Discard => Self::DISCARD,
+            DataVerb::Rewrite if each => Self::REWRITE_DURABLY,
+            DataVerb::Rewrite if data.reread => Self::REWRITE_AND_REREAD,
+            DataVerb::Rewrite => Self::REWRITE,
+            DataVerb::Rw if data.update => Self::update(data.read_percent, each, draw_seed),
+            DataVerb::Rw => Self::mix(data.read_percent, each, draw_seed),
+            // Verbs on bytes have loops of their own.
+            DataVerb::Read
+            | DataVerb::ByteRead
+            | DataVerb::ByteWrite
+            | DataVerb::GetcRead
+            | DataVerb::PutcWrite => Self::READ,
+        }
+    }
+
+    /// Reads that percentage of blocks and writes the others, at random. Workers with different seeds draw
+    /// independently.
+    pub fn mix(read_percent: u8, is_durable: bool, seed: u64) -> Self {
+        let verb = if is_durable { Self::MIX_DURABLY } else { Self::MIX };
+        Self { draw: Some(Draw::new(read_percent, seed)), ..verb }
+    }
+
+    /// Reads a block and at random writes it back, as a program does that looks up records and changes some. That
+    /// percentage of operations only reads. Workers with different seeds draw independently.
+    pub fn update(read_percent: u8, is_durable: bool, seed: u64) -> Self {
+        let verb = if is_durable { Self::UPDATE_DURABLY } else { Self::UPDATE };
+        Self { draw: Some(Draw::new(read_percent, seed)), ..verb }
+    }
+
+    const fn sequence(steps: &'static [Call], names: &'static [&'static str]) -> Self {
+        let (mut calls, mut next) = ([Call::Read; STEPS_MAX], [END; STEPS_MAX]);
+        let (mut step, mut writes) = (0, false);
+        while step < steps.len() {
+            calls[step] = steps[step];
+            writes |= matches!(steps[step], Call::Write);
+            if step + 1 < steps.len() {
+                next[step] = step as u8 + 1;
+            }
+            step += 1;
+        }
+        Self { steps, names, calls, next, writes, draw: None }
+    }
+
+    /// The names of the steps in results.
+    pub fn names(&self) -> &'static [&'static str] {
+        self.names
+    }
+}
+
+impl Draw {
+    fn new(read_percent: u8, seed: u64) -> Self {
         // The share as a limit on 64-bit numbers; 100 % must include the largest.
         let read_below = (u128::from(read_percent) << 64) / 100;
         Self { state: seed, read_below: u64::try_from(read_below).unwrap_or(u64::MAX) }
     }
-}
-
-impl<const DURABLE: bool> Verb for Mix<DURABLE> {
-    const STEPS: &'static [Call] =
-        if DURABLE { &[Call::Read, Call::Write, Call::Datasync] } else { &[Call::Read, Call::Write] };
 
     #[inline]
-    fn first(&mut self) -> usize {
+    fn next(&mut self) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         usize::from(mix(self.state) >= self.read_below)
     }
+}
+
+impl Verb for Steps {
+    const IS_SINGLE: bool = false;
+
+    fn steps(&self) -> &'static [Call] {
+        self.steps
+    }
 
     #[inline]
-    fn after(step: usize) -> Option<usize> {
-        (DURABLE && step == 1).then_some(2)
+    fn call(&self, step: usize) -> Call {
+        self.calls[step % STEPS_MAX]
     }
 
-    fn seeded(&self, seed: u64) -> Self {
-        Self { state: seed, ..*self }
+    #[inline]
+    fn writes(&self) -> bool {
+        self.writes
     }
-}
-
-/// Reads a block and at random writes it back, as a program does that looks up records and changes some.
-#[derive(Debug, Clone, Copy)]
-pub struct Update<const DURABLE: bool>(Mix<DURABLE>);
-
-impl<const DURABLE: bool> Update<DURABLE> {
-    /// Updates; that percentage of operations only reads. Workers with different seeds draw independently.
-    pub fn new(read_percent: u8, seed: u64) -> Self {
-        Self(Mix::new(read_percent, seed))
-    }
-}
-
-impl<const DURABLE: bool> Verb for Update<DURABLE> {
-    // The first read ends its operation. The second read begins an update.
-    const STEPS: &'static [Call] = if DURABLE {
-        &[Call::Read, Call::Read, Call::Write, Call::Datasync]
-    } else {
-        &[Call::Read, Call::Read, Call::Write]
-    };
 
     #[inline]
     fn first(&mut self) -> usize {
-        self.0.first()
+        self.draw.as_mut().map_or(0, Draw::next)
     }
 
     #[inline]
-    fn after(step: usize) -> Option<usize> {
-        (step > 0 && step + 1 < Self::STEPS.len()).then_some(step + 1)
-    }
-
-    fn names() -> Vec<&'static str> {
-        ["read", "read to update", "write", "fdatasync"][..Self::STEPS.len()].into()
+    fn after(&self, step: usize) -> Option<usize> {
+        let next = self.next[step % STEPS_MAX];
+        (next != END).then_some(next.into())
     }
 
     fn seeded(&self, seed: u64) -> Self {
-        Self(self.0.seeded(seed))
+        Self { draw: self.draw.map(|draw| Draw { state: seed, ..draw }), ..*self }
     }
 }
 
@@ -178,7 +251,7 @@ mod tests {
     #[test]
     fn mixes_keep_their_percentage() {
         for percent in [0, 10, 50, 90, 100] {
-            let mut verb = Mix::<false>::new(percent, 42);
+            let mut verb = Steps::mix(percent, false, 42);
             let reads = (0..100_000).filter(|_| verb.first() == 0).count();
             // Five standard deviations of a binomial of 100,000 are below 800.
             assert!(reads.abs_diff(usize::from(percent) * 1000) < 800, "{percent} %: {reads}");
@@ -187,16 +260,23 @@ mod tests {
 
     #[test]
     fn steps_follow_each_other() {
-        assert_eq!(Rewrite::after(0), Some(1));
-        assert_eq!(Rewrite::after(1), None);
-        assert_eq!([0, 1, 2].map(RewriteAndReread::after), [Some(1), Some(2), None]);
-        assert_eq!(RewriteAndReread::names().len(), RewriteAndReread::STEPS.len());
-        assert_eq!(Read::after(0), None);
-        assert_eq!(Mix::<true>::after(0), None);
-        assert_eq!(Mix::<true>::after(1), Some(2));
-        let updates = [0, 1, 2, 3].map(Update::<true>::after);
-        assert_eq!(updates, [None, Some(2), Some(3), None]);
-        assert_eq!([1, 2].map(Update::<false>::after), [Some(2), None]);
-        assert_eq!(Update::<false>::names(), ["read", "read to update", "write"]);
+        let after = |verb: Steps| (0..verb.steps().len()).map(|step| verb.after(step)).collect::<Vec<_>>();
+        assert_eq!(after(Steps::REWRITE), [Some(1), None]);
+        assert_eq!(after(Steps::REWRITE_AND_REREAD), [Some(1), Some(2), None]);
+        assert_eq!(after(Steps::READ), [None]);
+        assert_eq!(after(Steps::mix(50, false, 1)), [None, None]);
+        assert_eq!(after(Steps::mix(50, true, 1)), [None, Some(2), None]);
+        assert_eq!(after(Steps::update(50, true, 1)), [None, Some(2), Some(3), None]);
+        assert_eq!(after(Steps::update(50, false, 1)), [None, Some(2), None]);
+    }
+
+    #[test]
+    fn tables_agree_with_single_calls() {
+        assert_eq!((Steps::READ.steps(), Steps::READ.writes()), (Read.steps(), Read.writes()));
+        assert_eq!((Steps::WRITE.steps(), Steps::WRITE.writes()), (Write.steps(), Write.writes()));
+        for verb in [Steps::DISCARD_DURABLY, Steps::REWRITE_DURABLY, Steps::update(50, true, 1)] {
+            assert_eq!(verb.names().len(), verb.steps().len());
+            assert!((0..verb.steps().len()).all(|step| verb.call(step) == verb.steps()[step]));
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::data::{self, STAMP_INTERVAL_BYTES, Stamp, Verifier};
 use crate::failure::{Cause, Failure};
 use crate::pacing::{Pacing, Start};
 use crate::pattern::Pattern;
-use crate::recorder::{INTERVAL_NS, Recorder, Shape};
+use crate::recorder::{INTERVAL_NS, Recorder};
 use crate::sample::{Draws, Sample};
 use crate::verb::Verb;
 use crate::zones::Zones;
@@ -143,9 +143,8 @@ pub struct Worker<'a, E, C, P, V> {
     /// Blocks left to read until the next one is compared.
     until_verified: u32,
     draws: Draws,
-    /// Time when the engine last handed out completions, and the number that it kept back.
+    /// Time when the engine last handed out completions.
     landed_ns: u64,
-    left: usize,
     next_tick_ns: u64,
     /// The earlier of tick and deadline: the loop makes one comparison a visit.
     look_up_ns: u64,
@@ -180,9 +179,6 @@ pub struct Ended {
 }
 
 impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
-    /// Shape of the counts of such a worker.
-    pub const SHAPE: Shape = Shape { is_open: P::IS_OPEN, ..Shape::closed(V::STEPS.len()) };
-
     /// A worker that begins when [`Worker::start`] is called.
     pub fn new(parts: WorkerParts<'a, E, C, P, V>) -> Self {
         let WorkerParts { engine, clock, pacing, verb, pattern, layout, stamping, limits, recorder } = parts;
@@ -207,7 +203,6 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             of_last_pass: 0,
             held: None,
             landed_ns: 0,
-            left: 0,
             next_tick_ns: 0,
             look_up_ns: 0,
             due_ns: 0,
@@ -286,7 +281,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         for &slot in &self.ready {
             let state = &mut self.slots[slot as usize];
             state.step_start_ns = now_ns;
-            if V::STEPS.len() == 1 || state.is_new {
+            if V::IS_SINGLE || state.is_new {
                 if P::IS_OPEN {
                     self.recorder.queueing(now_ns.saturating_sub(state.op_start_ns));
                 } else {
@@ -294,7 +289,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 }
             }
             let Slot { file, offset_bytes, step, .. } = *state;
-            self.engine.queue(Io { slot, call: V::STEPS[step as usize], file, offset_bytes });
+            self.engine.queue(Io { slot, call: self.verb.call(step as usize), file, offset_bytes });
         }
         self.ready.clear();
     }
@@ -338,13 +333,15 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn next_block(&mut self, slot: u32) -> Option<u64> {
         let block = match self.held.take() {
             Some(block) => block,
-            None if V::WRITES && self.pattern.is_at_end_of_pass() && !self.begin_pass(slot) => return None,
+            None if self.verb.writes() && self.pattern.is_at_end_of_pass() && !self.begin_pass(slot) => {
+                return None;
+            }
             None => match self.pattern.next_block() {
                 Some(block) => block,
                 None => return self.next_zone(),
             },
         };
-        if V::WRITES && self.of_last_pass > 0 && self.is_in_flight(block) {
+        if self.verb.writes() && self.of_last_pass > 0 && self.is_in_flight(block) {
             self.held = Some(block);
             return None;
         }
@@ -422,7 +419,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[inline]
     fn prepare(&mut self, slot: u32) {
         let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
-        if V::STEPS[step as usize] == Call::Write {
+        if self.verb.call(step as usize) == Call::Write {
             let draft = self.engine.draft(slot);
             if !draft.is_duplicate {
                 let Stamping { seed, first_file, generation, interval_bytes, .. } = self.stamping;
@@ -457,6 +454,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             // In an open loop it may take a while until an operation is due.
             self.clock.wait_until(until_ns);
         }
+        // Of the completions that the last visit kept back.
+        let left = self.engine.left() as u64;
         let count = match self.engine.reap(&mut self.completions, until_ns) {
             Ok(count) => count,
             Err(errno) => {
@@ -468,10 +467,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         // Completions handed out together share one end time. Those that the engine keeps back end later because of the
         // loop, which `idle_slots` counts.
         let now_ns = self.clock.now_ns();
-        if E::KEEPS_BACK {
-            self.recorder.idle_slots(self.left as u64, now_ns.saturating_sub(self.landed_ns));
-            self.left = self.engine.left();
-        }
+        self.recorder.idle_slots(left, now_ns.saturating_sub(self.landed_ns));
         self.landed_ns = now_ns;
         if count > 0 {
             self.recorder.visit();
@@ -490,7 +486,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn complete(&mut self, completion: Completion, now_ns: u64) {
         let slot = completion.slot;
         let state = self.slots[slot as usize];
-        let call = V::STEPS[state.step as usize];
+        let call = self.verb.call(state.step as usize);
         let block_bytes = self.engine.block_bytes();
         let moved = if call.moves() { block_bytes as i32 } else { 0 };
         if completion.result != moved {
@@ -509,14 +505,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             Call::Write => self.recorder.written(block_bytes),
             Call::Datasync | Call::Discard => {}
         }
-        if V::STEPS.len() > 1 {
+        if !V::IS_SINGLE {
             self.recorder.step(state.step as usize, now_ns.saturating_sub(state.step_start_ns));
             if self.failure.is_some() {
                 self.release(slot);
                 return;
             }
         }
-        match V::after(state.step as usize) {
+        match self.verb.after(state.step as usize) {
             Some(step) => {
                 let state = &mut self.slots[slot as usize];
                 (state.step, state.is_new) = (step as u32, false);
@@ -532,7 +528,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Frees a slot whose operation has ended.
     #[inline]
     fn release(&mut self, slot: u32) {
-        if V::WRITES {
+        if self.verb.writes() {
             let state = &mut self.slots[slot as usize];
             self.of_last_pass -= usize::from(state.is_of_last_pass);
             state.is_of_last_pass = false;
@@ -549,7 +545,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let block = self.engine.block_read(slot);
         let own = self.stamping.generation..=self.stamping.generation;
         // After its own write, an operation must not find anything older.
-        let is_own = V::STEPS[..step as usize].contains(&Call::Write);
+        let is_own = self.verb.steps()[..step as usize].contains(&Call::Write);
         let generations = if is_own { &own } else { &verifier.generations };
         match verifier.verify_of(generations, block, self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.recorder.verified(),

@@ -39,10 +39,7 @@ use engine::skew::Skew;
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
-use engine::verb::{
-    Discard, DiscardDurably, Mix, Read, Rewrite, RewriteAndReread, RewriteDurably, Update, Verb, Write,
-    WriteDurably,
-};
+use engine::verb::{Read, Steps, Verb, Write};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, ZeroWriter, Zones};
 use model::load::Load;
@@ -161,7 +158,7 @@ fn run_pattern<E: DataEngine, P: Pacing, V: Verb>(
     verifies: bool,
     pattern: Pattern,
 ) -> u64 {
-    let (recorder, reader) = Recorder::new(Worker::<E, Monotonic, P, V>::SHAPE);
+    let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
     let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
     let (flag, drained) = (&stop, &drained);
     thread::scope(|scope| {
@@ -229,7 +226,7 @@ fn add_skews(loops: &mut Loops) {
         };
         add("read", |skew| skewed(Read, skew));
         add("write", |skew| skewed(Write, skew));
-        add("rw", |skew| skewed(Mix::<false>::new(50, 3), skew));
+        add("rw", |skew| skewed(Steps::mix(50, false, 3), skew));
     }
 }
 
@@ -607,7 +604,7 @@ fn simulated(ops_per_second: u64) -> (u64, u64) {
     );
     let world = Rc::new(RefCell::new(World::new(&SimDevice::from_toml(&text).unwrap(), 2, 7).unwrap()));
     let clock = SimClock::default();
-    let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, ClosedLoop, Write>::SHAPE);
+    let (recorder, reader) = Recorder::new(Shape::of(&Write, false));
     let stop = AtomicBool::new(false);
     let worker = Worker::new(WorkerParts {
         engine: SimEngine::new(&world, &clock, DEPTH, 4096),
@@ -671,15 +668,15 @@ fn the_measuring_loops_allocate_nothing() {
     let mut loops = Loops::new();
     add_pacings(&mut loops, "read", Read);
     add_pacings(&mut loops, "write", Write);
-    add_pacings(&mut loops, "rewrite", Rewrite);
-    add_pacings(&mut loops, "rewrite and reread", RewriteAndReread);
-    add_pacings(&mut loops, "fsync", WriteDurably);
-    add_pacings(&mut loops, "rewrite durably", RewriteDurably);
-    add_pacings(&mut loops, "discard", Discard);
-    add_pacings(&mut loops, "discard durably", DiscardDurably);
-    add_pacings(&mut loops, "rw", Mix::<false>::new(50, 3));
-    add_pacings(&mut loops, "rw durably", Mix::<true>::new(50, 3));
-    add_pacings(&mut loops, "rw with update", Update::<false>::new(50, 3));
+    add_pacings(&mut loops, "rewrite", Steps::REWRITE);
+    add_pacings(&mut loops, "rewrite and reread", Steps::REWRITE_AND_REREAD);
+    add_pacings(&mut loops, "fsync", Steps::WRITE_DURABLY);
+    add_pacings(&mut loops, "rewrite durably", Steps::REWRITE_DURABLY);
+    add_pacings(&mut loops, "discard", Steps::DISCARD);
+    add_pacings(&mut loops, "discard durably", Steps::DISCARD_DURABLY);
+    add_pacings(&mut loops, "rw", Steps::mix(50, false, 3));
+    add_pacings(&mut loops, "rw durably", Steps::mix(50, true, 3));
+    add_pacings(&mut loops, "rw with update", Steps::update(50, false, 3));
     add_skews(&mut loops);
     add_bytes(&mut loops);
     add_zones(&mut loops);

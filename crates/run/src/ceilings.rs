@@ -7,15 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::DataEngine;
 use engine::clock::{Clock, Monotonic, Timer};
-use engine::null::NullEngine;
-use engine::pacing::ClosedLoop;
+use engine::data_loop::{Calls, DataLoop};
 use engine::pattern::Pattern;
 use engine::recorder::Recorder;
-use engine::uring::{Options, UringEngine};
-use engine::verb::Read;
-use engine::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
+use engine::uring::Options;
+use engine::verb::Steps;
+use engine::worker::{Layout, Limits, Stamping};
 use model::plan::Plan;
 use model::request::{Allow, Count, Request, Seconds};
 use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
@@ -90,12 +88,8 @@ impl Ceilings {
             plan.phases.iter().any(|phase| phase.engine.has_ring()),
         );
         let timer = Timer::best().anchored();
-        let null = |depth| Some(loop_ns(NullEngine::new(depth, 4096), timer, time));
-        let nop = |depth| {
-            let files = Vec::new().into();
-            let engine = UringEngine::<true>::new(files, 4096, depth, true, None, Options::default()).ok()?;
-            Some(loop_ns(engine, timer, time))
-        };
+        let null = |depth| loop_ns(Calls::Null, depth, timer, time);
+        let nop = |depth| loop_ns(Calls::Nop(Options::default()), depth, timer, time);
         let cost = |of: &dyn Fn(u32) -> Option<f64>| Some(Cost::from_two(of(1)?, of(BATCH)?));
         Self {
             null: has_data.then(|| cost(&null)).flatten(),
@@ -171,34 +165,40 @@ impl Ceilings {
     }
 }
 
-/// Returns the CPU time per operation of the loop on an engine, in nanoseconds.
-fn loop_ns<E: DataEngine, C: Clock>(engine: E, clock: C, time: Duration) -> f64 {
-    let (recorder, reader) = Recorder::new(Worker::<E, C, ClosedLoop, Read>::SHAPE);
-    let stop = AtomicBool::new(false);
-    let blocks = 1 << 20;
-    let start_ns = clock.now_ns();
-    let layout = Layout::dense(blocks, engine.block_bytes());
-    let worker = Worker::new(WorkerParts {
-        engine,
-        clock,
-        pacing: ClosedLoop,
-        verb: Read,
-        pattern: Pattern::new(0, blocks, true, 1, u64::MAX),
-        layout,
+/// Returns the CPU time per operation of the loop with these calls, in nanoseconds; `None` if they cannot be made.
+fn loop_ns(calls: Calls, iodepth: u32, timer: Timer, time: Duration) -> Option<f64> {
+    const BLOCKS: u64 = 1 << 20;
+    const BLOCK_BYTES: u64 = 4096;
+    let data_loop = DataLoop {
+        calls,
+        verb: Steps::READ,
+        pacing: None,
+        delay: None,
+        files: Vec::new().into(),
+        content: None,
+        block_bytes: BLOCK_BYTES,
+        iodepth,
+        pattern: Pattern::new(0, BLOCKS, true, 1, u64::MAX),
+        zones: None,
+        layout: Layout::dense(BLOCKS, BLOCK_BYTES),
         stamping: Stamping::unverified(1),
-        limits: Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop },
-        recorder,
-    });
+        timer,
+    };
+    let (recorder, reader) = Recorder::new(data_loop.shape());
+    let ready = data_loop.ready().ok()?;
+    let stop = AtomicBool::new(false);
+    let start_ns = timer.now_ns();
+    let limits = Limits { deadline_ns: start_ns + time.as_nanos() as u64, stop: &stop };
     let cpu_ns = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
     };
     let begun_ns = cpu_ns();
-    worker.run(start_ns);
+    ready.run(start_ns, limits, recorder);
     let spent_ns = cpu_ns() - begun_ns;
     let mut ops = 0;
     reader.drain(|delta| ops += delta.ops);
-    spent_ns / ops.max(1) as f64
+    Some(spent_ns / ops.max(1) as f64)
 }
 
 fn copy_bytes_per_second(time: Duration) -> f64 {

@@ -16,11 +16,14 @@ use engine::budget::Budget;
 use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
+use engine::data_loop::DataLoop;
 use engine::delay::Delay;
 use engine::failure::Cause;
+use engine::pacing::OpenLoop;
 use engine::pattern::Pattern;
 use engine::sample::Sample;
 use engine::skew::Skew;
+use engine::verb::Steps;
 use engine::worker::{Layout, Stamping};
 use model::Trouble;
 use model::machine::ring_bytes;
@@ -262,26 +265,28 @@ fn run(
             let seed = mix(asked.offset_seed ^ mix(u64::from(number)));
             let (layout, share) = span.of_thread(share, number, members);
             let pattern = pattern(data, &share, seed);
-            let part = member::Part {
-                files,
-                content,
-                pattern,
-                block_bytes: data.block_bytes,
-                layout,
-                stamping,
-                stop,
-                number,
-                members,
-                iodepth: workload.iodepth,
-                rate_ops_per_second: asked.rate_ops_per_second,
-                draw_seed: mix(asked.offset_seed ^ mix(u64::from(number) + 1)),
-                near,
+            let draw_seed = mix(asked.offset_seed ^ mix(u64::from(number) + 1));
+            let poisson = matches!(data.arrival, Arrival::Open { poisson: true, .. });
+            let pacing = asked
+                .rate_ops_per_second
+                .map(|rate| OpenLoop::new(rate, poisson, number, members, draw_seed));
+            let data_loop = DataLoop {
+                calls: member::calls(data, asked.phase.engine, lockable_bytes),
+                verb: Steps::of(data, mix(draw_seed)),
+                pacing,
                 delay: task.delay.clone(),
-                lockable_bytes,
+                files,
+                content: Some(content),
+                block_bytes: data.block_bytes,
+                iodepth: workload.iodepth,
+                pattern,
                 // A test with zones has one thread.
                 zones: zoned.as_ref().map(|zoned| zoned.for_worker(data.block_bytes)),
+                layout,
+                stamping,
+                timer,
             };
-            member::work(data, asked.phase.engine, part, timer)
+            member::work(member::Part { data_loop, stop, number, near })
         };
         works.push(work);
         drive.readers.push(reader);

@@ -1,7 +1,4 @@
-//! Work of one thread of a test on data: the engine that it makes, and its answers.
-//!
-//! This is the only place where the plan's choice of an engine becomes a type. No code behind it looks at
-//! options.
+//! Work of one thread of a test on data: the loop that it makes, and its answers.
 //!
 //! The record's `engine` names the choices of an engine. A note names the features that it had to do without.
 
@@ -11,24 +8,18 @@ use std::process::Command as Program;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use engine::Failure;
 use engine::bytes::{ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
-use engine::data::{Content, mix};
-use engine::delay::{Delay, Delayed};
-use engine::mapped::MappedEngine;
-use engine::null::NullEngine;
-use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
-use engine::pattern::Pattern;
+use engine::data::Content;
+use engine::data_loop::{Calls, DataLoop};
 use engine::recorder::{DeltaReader, Recorder, Shape};
 use engine::stdio::protocol::{Job, Verify};
-use engine::sync::SyncEngine;
-use engine::uring::{Options, UringEngine};
-use engine::verb::{self, Verb};
-use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
-use engine::zones::Zones;
-use engine::{Call, DataEngine, Failure};
+use engine::uring::Options;
+use engine::verb::Steps;
+use engine::worker::{Ended, Limits, Stamping};
 use model::Trouble;
-use model::workload::{Access, DataVerb, DataWork, Engine, SyncMode};
+use model::workload::{Access, DataWork, Engine};
 use rustix::io::Errno;
 
 use crate::stdio_child::StdioChild;
@@ -72,283 +63,58 @@ pub struct Report {
     pub trouble: Option<Trouble>,
 }
 
-/// Components of one member.
+/// A member that works on blocks.
 pub struct Part {
-    /// Files of its group.
-    pub files: Arc<[OwnedFd]>,
-    /// Content of the files.
-    pub content: Content,
-    /// Order of the blocks that it visits.
-    pub pattern: Pattern,
-    /// Bytes of one block.
-    pub block_bytes: u64,
-    /// Layout of the blocks in the files.
-    pub layout: Layout,
-    /// Rules for stamping and comparing blocks.
-    pub stamping: Stamping,
+    /// Its loop.
+    pub data_loop: DataLoop,
     /// Flag that stops it.
     pub stop: Arc<AtomicBool>,
     /// Its number among the members.
     pub number: u32,
-    /// Number of members.
-    pub members: u32,
-    /// Operations in flight.
-    pub iodepth: u32,
-    /// Rate of an open loop over all members.
-    pub rate_ops_per_second: Option<f64>,
-    /// Seed of its random draws.
-    pub draw_seed: u64,
     /// CPUs near the device.
     pub near: Option<Arc<[u32]>>,
-    /// Pauses before calls, for an experiment.
-    pub delay: Option<Delay>,
-    /// Most bytes of buffers that a ring may lock; `None` for as many as the kernel allows.
-    pub lockable_bytes: Option<u64>,
-    /// Zones that it visits, if the test has any.
-    pub zones: Option<Zones>,
 }
 
-/// Returns the work of a member on blocks.
-pub fn work(
-    data: &DataWork,
-    engine: Engine,
-    part: Part,
-    timer: Timer,
-) -> (Work<Command, Report>, DeltaReader) {
-    let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll, lockable_bytes: part.lockable_bytes };
-    let poisson = matches!(data.arrival, model::workload::Arrival::Open { poisson: true, .. });
-    let is_random = data.access == Access::Random;
-    with_verb(data, mix(part.draw_seed), WorkOf { part, engine, options, poisson, is_random, timer })
+/// Returns the calls of the loop of a test on blocks.
+pub fn calls(data: &DataWork, engine: Engine, lockable_bytes: Option<u64>) -> Calls {
+    let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll, lockable_bytes };
+    match engine {
+        Engine::Uring => Calls::Ring(options),
+        Engine::Nop => Calls::Nop(options),
+        Engine::Mmap => Calls::Mapped { is_random: data.access == Access::Random },
+        Engine::Null => Calls::Null,
+        // Simulated devices have members of their own; bytes have loops of their own.
+        Engine::Sync | Engine::Stdio | Engine::Sim => Calls::Sync,
+    }
 }
 
 /// Returns the calls of a verb, if an operation makes several kinds.
 pub fn steps(data: &DataWork) -> Vec<&'static str> {
-    if data.verb.is_bytes() { Vec::new() } else { with_verb(data, 0, StepsOf) }
+    let names = Steps::of(data, 0).names();
+    if data.verb.is_bytes() || names.len() == 1 { Vec::new() } else { names.to_vec() }
 }
 
-/// An action on a verb that has become a type.
-pub trait WithVerb {
-    /// Result of the action.
-    type Answer;
-    /// Runs the action.
-    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer;
-}
-
-/// Chooses the type of a verb. Mixes draw from `draw_seed`.
-pub fn with_verb<W: WithVerb>(data: &DataWork, draw_seed: u64, with: W) -> W::Answer {
-    let each = data.sync == SyncMode::Each;
-    match data.verb {
-        DataVerb::Write if !each => with.call(verb::Write),
-        DataVerb::Write | DataVerb::Fsync => with.call(verb::WriteDurably),
-        DataVerb::Discard if each => with.call(verb::DiscardDurably),
-        DataVerb::Discard => with.call(verb::Discard),
-        DataVerb::Rewrite if each => with.call(verb::RewriteDurably),
-        DataVerb::Rewrite if data.reread => with.call(verb::RewriteAndReread),
-        DataVerb::Rewrite => with.call(verb::Rewrite),
-        DataVerb::Rw if data.update && each => {
-            with.call(verb::Update::<true>::new(data.read_percent, draw_seed))
-        }
-        DataVerb::Rw if data.update => with.call(verb::Update::<false>::new(data.read_percent, draw_seed)),
-        DataVerb::Rw if each => with.call(verb::Mix::<true>::new(data.read_percent, draw_seed)),
-        DataVerb::Rw => with.call(verb::Mix::<false>::new(data.read_percent, draw_seed)),
-        // Verbs on bytes never come here.
-        DataVerb::Read
-        | DataVerb::ByteRead
-        | DataVerb::ByteWrite
-        | DataVerb::GetcRead
-        | DataVerb::PutcWrite => with.call(verb::Read),
-    }
-}
-
-struct StepsOf;
-
-impl WithVerb for StepsOf {
-    type Answer = Vec<&'static str>;
-    fn call<V: Verb + Send + 'static>(self, _: V) -> Self::Answer {
-        if V::STEPS.len() > 1 { V::names() } else { Vec::new() }
-    }
-}
-
-struct WorkOf {
-    part: Part,
-    engine: Engine,
-    options: Options,
-    poisson: bool,
-    is_random: bool,
-    timer: Timer,
-}
-
-impl WithVerb for WorkOf {
-    type Answer = (Work<Command, Report>, DeltaReader);
-    fn call<V: Verb + Send + 'static>(self, verb: V) -> Self::Answer {
-        let options = self.options;
-        match self.engine {
-            Engine::Uring => self.delayed(verb, UringMaker::<false>(options)),
-            Engine::Mmap => {
-                let is_random = self.is_random;
-                self.delayed(verb, MappedMaker { is_random })
-            }
-            // No experiment runs on an engine that does nothing.
-            Engine::Nop => self.paced(verb, UringMaker::<true>(options)),
-            Engine::Null => self.paced(verb, NullMaker),
-            // Simulated devices have members of their own; bytes have loops of their own.
-            Engine::Sync | Engine::Stdio | Engine::Sim => self.delayed(verb, SyncMaker),
-        }
-    }
-}
-
-impl WorkOf {
-    /// Chooses the pacing.
-    fn paced<V, M>(self, verb: V, maker: M) -> (Work<Command, Report>, DeltaReader)
-    where
-        V: Verb + Send + 'static,
-        M: Maker,
-    {
-        let Self { part, poisson, timer, .. } = self;
-        match part.rate_ops_per_second {
-            Some(rate) => {
-                let pacing = OpenLoop::new(rate, poisson, part.number, part.members, part.draw_seed);
-                work_of(verb, part, maker, timer, pacing)
-            }
-            None => work_of(verb, part, maker, timer, ClosedLoop),
-        }
-    }
-
-    /// Chooses the pacing, and adds the pauses of an experiment if there are any. Only closed loops have
-    /// them.
-    fn delayed<V, M>(self, verb: V, maker: M) -> (Work<Command, Report>, DeltaReader)
-    where
-        V: Verb + Send + 'static,
-        M: Maker,
-    {
-        match self.part.delay.clone().filter(|_| self.part.rate_ops_per_second.is_none()) {
-            Some(delay) => work_of(verb, self.part, DelayMaker(maker, delay), self.timer, ClosedLoop),
-            None => self.paced(verb, maker),
-        }
-    }
-}
-
-/// Makes an engine in the thread that will use it, so that its memory lies near and the ring is its own.
-trait Maker: Send + 'static {
-    type Engine: DataEngine;
-    fn make<V: Verb>(&self, part: &Part) -> Result<Self::Engine, Failure>;
-    /// Returns the decisions about the engine, and the features that it had to do without.
-    fn told(_: &Self::Engine) -> (Vec<String>, Vec<String>) {
-        (Vec::new(), Vec::new())
-    }
-}
-
-fn writes<V: Verb>(part: &Part) -> Option<Content> {
-    V::WRITES.then_some(part.content)
-}
-
-struct SyncMaker;
-
-impl Maker for SyncMaker {
-    type Engine = SyncEngine;
-    fn make<V: Verb>(&self, part: &Part) -> Result<SyncEngine, Failure> {
-        Ok(SyncEngine::new(Arc::clone(&part.files), part.block_bytes as usize, writes::<V>(part)))
-    }
-}
-
-struct MappedMaker {
-    is_random: bool,
-}
-
-impl Maker for MappedMaker {
-    type Engine = MappedEngine;
-    fn make<V: Verb>(&self, part: &Part) -> Result<MappedEngine, Failure> {
-        let (files, block_bytes) = (Arc::clone(&part.files), part.block_bytes as usize);
-        let made = MappedEngine::new(files, block_bytes, writes::<V>(part), self.is_random);
-        made.map_err(|errno| Failure { call: "mmap", file: 0, offset_bytes: None, cause: errno.into() })
-    }
-}
-
-struct NullMaker;
-
-impl Maker for NullMaker {
-    type Engine = NullEngine;
-    fn make<V: Verb>(&self, part: &Part) -> Result<NullEngine, Failure> {
-        Ok(NullEngine::new(part.iodepth, part.block_bytes as usize))
-    }
-}
-
-struct UringMaker<const NOP: bool>(Options);
-
-impl<const NOP: bool> Maker for UringMaker<NOP> {
-    type Engine = UringEngine<NOP>;
-    fn make<V: Verb>(&self, part: &Part) -> Result<UringEngine<NOP>, Failure> {
-        let (files, block_bytes) = (Arc::clone(&part.files), part.block_bytes as usize);
-        let reads = V::STEPS.contains(&Call::Read);
-        UringEngine::new(files, block_bytes, part.iodepth, reads, writes::<V>(part), self.0).map_err(
-            |error| {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-                Failure { call: "io_uring_setup", file: 0, offset_bytes: None, cause: errno.into() }
-            },
-        )
-    }
-    fn told(engine: &Self::Engine) -> (Vec<String>, Vec<String>) {
-        (engine.features().to_vec(), engine.lost().to_vec())
-    }
-}
-
-/// Makes an engine with pauses, for experiments.
-struct DelayMaker<M>(M, Delay);
-
-impl<M: Maker> Maker for DelayMaker<M> {
-    type Engine = Delayed<M::Engine>;
-    fn make<V: Verb>(&self, part: &Part) -> Result<Self::Engine, Failure> {
-        Ok(Delayed::new(self.0.make::<V>(part)?, self.1.clone()))
-    }
-    fn told(engine: &Self::Engine) -> (Vec<String>, Vec<String>) {
-        M::told(engine.inner())
-    }
-}
-
-fn work_of<V, M, P>(
-    verb: V,
-    part: Part,
-    maker: M,
-    timer: Timer,
-    pacing: P,
-) -> (Work<Command, Report>, DeltaReader)
-where
-    V: Verb + Send + 'static,
-    M: Maker,
-    P: Pacing + Send + 'static,
-{
-    let (recorder, reader) = Recorder::new(Worker::<M::Engine, Timer, P, V>::SHAPE);
+/// Returns the work of a member on blocks.
+pub fn work(part: Part) -> (Work<Command, Report>, DeltaReader) {
+    let Part { data_loop, stop, number, near } = part;
+    let (recorder, reader) = Recorder::new(data_loop.shape());
+    let files = Arc::clone(&data_loop.files);
+    let timer = data_loop.timer;
     let body = move |mailbox: &Mailbox<Command, Report>| {
-        place_near(part.near.as_deref());
-        let made = maker.make::<V>(&part);
+        place_near(near.as_deref());
+        let ready = data_loop.ready();
         mailbox.ready();
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
         #[cfg(test)]
-        crate::session::tests::panic_if_asked(part.number.into());
-        let Part { files, pattern, layout, stamping, stop, number, zones, .. } = part;
-        let report = match made {
-            Ok(engine) => {
-                let (features, lost) = M::told(&engine);
-                let limits = Limits { deadline_ns, stop: &stop };
-                let worker = Worker::new(WorkerParts {
-                    engine,
-                    clock: timer,
-                    pacing,
-                    verb,
-                    pattern,
-                    layout,
-                    stamping,
-                    limits,
-                    recorder,
-                });
-                let worker = match zones {
-                    Some(zones) => worker.in_zones(zones),
-                    None => worker,
-                };
+        crate::session::tests::panic_if_asked(number.into());
+        let report = match ready {
+            Ok(mut ready) => {
+                let (features, lost) = (std::mem::take(&mut ready.features), std::mem::take(&mut ready.lost));
                 // Outside the loop: how late the system woke this thread up.
                 timer.wait_until(start_ns);
                 let began_ns = Some(timer.now_ns());
-                Report { began_ns, features, lost, ..worker.run(start_ns).into() }
+                let ended = ready.run(start_ns, Limits { deadline_ns, stop: &stop }, recorder);
+                Report { began_ns, features, lost, ..ended.into() }
             }
             Err(failure) => {
                 recorder.finish(start_ns);

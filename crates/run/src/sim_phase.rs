@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::data::mix;
-use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
-use engine::recorder::{DeltaReader, Recorder};
-use engine::sim::{self, SimClock, SimEngine, World};
-use engine::verb::Verb;
-use engine::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+use engine::pacing::OpenLoop;
+use engine::recorder::{DeltaReader, Recorder, Shape};
+use engine::sim::{self, SimClock, SimLoop, World};
+use engine::verb::{Steps, Verb};
+use engine::worker::{Ended, Layout, Limits};
 use model::run::Frame;
-use model::workload::Arrival;
+use model::workload::{Arrival, DataWork};
 use model::{SimDevice, Trouble};
 
 use crate::collect::Collected;
 use crate::data_phase::{DataOutcome, pattern, planned_ops, shares};
 use crate::drive::{self, Beginning, Moment, Tick};
-use crate::member::{WithVerb, with_verb};
 use crate::meter::Observed;
 use crate::record::PhaseTotals;
 use crate::task::{self, Asked, Measured, Task};
@@ -71,7 +70,7 @@ fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble>
         .map_err(|problem| Trouble::new(format!("simulate {}", task.device.name), problem))?;
     let world = Rc::new(RefCell::new(world));
     world.borrow_mut().set_age(*task.age_bytes);
-    let ended = with_verb(data, mix(task.seed), Simulated { task: &task, world: Rc::clone(&world), sinks });
+    let ended = simulate(&task, data, &world, sinks);
     *task.age_bytes = world.borrow().age_bytes();
     let mut outcome = DataOutcome { size_bytes: task.size_bytes, ..DataOutcome::default() };
     let ends = || ended.iter().map(|ended| ended.end_ns);
@@ -130,69 +129,44 @@ impl Sinks<'_> {
     }
 }
 
-struct Simulated<'a, 'b> {
-    task: &'a SimTask<'a>,
-    world: Rc<RefCell<World>>,
-    sinks: &'a mut Sinks<'b>,
-}
-
-impl WithVerb for Simulated<'_, '_> {
-    type Answer = Vec<Ended>;
-    fn call<V: Verb + Send + 'static>(self, verb: V) -> Vec<Ended> {
-        let Self { task, world, sinks } = self;
-        let workload = &task.asked.phase.workload;
-        let poisson =
-            workload.data().is_some_and(|data| matches!(data.arrival, Arrival::Open { poisson: true, .. }));
-        let threads = workload.threads;
-        match task.asked.rate_ops_per_second {
-            None => simulate(task, &world, &verb, |_| ClosedLoop, sinks),
-            Some(rate) => {
-                let pacing = |thread| OpenLoop::new(rate, poisson, thread, threads, task.seed);
-                simulate(task, &world, &verb, pacing, sinks)
-            }
-        }
-    }
-}
-
-fn simulate<V: Verb + Clone, P: Pacing>(
+/// Simulates all workers, each from its first call to its last.
+fn simulate(
     task: &SimTask<'_>,
+    data: &DataWork,
     world: &Rc<RefCell<World>>,
-    verb: &V,
-    pacing: impl Fn(u32) -> P,
     sinks: &mut Sinks<'_>,
 ) -> Vec<Ended> {
     let phase = task.asked.phase;
-    let workload = &phase.workload;
-    let Some(data) = workload.data() else { return Vec::new() };
-    let clock = SimClock::default();
-    let layout = Layout::dense(task.size_bytes / data.block_bytes, data.block_bytes);
+    let (threads, iodepth) = (phase.workload.threads, phase.workload.iodepth);
+    let block_bytes = data.block_bytes;
+    let poisson = matches!(data.arrival, Arrival::Open { poisson: true, .. });
+    let verb = Steps::of(data, 0);
+    let layout = Layout::dense(task.size_bytes / block_bytes, block_bytes);
     sinks.collected.zoned = Zoned::new(data.zones_of(task.size_bytes), 0);
     let is_enough = Arc::clone(&sinks.is_enough);
     let mut readers = Vec::new();
-    let mut workers = Vec::new();
-    let ops = planned_ops(phase.stop, data, layout.blocks_per_file, data.block_bytes);
-    for (thread, share) in shares(ops, phase.workload.threads, layout.blocks_per_file).enumerate() {
+    let mut loops = Vec::new();
+    let ops = planned_ops(phase.stop, data, layout.blocks_per_file, block_bytes);
+    for (thread, share) in shares(ops, threads, layout.blocks_per_file).enumerate() {
         let seed = mix(task.seed ^ mix(thread as u64));
-        let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
+        let rate = task.asked.rate_ops_per_second;
+        let (recorder, reader) = Recorder::new(Shape::of(&verb, rate.is_some()));
         readers.push(reader);
-        let worker = Worker::new(WorkerParts {
-            engine: SimEngine::new(world, &clock, workload.iodepth, data.block_bytes as usize),
-            clock: clock.clone(),
-            pacing: pacing(thread as u32),
+        loops.push(SimLoop {
             verb: verb.seeded(mix(seed)),
+            pacing: rate.map(|rate| OpenLoop::new(rate, poisson, thread as u32, threads, task.seed)),
+            block_bytes,
+            iodepth,
             pattern: pattern(data, &share, seed),
+            zones: sinks.collected.zoned.as_ref().map(|zoned| zoned.for_worker(block_bytes)),
             layout,
-            stamping: Stamping::unverified(task.seed),
+            seed: task.seed,
             limits: Limits { deadline_ns: task.asked.time_ns, stop: &is_enough },
             recorder,
         });
-        workers.push(match &sinks.collected.zoned {
-            Some(zoned) => worker.in_zones(zoned.for_worker(data.block_bytes)),
-            None => worker,
-        });
     }
     world.borrow_mut().obey(Arc::clone(&task.asked.interrupt));
-    let ended = sim::drive(workers, &clock, world, 0, &mut |now_ns, frame| {
+    let ended = sim::run(loops, &SimClock::default(), world, &mut |now_ns, frame| {
         sinks.tick(now_ns, frame, &readers);
     });
     sinks.drain(&readers);

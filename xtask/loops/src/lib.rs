@@ -15,20 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use engine::DataEngine;
 use engine::budget::BOUNDLESS;
-use engine::clock::{Clock, Monotonic, Tsc};
+use engine::clock::{Clock, Monotonic, Timer, Tsc};
+use engine::data_loop::{Calls, DataLoop};
 use engine::files::{FileOps, Flows, Place, RoundLimits, Visits, round};
-use engine::mapped::MappedEngine;
 use engine::names::Tree;
-use engine::null::NullEngine;
-use engine::pacing::ClosedLoop;
 use engine::recorder::{DeltaReader, Recorder, Shape};
-use engine::sim::{SimClock, SimEngine, World, drive};
-use engine::sync::SyncEngine;
-use engine::uring::{Options, UringEngine};
-use engine::verb::{Read, Verb, Write};
-use engine::worker::{Limits, Worker};
+use engine::sim::{SimClock, SimLoop, World};
+use engine::uring::Options;
+use engine::verb::Steps;
+use engine::worker::{Layout, Limits, Stamping};
 use model::mix::Mix;
 use model::sim::SimDevice;
 use model::workload::MixName;
@@ -75,6 +71,9 @@ pub const LOOPS: &[Loop] = &[
     Loop::ring("ring-32", "reads by a ring, depth 32", |ops, file| ring(32, ops, file)),
     Loop::new("sync-read", "reads by pread", sync_read),
     Loop::new("sync-write", "stamped writes by pwrite", |ops, _| sync_write(ops)),
+    Loop::new("sync-rw", "reads by pread and stamped writes by pwrite, by turns at random", |ops, _| {
+        sync_rw(ops)
+    }),
     Loop::new("mapped-read", "reads through a mapping", |ops, _| mapped_read(ops)),
     Loop::new("mix-home", "operations of a mix that make no calls", |ops, _| mix(MixName::Home, ops)),
     Loop::new("mix-build", "operations of a mix that writes more", |ops, _| mix(MixName::Build, ops)),
@@ -91,7 +90,7 @@ pub fn run(name: &str, ops: u64, file: Option<&Path>) -> Option<Result<()>> {
 }
 
 fn null(depth: u32, ops: u64) -> Result<()> {
-    finish(NullEngine::new(depth, 4096), Read, Work::random_4k(SIZE_BYTES, ops))
+    finish(Calls::Null, Steps::READ, depth, Arc::new([]), Work::random_4k(SIZE_BYTES, ops))
 }
 
 /// Runs the loop, the device and the clock between them.
@@ -99,22 +98,31 @@ fn sim(depth: u32, ops: u64) -> Result<()> {
     const DEVICE: &str = "parallelism = 8\nlatency = { kind = \"exponential\", mean_us = 80 }";
     let device = SimDevice::from_toml(DEVICE).map_err(|problem| anyhow!(problem))?;
     let world = World::new(&device, 1, SEED).map_err(|problem| anyhow!(problem))?;
-    let (world, clock) = (Rc::new(RefCell::new(world)), SimClock::default());
-    let engine = SimEngine::new(&world, &clock, depth, 4096);
     let work = Work::random_4k(SIZE_BYTES, ops);
-    let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, ClosedLoop, Read>::SHAPE);
+    let (recorder, reader) = Recorder::new(Shape::default());
     let stop = AtomicBool::new(false);
-    let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
-    let worker = worker(engine, clock.clone(), ClosedLoop, Read, work, limits, recorder);
-    let ended = drive(vec![worker], &clock, &world, 0, &mut |_, _| ());
+    let sim_loop = SimLoop {
+        verb: Steps::READ,
+        pacing: None,
+        block_bytes: work.block_bytes,
+        iodepth: depth,
+        pattern: work.pattern(),
+        zones: None,
+        layout: Layout::dense(work.blocks, work.block_bytes),
+        seed: SEED,
+        limits: Limits { deadline_ns: u64::MAX, stop: &stop },
+        recorder,
+    };
+    let world = Rc::new(RefCell::new(world));
+    let ended = engine::sim::run(vec![sim_loop], &SimClock::default(), &world, &mut |_, _| ());
     let ended = ended.first().context("a worker that ended")?;
     ended.result.map_err(|failure| anyhow!("{failure:?}"))?;
     all_counted(&reader, ops)
 }
 
 fn nop(depth: u32, ops: u64) -> Result<()> {
-    let engine = UringEngine::<true>::new(Arc::new([]), 4096, depth, false, None, Options::default());
-    finish(engine.context("make a ring")?, Read, Work::random_4k(SIZE_BYTES, ops))
+    let calls = Calls::Nop(Options::default());
+    finish(calls, Steps::READ, depth, Arc::new([]), Work::random_4k(SIZE_BYTES, ops))
 }
 
 fn ring(depth: u32, ops: u64, path: Option<&Path>) -> Result<()> {
@@ -124,25 +132,29 @@ fn ring(depth: u32, ops: u64, path: Option<&Path>) -> Result<()> {
         Some(_) => file(path)?,
         None => (Arc::from([zeros().context("open /dev/zero")?]), SIZE_BYTES),
     };
-    let engine = UringEngine::<false>::new(files, 4096, depth, true, None, Options::default());
-    finish(engine.context("make a ring")?, Read, Work::random_4k(size_bytes, ops))
+    finish(Calls::Ring(Options::default()), Steps::READ, depth, files, Work::random_4k(size_bytes, ops))
 }
 
 fn sync_read(ops: u64, path: Option<&Path>) -> Result<()> {
     let (files, size_bytes) = file(path)?;
-    finish(SyncEngine::new(files, 4096, None), Read, Work::random_4k(size_bytes, ops))
+    finish(Calls::Sync, Steps::READ, 1, files, Work::random_4k(size_bytes, ops))
 }
 
 fn sync_write(ops: u64) -> Result<()> {
     // It never writes into a file that the user names.
     let (files, size_bytes) = file(None)?;
-    finish(SyncEngine::new(files, 4096, Some(CONTENT)), Write, Work::random_4k(size_bytes, ops))
+    finish(Calls::Sync, Steps::WRITE, 1, files, Work::random_4k(size_bytes, ops))
+}
+
+/// Runs the loop of verbs that are a table.
+fn sync_rw(ops: u64) -> Result<()> {
+    let (files, size_bytes) = file(None)?;
+    finish(Calls::Sync, Steps::mix(50, false, SEED), 1, files, Work::random_4k(size_bytes, ops))
 }
 
 fn mapped_read(ops: u64) -> Result<()> {
     let (files, size_bytes) = file(None)?;
-    let engine = MappedEngine::new(files, 4096, None, true).context("map a file in memory")?;
-    finish(engine, Read, Work::random_4k(size_bytes, ops))
+    finish(Calls::Mapped { is_random: true }, Steps::READ, 1, files, Work::random_4k(size_bytes, ops))
 }
 
 /// Makes about so many operations of a mix, in whole flows.
@@ -192,22 +204,30 @@ fn file(path: Option<&Path>) -> Result<(Arc<[OwnedFd]>, u64)> {
     Ok((Arc::new([file]), size_bytes))
 }
 
-/// Runs the work with the clock that the program would choose.
-fn finish<E: DataEngine, V: Verb>(engine: E, verb: V, work: Work) -> Result<()> {
-    match Tsc::calibrate() {
-        Some(tsc) => with_clock(engine, tsc, verb, work),
-        None => with_clock(engine, Monotonic, verb, work),
-    }
-}
-
-/// Runs the work and reads the counts only after it: a reader would be a second thread. The worker keeps
-/// counting into the memory that it has.
-fn with_clock<E: DataEngine, C: Clock, V: Verb>(engine: E, clock: C, verb: V, work: Work) -> Result<()> {
-    let (recorder, reader) = Recorder::new(Worker::<E, C, ClosedLoop, V>::SHAPE);
+/// Runs the work through the program's loop, with the clock that it would choose. Reads the counts only after it: a
+/// reader would be a second thread. The worker keeps counting into the memory that it has.
+fn finish(calls: Calls, verb: Steps, iodepth: u32, files: Arc<[OwnedFd]>, work: Work) -> Result<()> {
+    let timer = Timer::best().anchored();
+    let data_loop = DataLoop {
+        calls,
+        verb,
+        pacing: None,
+        delay: None,
+        files,
+        content: Some(CONTENT),
+        block_bytes: work.block_bytes,
+        iodepth,
+        pattern: work.pattern(),
+        zones: None,
+        layout: Layout::dense(work.blocks, work.block_bytes),
+        stamping: Stamping::unverified(SEED),
+        timer,
+    };
+    let (recorder, reader) = Recorder::new(data_loop.shape());
     let stop = AtomicBool::new(false);
     let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
-    let ended = worker(engine, clock, ClosedLoop, verb, work, limits, recorder).run(Monotonic.now_ns());
-    ended.result.map_err(|failure| anyhow!("{failure:?}"))?;
+    let ready = data_loop.ready().map_err(|failure| anyhow!("{failure:?}"))?;
+    ready.run(timer.now_ns(), limits, recorder).result.map_err(|failure| anyhow!("{failure:?}"))?;
     all_counted(&reader, work.ops)
 }
 

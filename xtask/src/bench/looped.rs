@@ -8,9 +8,9 @@ use anyhow::{Result, anyhow};
 use engine::DataEngine;
 use engine::clock::{Clock, Monotonic, Tsc};
 use engine::pacing::Pacing;
-use engine::recorder::Recorder;
+use engine::recorder::{Recorder, Shape};
 use engine::verb::Verb;
-use engine::worker::{Ended, Limits, Worker};
+use engine::worker::{Ended, Limits};
 use loops::{Work, worker};
 
 use super::drained::{Counted, while_drained};
@@ -76,7 +76,7 @@ fn with_clock<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     work: Work,
     pinned: &Pinned,
 ) -> Result<Done> {
-    let (recorder, reader) = Recorder::new(Worker::<E, C, P, V>::SHAPE);
+    let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
     let stop = AtomicBool::new(false);
     let start_ns = Monotonic.now_ns();
     let limits = Limits { deadline_ns: start_ns.saturating_add(work.time_ns), stop: &stop };

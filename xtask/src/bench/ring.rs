@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use engine::DataEngine;
 use engine::clock::Tsc;
 use engine::pacing::ClosedLoop;
 use engine::uring::{Options, UringEngine};

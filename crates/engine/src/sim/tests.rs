@@ -2,9 +2,9 @@ use super::*;
 use crate::failure::{Cause, Failure};
 use crate::pacing::{ClosedLoop, OpenLoop};
 use crate::pattern::Pattern;
-use crate::recorder::{Delta, Recorder};
+use crate::recorder::{Delta, Recorder, Shape};
 use crate::sample::Sample;
-use crate::verb;
+use crate::verb::{self, Steps};
 use crate::worker::{Layout, Limits, Stamping, WorkerParts};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -73,7 +73,7 @@ fn run<P: Pacing, V: Verb + Copy>(setup: Setup<'_>, verb: V, pacing: impl Fn(u32
     let mut readers = Vec::new();
     let workers = (0..setup.workers)
         .map(|worker| {
-            let (recorder, reader) = Recorder::new(Worker::<SimEngine, SimClock, P, V>::SHAPE);
+            let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
             readers.push(reader);
             Worker::new(WorkerParts {
                 engine: SimEngine::new(&world, &clock, setup.depth, setup.block_bytes),
@@ -212,7 +212,7 @@ fn latencies_are_drawn_from_their_distributions() {
 fn the_same_seed_gives_the_same_run() {
     let device = "parallelism = 3\ncpu_ns_per_op = 700\nstalls = [{ at_s = 0.3, length_ms = 50 }]\n\
                   latency = { kind = \"lognormal\", mean_us = 100, sigma = 0.5 }";
-    let mix = verb::Mix::<true>::new(50, 7);
+    let mix = Steps::mix(50, true, 7);
     let run = |seed| closed(Setup { device, seed, workers: 3, depth: 5, ..SETUP }, mix);
     let first = run(1);
     assert_eq!(first, run(1));
@@ -289,13 +289,13 @@ fn a_flush_waits_until_the_cache_is_empty() {
     // The block drains in 10 ms from its admission. The flush takes another millisecond, and the next write comes after
     // it.
     let setup = Setup { device: CACHE, block_bytes: 100_000, seconds: 4.4, ..SETUP };
-    let outcome = closed(setup, verb::WriteDurably);
+    let outcome = closed(setup, Steps::WRITE_DURABLY);
     assert_eq!((outcome.total(), outcome.sum(|device| device.flushes)), (400, 400));
     assert!(outcome.slowest_ns().abs_diff(11_000_000) < 100_000);
     assert!(outcome.steps[1].keys().all(|ns| ns.abs_diff(10_950_000) < 100_000), "{:?}", outcome.steps);
     // Without a cache a flush has nothing to wait for.
     let device = format!("{FIXED_100_US}flush_latency = {{ kind = \"fixed\", mean_us = 900 }}");
-    let outcome = closed(Setup { device: &device, ..SETUP }, verb::WriteDurably);
+    let outcome = closed(Setup { device: &device, ..SETUP }, Steps::WRITE_DURABLY);
     assert_eq!(outcome.total(), 2000);
 }
 
@@ -370,7 +370,7 @@ fn frames_add_up_to_what_happened() {
     let busy_s = poisson.sum(|device| device.busy_ns) as f64 / 1e9;
     // The device is idle with the probability that no request came for a millisecond: e^-5.
     assert_near(busy_s / poisson.end_s, 1.0 - (-5.0f64).exp(), 0.002);
-    let closed = closed(Setup { depth: 20, workers: 2, ..setup }, verb::Rewrite);
+    let closed = closed(Setup { depth: 20, workers: 2, ..setup }, Steps::REWRITE);
     let queue = closed.sum(|device| device.in_flight_ns) as f64 / (closed.end_s * 1e9);
     assert_near(queue, 40.0, 0.001);
     for outcome in [&fixed, &poisson, &closed] {

@@ -2,9 +2,9 @@ use super::*;
 use crate::clock::Monotonic;
 use crate::null::NullEngine;
 use crate::pacing::{ClosedLoop, OpenLoop};
-use crate::recorder::Delta;
+use crate::recorder::{Delta, Shape};
 use crate::skew::Skew;
-use crate::verb;
+use crate::verb::{self, Steps};
 use crate::{Draft, Io};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -144,7 +144,7 @@ fn run_pattern<V: Verb, P: Pacing>(
         calls: 0,
         fails,
     };
-    let (recorder, reader) = Recorder::new(Worker::<Device, Virtual, P, V>::SHAPE);
+    let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
     let stop = AtomicBool::new(false);
     let mut worker = Worker::new(WorkerParts {
         engine: device,
@@ -207,7 +207,7 @@ fn time_ends_a_phase_and_what_is_in_flight_is_still_counted() {
 
 #[test]
 fn steps_are_counted_apart_and_operations_once() {
-    let outcome = run(verb::RewriteDurably, 1, 10, u64::MAX, None);
+    let outcome = run(Steps::REWRITE_DURABLY, 1, 10, u64::MAX, None);
     assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (10, 40_960, 40_960));
     assert_eq!(outcome.steps, [10, 10, 10]);
     assert!(outcome.latencies.iter().all(|(upper_ns, _)| upper_ns.abs_diff(3_000_000) < 30_000));
@@ -216,7 +216,7 @@ fn steps_are_counted_apart_and_operations_once() {
 #[test]
 fn what_is_read_again_counts_as_read_and_once_as_moved() {
     for depth in [1, 8] {
-        let outcome = run(verb::RewriteAndReread, depth, 100, u64::MAX, None);
+        let outcome = run(Steps::REWRITE_AND_REREAD, depth, 100, u64::MAX, None);
         assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (100, 819_200, 409_600));
         assert_eq!(outcome.steps, [100, 100, 100]);
     }
@@ -232,7 +232,7 @@ fn failures_say_where_and_what_is_in_flight_is_waited_for() {
     assert_eq!(outcome.failure().cause, Cause::Short { got_bytes: 512, wanted_bytes: 4096 });
     let outcome = run(verb::Read, 8, 100, u64::MAX, Some((32, -5)));
     assert_eq!((outcome.failure().offset_bytes, outcome.ops), (Some(7 * 4096), 39));
-    let outcome = run(verb::RewriteDurably, 8, 100, u64::MAX, Some((12, -28)));
+    let outcome = run(Steps::REWRITE_DURABLY, 8, 100, u64::MAX, Some((12, -28)));
     assert_eq!((outcome.failure().call, outcome.ops), ("write", 0));
 }
 
@@ -243,9 +243,9 @@ fn passes_overlap_and_no_block_is_written_twice_at_once() {
     let outcome = run_paced(verb::Write, ClosedLoop, 32, 2000, u64::MAX, None, 8);
     assert_eq!(outcome.ops, 2000);
     assert!(outcome.end_ns() < 20 * 17_000_000, "{} ns", outcome.end_ns());
-    let outcome = run_paced(verb::Mix::<false>::new(50, 3), ClosedLoop, 32, 2000, u64::MAX, None, 8);
+    let outcome = run_paced(Steps::mix(50, false, 3), ClosedLoop, 32, 2000, u64::MAX, None, 8);
     assert_eq!(outcome.ops, 2000);
-    let outcome = run_paced(verb::Rewrite, ClosedLoop, 99, 2000, u64::MAX, None, 8);
+    let outcome = run_paced(Steps::REWRITE, ClosedLoop, 99, 2000, u64::MAX, None, 8);
     assert_eq!((outcome.ops, outcome.ended.unwrap().is_covered), (2000, true));
     // As many slots as blocks: every block of the next pass is in flight.
     let outcome = run_paced(verb::Write, ClosedLoop, 100, 2000, u64::MAX, None, 8);
@@ -264,10 +264,10 @@ fn blocks_that_come_often_wait_for_their_last_write_and_reads_wait_for_nothing()
         assert_eq!((outcome.ops, outcome.written_bytes), (2000, 2000 * 4096));
         assert!(!outcome.ended.unwrap().is_covered);
     }
-    let mix = verb::Mix::<false>::new(50, 3);
+    let mix = Steps::mix(50, false, 3);
     assert_eq!(run_pattern(mix, ClosedLoop, 32, skewed(0.9), u64::MAX, None, 8).ops, 2000);
     let poisson = OpenLoop::new(20_000.0, true, 0, 1, 1);
-    assert_eq!(run_pattern(verb::Rewrite, poisson, 64, skewed(0.9), u64::MAX, None, 8).ops, 2000);
+    assert_eq!(run_pattern(Steps::REWRITE, poisson, 64, skewed(0.9), u64::MAX, None, 8).ops, 2000);
     // Each call takes a millisecond. Reads of the same block go on at once; writes of it, one by one.
     let [reads, writes] = [
         run_pattern(verb::Read, ClosedLoop, 20, skewed(9.0), u64::MAX, None, 1),

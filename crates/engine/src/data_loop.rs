@@ -1,0 +1,272 @@
+//! All loops on data that skye compiles: the only place where choices become types.
+//!
+//! | choice | in the loop | reason |
+//! |---|---|---|
+//! | calls | a type each: [`Calls`] | they are the measured work; the compiler joins them with the loop |
+//! | verb | [`Read`] and [`Write`] are types, all others one table ([`Steps`]) | an operation of one call costs a tenth less without the table |
+//! | pacing | two types | a closed loop needs no due times |
+//! | pauses of an experiment | calls behind a pointer ([`Delayed`]) | a pause takes far longer than the call of a pointer |
+//! | clock | a value: [`Timer`] | one branch, always the same way |
+//! | zones, skewed orders, comparisons | values | they act once a block, a pass or a sample |
+//! | simulated devices | the table of verbs ([`crate::sim`]) | their clock is virtual |
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::clock::Timer;
+use crate::data::Content;
+use crate::delay::{Delay, Delayed};
+use crate::mapped::MappedEngine;
+use crate::null::NullEngine;
+use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
+use crate::pattern::Pattern;
+use crate::recorder::{Recorder, Shape};
+use crate::sync::SyncEngine;
+use crate::uring::{Options, UringEngine};
+use crate::verb::{Read, Steps, Verb, Write};
+use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+use crate::zones::Zones;
+use crate::{Call, DataEngine, Failure};
+
+/// How a loop makes its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// Plain system calls.
+    Sync,
+    /// Copies from and to a mapping.
+    Mapped {
+        /// True if the blocks come in a random order, so that the kernel need not read ahead.
+        is_random: bool,
+    },
+    /// A ring.
+    Ring(Options),
+    /// Requests of a ring that do nothing.
+    Nop(Options),
+    /// No calls at all.
+    Null,
+}
+
+/// The work of one thread on blocks, as values.
+#[derive(Debug)]
+pub struct DataLoop {
+    /// How it makes its calls.
+    pub calls: Calls,
+    /// The calls of an operation.
+    pub verb: Steps,
+    /// Start times of an open loop; `None` for a closed one.
+    pub pacing: Option<OpenLoop>,
+    /// Pauses before the calls of a closed loop, for an experiment.
+    pub delay: Option<Delay>,
+    /// Files of its blocks.
+    pub files: Arc<[OwnedFd]>,
+    /// Content of the files; `None` if it writes nothing.
+    pub content: Option<Content>,
+    /// Bytes of one block.
+    pub block_bytes: u64,
+    /// Operations in flight.
+    pub iodepth: u32,
+    /// Order of the blocks.
+    pub pattern: Pattern,
+    /// Zones that it visits in place of the pattern, if there are any.
+    pub zones: Option<Zones>,
+    /// Location of the blocks.
+    pub layout: Layout,
+    /// Rules for stamping and comparing blocks.
+    pub stamping: Stamping,
+    /// Clock that times operations.
+    pub timer: Timer,
+}
+
+/// A loop that is ready to run.
+pub struct ReadyLoop {
+    /// Features of its calls that are in use.
+    pub features: Vec<String>,
+    /// Features that it has to do without, each with the reason.
+    pub lost: Vec<String>,
+    run: Box<dyn FnOnce(u64, Limits<'_>, Recorder) -> Ended>,
+}
+
+impl ReadyLoop {
+    /// Runs from the instant `start_ns`, until the limits or a failure end it.
+    pub fn run(self, start_ns: u64, limits: Limits<'_>, recorder: Recorder) -> Ended {
+        (self.run)(start_ns, limits, recorder)
+    }
+}
+
+impl DataLoop {
+    /// Shape of the counts.
+    pub fn shape(&self) -> Shape {
+        Shape::of(&self.verb, self.pacing.is_some())
+    }
+
+    /// Makes the loop, in the thread that will run it, so that its memory lies near and a ring is its own.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn ready(self) -> Result<ReadyLoop, Failure> {
+        let (files, block_bytes) = (Arc::clone(&self.files), self.block_bytes as usize);
+        let writes = self.content.filter(|_| self.verb.writes());
+        let failed = |call, errno: Errno| Failure { call, file: 0, offset_bytes: None, cause: errno.into() };
+        let no_ring = |error: std::io::Error| {
+            failed("io_uring_setup", Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        };
+        let (depth, reads) = (self.iodepth, self.verb.steps().contains(&Call::Read));
+        Ok(match self.calls {
+            Calls::Sync => self.with_engine(SyncEngine::new(files, block_bytes, writes)),
+            Calls::Mapped { is_random } => {
+                let engine = MappedEngine::new(files, block_bytes, writes, is_random);
+                self.with_engine(engine.map_err(|errno| failed("mmap", errno))?)
+            }
+            Calls::Ring(options) => {
+                let engine = UringEngine::<false>::new(files, block_bytes, depth, reads, writes, options);
+                self.with_engine(engine.map_err(no_ring)?)
+            }
+            Calls::Nop(options) => {
+                let engine = UringEngine::<true>::new(files, block_bytes, depth, reads, writes, options);
+                self.with_engine(engine.map_err(no_ring)?)
+            }
+            Calls::Null => self.with_engine(NullEngine::new(depth, block_bytes)),
+        })
+    }
+
+    fn with_engine<E: DataEngine + 'static>(mut self, engine: E) -> ReadyLoop {
+        // Only closed loops have pauses.
+        if let Some(delay) = self.delay.take().filter(|_| self.pacing.is_none()) {
+            let (engine, verb): (Box<dyn DataEngine>, _) = (Box::new(engine), self.verb);
+            return self.with_pacing(Delayed::new(engine, delay), verb, ClosedLoop);
+        }
+        match self.verb.steps() {
+            [Call::Read] => self.with_verb(engine, Read),
+            [Call::Write] => self.with_verb(engine, Write),
+            _ => {
+                let verb = self.verb;
+                self.with_verb(engine, verb)
+            }
+        }
+    }
+
+    fn with_verb<E: DataEngine + 'static, V: Verb + 'static>(mut self, engine: E, verb: V) -> ReadyLoop {
+        match self.pacing.take() {
+            Some(pacing) => self.with_pacing(engine, verb, pacing),
+            None => self.with_pacing(engine, verb, ClosedLoop),
+        }
+    }
+
+    fn with_pacing<E, V, P>(self, engine: E, verb: V, pacing: P) -> ReadyLoop
+    where
+        E: DataEngine + 'static,
+        V: Verb + 'static,
+        P: Pacing + 'static,
+    {
+        let (features, lost) = (engine.features().to_vec(), engine.lost().to_vec());
+        let Self { pattern, zones, layout, stamping, timer: clock, .. } = self;
+        let run = move |start_ns, limits: Limits<'_>, recorder| {
+            let parts =
+                WorkerParts { engine, clock, pacing, verb, pattern, layout, stamping, limits, recorder };
+            let worker = Worker::new(parts);
+            let worker = match zones {
+                Some(zones) => worker.in_zones(zones),
+                None => worker,
+            };
+            worker.run(start_ns)
+        };
+        ReadyLoop { features, lost, run: Box::new(run) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Monotonic};
+    use crate::data::STAMP_INTERVAL_BYTES;
+    use crate::recorder::Delta;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    const BLOCKS: u64 = 64;
+    const CONTENT: Content =
+        Content { seed: 5, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
+
+    fn data_loop(calls: Calls, verb: Steps) -> DataLoop {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(BLOCKS * 4096).unwrap();
+        DataLoop {
+            calls,
+            verb,
+            pacing: None,
+            delay: None,
+            files: Arc::new([file.into()]),
+            content: Some(CONTENT),
+            block_bytes: 4096,
+            iodepth: if calls == Calls::Sync { 1 } else { 4 },
+            pattern: Pattern::new(0, BLOCKS, true, 3, BLOCKS),
+            zones: None,
+            layout: Layout::dense(BLOCKS, 4096),
+            stamping: Stamping::unverified(5),
+            timer: Timer::Kernel,
+        }
+    }
+
+    fn run(data_loop: DataLoop) -> Delta {
+        let (recorder, reader) = Recorder::new(data_loop.shape());
+        let stop = AtomicBool::new(false);
+        let limits = Limits { deadline_ns: u64::MAX, stop: &stop };
+        std::thread::scope(|scope| {
+            let sum = scope.spawn(move || {
+                let mut sum = Delta::default();
+                while !reader.drain_last(|delta| {
+                    sum.ops += delta.ops;
+                    sum.read_bytes += delta.read_bytes;
+                    sum.written_bytes += delta.written_bytes;
+                }) {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                sum
+            });
+            let ended = data_loop.ready().unwrap().run(Monotonic.now_ns(), limits, recorder);
+            assert_eq!((ended.result, ended.is_covered), (Ok(()), true));
+            sum.join().unwrap()
+        })
+    }
+
+    fn all_calls() -> Vec<Calls> {
+        let mut all = vec![Calls::Sync, Calls::Mapped { is_random: true }, Calls::Null];
+        if crate::uring::refusal().is_none() {
+            all.extend([Calls::Ring(Options::default()), Calls::Nop(Options::default())]);
+        }
+        all
+    }
+
+    #[test]
+    fn every_verb_moves_its_bytes_by_every_call() {
+        for calls in all_calls() {
+            for (verb, read, written) in [
+                (Steps::READ, BLOCKS, 0),
+                (Steps::WRITE, 0, BLOCKS),
+                (Steps::REWRITE_DURABLY, BLOCKS, BLOCKS),
+                (Steps::mix(100, true, 1), BLOCKS, 0),
+                (Steps::update(0, false, 1), BLOCKS, BLOCKS),
+            ] {
+                let pacings = [None, Some(OpenLoop::new(1e6, true, 0, 1, 1))];
+                for pacing in pacings {
+                    let sum = run(DataLoop { pacing, ..data_loop(calls, verb) });
+                    let blocks = (sum.ops, sum.read_bytes / 4096, sum.written_bytes / 4096);
+                    assert_eq!(blocks, (BLOCKS, read, written), "{calls:?} {verb:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pauses_come_before_every_call() {
+        for calls in all_calls() {
+            let waited_ns = Arc::new(AtomicU64::new(0));
+            let switches_ns = Arc::from([0]);
+            let delay = Delay { mean_ns: 100_000, switches_ns, waited_ns: Arc::clone(&waited_ns) };
+            let sum = run(DataLoop { delay: Some(delay), ..data_loop(calls, Steps::WRITE) });
+            assert_eq!(sum.ops, BLOCKS);
+            assert!(waited_ns.load(Ordering::Relaxed) >= BLOCKS * 100_000, "{calls:?}");
+        }
+    }
+}
