@@ -79,13 +79,16 @@ pub struct DataLoop {
     pub timer: Timer,
 }
 
+/// What a loop is once its types are chosen.
+type Run = dyn FnOnce(u64, Limits<'_>, Recorder) -> Ended;
+
 /// A loop that is ready to run.
 pub struct ReadyLoop {
     /// Features of its calls that are in use.
     pub features: Vec<String>,
     /// Features that it has to do without, each with the reason.
     pub lost: Vec<String>,
-    run: Box<dyn FnOnce(u64, Limits<'_>, Recorder) -> Ended>,
+    run: Box<Run>,
 }
 
 impl ReadyLoop {

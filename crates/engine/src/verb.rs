@@ -7,8 +7,8 @@ use crate::data::mix;
 
 /// A verb as a small state machine: the first step of an operation, and the step that follows each step.
 ///
-/// Operations of one call are types, as they are as fast as a device lets them be: the compiler then removes all that
-/// several calls would need. [`Steps`] stands for every other verb, as a table.
+/// A read and a write are types, so that the compiler removes all that several calls need. [`Steps`] is every other verb,
+/// as a table.
 pub trait Verb: Clone {
     /// True if every operation is one call.
     const IS_SINGLE: bool;

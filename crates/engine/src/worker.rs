@@ -238,6 +238,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     }
 
     /// Begins at `start_ns`, as all workers do. Runs until the stop rule holds or a call fails.
+    // A function of its own for each loop, so that a test can count them.
+    #[inline(never)]
     pub fn run(mut self, start_ns: u64) -> Ended {
         self.clock.wait_until(start_ns);
         self.start(start_ns);

@@ -126,6 +126,24 @@ pub(super) fn capabilities(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// Every page says "Rust" before the version, or "rustc" in an error of an older compiler.
+pub(super) fn oldest_rust(tree: &Tree) -> Vec<String> {
+    let text = |path: &str| tree.get(path).map_or("", |file| file.text.as_str());
+    let oldest = text("Cargo.toml").split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let Some(oldest) = oldest else { return vec!["Cargo.toml: it names no rust-version".into()] };
+    let mut complaints = Vec::new();
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        let named = ["Rust ", "rustc "].into_iter().flat_map(|word| text(page).split(word).skip(1));
+        let is_version = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+        let end = |letter: char| !letter.is_ascii_digit() && letter != '.';
+        let versions: Vec<_> = named.filter_map(|rest| rest.split(end).next()).filter(is_version).collect();
+        if versions.is_empty() || versions.iter().any(|version| version.trim_end_matches('.') != oldest) {
+            complaints.push(format!("{page}: it names Rust {versions:?}, and Cargo.toml {oldest}"));
+        }
+    }
+    complaints
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{NONE, tree};
@@ -149,6 +167,15 @@ mod tests {
             complaints,
             ["docs/a.md: there is no test `gone` in b.rs", "docs/a.md: there is no test `far` in d.rs"]
         );
+    }
+
+    #[test]
+    fn page_with_another_oldest_rust_is_found() {
+        let cargo = ("Cargo.toml", "rust-version = \"1.88\"");
+        let page = ("CONTRIBUTING.md", "Rust 1.88.");
+        let with = |readme| oldest_rust(&tree(&[cargo, ("README.md", readme), page])).len();
+        assert_eq!(with("Rust 1.88 or later: `requires rustc 1.88` (Rust from rustup)"), 0);
+        assert_eq!((with("Rust 1.85"), with("rustc 1.90"), with("Rust")), (1, 1, 1));
     }
 
     #[test]

@@ -41,5 +41,6 @@ mod signals;
 mod support_works;
 mod trend;
 mod waits;
+mod weight;
 mod write_limit;
 mod zcav;
