@@ -12,7 +12,8 @@ pub struct Permutation {
     len: u64,
     mask: u64,
     shift: u32,
-    keys: [u64; 3],
+    /// Odd factor and constant of each round.
+    rounds: [(u64, u64); 3],
 }
 
 impl Permutation {
@@ -20,8 +21,8 @@ impl Permutation {
     pub fn new(len: u64, seed: u64) -> Self {
         let bits = (64 - len.saturating_sub(1).leading_zeros()).max(1);
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-        let keys = [1u64, 2, 3].map(|round| mix(seed ^ mix(round)));
-        Self { len, mask, shift: bits.div_ceil(2), keys }
+        let rounds = [1u64, 2, 3].map(|round| mix(seed ^ mix(round))).map(|key| (key | 1, key >> 7));
+        Self { len, mask, shift: bits.div_ceil(2), rounds }
     }
 
     /// The value at `position`, which must be below the length.
@@ -29,10 +30,10 @@ impl Permutation {
     pub fn at(&self, position: u64) -> u64 {
         let mut value = position;
         loop {
-            for key in self.keys {
+            for (factor, constant) in self.rounds {
                 // Multiplication by an odd factor and addition of a constant are invertible modulo a power of two. So
                 // is the xor-shift.
-                value = value.wrapping_mul(key | 1).wrapping_add(key >> 7) & self.mask;
+                value = value.wrapping_mul(factor).wrapping_add(constant) & self.mask;
                 value ^= value >> self.shift;
             }
             if value < self.len {
