@@ -353,6 +353,17 @@ mod tests {
     }
 
     #[test]
+    fn loops_count_in_the_buckets_of_the_histogram() {
+        let octaves = (0..47).flat_map(|octave| [1u64, 129, 200, 255].map(|part| (part << octave) / 128));
+        for latency_ns in octaves.chain([0, 1, 127, 128, 255, 256, LATENCY_MAX_NS, u64::MAX]) {
+            let mut distribution = Distribution::default();
+            distribution.0.saturating_record(latency_ns);
+            let counted: Vec<_> = delta(0, &[latency_ns]).latencies.buckets().collect();
+            assert_eq!(counted, distribution.buckets(), "{latency_ns}");
+        }
+    }
+
+    #[test]
     fn workers_meet_in_the_interval_in_which_they_end() {
         let mut collected = Collected::new(0);
         collected.add(&delta(1000 + INTERVAL_NS, &[100, 200]), 1000);
