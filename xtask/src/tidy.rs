@@ -58,6 +58,7 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "a test that a document links to is there", check: text::linked_tests },
     Rule { asks: "a file that ARCHITECTURE.md or CONTRIBUTING.md names is there", check: text::named_files },
     Rule { asks: "CONTRIBUTING.md and .ci/run name every capability", check: text::capabilities },
+    Rule { asks: "no page denies what skye does", check: text::denials },
     Rule { asks: "all pages name the oldest Rust of Cargo.toml", check: text::oldest_rust },
 ];
 

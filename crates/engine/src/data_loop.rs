@@ -79,7 +79,7 @@ pub struct DataLoop {
     pub timer: Timer,
 }
 
-/// What a loop is once its types are chosen.
+/// A loop whose types are chosen.
 type Run = dyn FnOnce(u64, Limits<'_>, Recorder) -> Ended;
 
 /// A loop that is ready to run.

@@ -126,6 +126,23 @@ pub(super) fn capabilities(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// Sentences that were on a page and are false, as skye can do what they deny.
+const DENIED: [(&str, &str); 3] = [
+    ("no host watches the server", "`--observe` does"),
+    ("does not precondition", "`--precondition` does"),
+    ("measures one at a time", "mixes and several clients are measured together"),
+];
+
+pub(super) fn denials(tree: &Tree) -> Vec<String> {
+    let pages = tree.files.iter().filter(|file| file.path.ends_with(".md") && file.path != "CHANGELOG.md");
+    let denied = pages.flat_map(|file| {
+        let text = file.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let found = DENIED.iter().filter(move |(denial, _)| text.contains(denial));
+        found.map(|(denial, truth)| format!("{}: it says \"{denial}\", but {truth}", file.path))
+    });
+    denied.collect()
+}
+
 /// Every page says "Rust" before the version, or "rustc" in an error of an older compiler.
 pub(super) fn oldest_rust(tree: &Tree) -> Vec<String> {
     let text = |path: &str| tree.get(path).map_or("", |file| file.text.as_str());
@@ -166,6 +183,16 @@ mod tests {
         assert_eq!(
             complaints,
             ["docs/a.md: there is no test `gone` in b.rs", "docs/a.md: there is no test `far` in d.rs"]
+        );
+    }
+
+    #[test]
+    fn page_that_denies_what_skye_does_is_found() {
+        let complaints =
+            denials(&tree(&[("docs/guide.md", "It does not\nprecondition drives."), ("a.md", "")]));
+        assert_eq!(
+            complaints,
+            ["docs/guide.md: it says \"does not precondition\", but `--precondition` does"]
         );
     }
 
