@@ -522,13 +522,11 @@ mod tests {
         );
         assert_eq!(names(temp.path()).len(), 80);
 
-        let (mut recorder, reader) = Recorder::new(Shape::closed(Readdir::STEPS.len()));
-        let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
-        assert_eq!(Readdir::new(tree).round(&place, &Monotonic, &mut recorder, limits).done, 80);
-        let mut entries = 0;
-        reader.drain(|delta| entries += delta.ops);
-        assert_eq!(entries, 80);
+        let mut readdir = Readdir::new(tree);
+        let (read, _) = watched(Readdir::STEPS.len(), u64::MAX, |recorder, limits| {
+            readdir.round(&place, &Monotonic, recorder, limits)
+        });
+        assert_eq!(read.done, 80);
 
         all(Rmdir::new(names_of_set, Kind::Directory, Kind::Directory, false), &place, sequence);
         all(Unlink::new(names_of_set, Kind::Link, Kind::Link, false), &place, visits);
@@ -572,18 +570,11 @@ mod tests {
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 5, dirs: 1, levels: 1 };
         std::fs::write(temp.path().join("f00000002"), "in the way").unwrap();
-        let (mut recorder, _reader) = Recorder::new(Shape::closed(2));
-        let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
         let mut verb = Create::new(tree.plain(), None, false);
-        let round = round(
-            &mut verb,
-            &place(&directory, tree),
-            Visits::in_sequence(0, 5),
-            &Monotonic,
-            &mut recorder,
-            limits,
-        );
+        let (round, _) = watched(2, u64::MAX, |recorder, limits| {
+            let visits = Visits::in_sequence(0, 5);
+            round(&mut verb, &place(&directory, tree), visits, &Monotonic, recorder, limits)
+        });
         assert_eq!(round.done, 2);
         let failure = round.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.cause), ("open", 2, Errno::EXIST.into()));

@@ -5,7 +5,7 @@ use super::*;
 use crate::budget::BOUNDLESS;
 use crate::files::{Visits, round};
 use crate::names::Tree;
-use crate::recorder::{Delta, Recorder, Shape};
+use crate::recorder::{Delta, DeltaReader, Recorder, Shape};
 
 /// A load with every operation. It leaves its directories and nothing else.
 const ALL: &str = include_str!("all.txt");
@@ -37,8 +37,15 @@ fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
     let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
     assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
+    // On a slow disk, more intervals pass than the recorder has room for.
+    let reader = std::thread::spawn(move || counted(&reader));
     let round = round(replay, &place, Visits::in_sequence(0, operations), &Monotonic, &mut recorder, limits);
     drop(recorder);
+    (round, reader.join().unwrap())
+}
+
+/// Counts all that a worker hands over.
+fn counted(reader: &DeltaReader) -> Counted {
     let mut counted = Counted { steps: vec![0; Operation::STEPS.len()], ..Counted::default() };
     let mut add = |delta: &Delta| {
         counted.ops += delta.ops;
@@ -48,8 +55,10 @@ fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns
             *sum += step.count();
         }
     };
-    while !reader.drain_last(&mut add) {}
-    (round, counted)
+    while !reader.drain_last(&mut add) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    counted
 }
 
 fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
