@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::Trouble;
@@ -20,10 +20,13 @@ use crate::meter::Lows;
 
 /// Time without movement after which work counts as hanging. Slow media and busy servers answer within
 /// seconds.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The same time once the user insists on the end, or another call hangs. Removing a file may wait for its
-/// data.
-const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Share of that time once the user insists on the end, or another call hangs: five seconds. Removing a file may wait
+/// for its data.
+const LITTLE: u32 = 4;
+/// Environment variable of tests: a shorter time than [`PATIENCE`], in seconds. Only builds with debug assertions read
+/// it, so that no user shortens the time by accident.
+const SHORTER: &str = "SKYE_TEST_PATIENCE";
 /// Interval between looks at work.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -41,7 +44,22 @@ struct Left {
 
 /// Returns how long to wait for work that does not move.
 pub fn patience() -> Duration {
-    if is_insistent() || hanging().is_some() { LITTLE_PATIENCE } else { PATIENCE }
+    if is_insistent() || hanging().is_some() { longest() / LITTLE } else { longest() }
+}
+
+/// Returns the same while nobody insists and nothing hangs.
+pub(crate) fn longest() -> Duration {
+    static LONGEST: LazyLock<Duration> = LazyLock::new(|| {
+        let asked = std::env::var(SHORTER).ok().filter(|_| cfg!(debug_assertions));
+        shortened(asked.as_deref())
+    });
+    *LONGEST
+}
+
+/// Returns [`PATIENCE`], or the whole seconds of a test if they are fewer.
+fn shortened(asked: Option<&str>) -> Duration {
+    let seconds = asked.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+    seconds.map_or(PATIENCE, Duration::from_secs).min(PATIENCE)
 }
 
 /// Returns true if the user insists on the end.
@@ -224,6 +242,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tests_shorten_the_patience_and_never_lengthen_it() {
+        for (asked, seconds) in [
+            (None, 20),
+            (Some("8"), 8),
+            (Some("21"), 20),
+            (Some("0"), 20),
+            (Some("-1"), 20),
+            (Some("soon"), 20),
+        ] {
+            assert_eq!(shortened(asked), Duration::from_secs(seconds), "{asked:?}");
+        }
+    }
+
+    #[test]
     fn work_that_ends_gives_its_result_and_one_that_panics_says_so() {
         assert_eq!(wait_while_it_moves("add", || 0, || 1 + 1).unwrap(), 2);
         let trouble = wait_while_it_moves("add", || 0, || panic!("as asked")).unwrap_err();
@@ -232,8 +264,9 @@ mod tests {
 
     #[test]
     fn work_that_goes_on_from_call_to_call_is_waited_for() {
-        const SHORT: fn() -> Duration = || Duration::from_millis(500);
-        const NAP: Duration = Duration::from_millis(150);
+        // A thread may get its CPU a second late.
+        const SHORT: fn() -> Duration = || Duration::from_millis(1500);
+        const NAP: Duration = Duration::from_millis(200);
         let calls = || {
             let (_sender, receiver) = sync_channel::<()>(1);
             for _ in 0..5 {

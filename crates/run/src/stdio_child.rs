@@ -16,12 +16,12 @@ use engine::stdio::protocol::{self, Channel, Command, Counts, Job, Report};
 use engine::worker::Ended;
 use model::Trouble;
 
-use crate::patience::PATIENCE;
+use crate::patience;
 
 /// Interval between looks at the stop flag while the process works.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time that the process may take to get ready and to end: less than the driver waits for us.
-const GRACE: Duration = Duration::from_secs(PATIENCE.as_secs() / 2);
+/// Share of the driver's wait for us that the process may take to get ready and to end.
+const GRACE_SHARE: u32 = 2;
 /// Time that a process may take to disappear after it has closed its socket.
 const LAST_BREATH: Duration = Duration::from_secs(1);
 
@@ -71,7 +71,7 @@ impl StdioChild {
     /// # Errors
     /// Returns the trouble that kept it from starting or from getting ready.
     pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, Trouble> {
-        Self::start_within(GRACE, program, job, parts)
+        Self::start_within(patience::longest() / GRACE_SHARE, program, job, parts)
     }
 
     fn start_within(

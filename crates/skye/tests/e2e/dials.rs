@@ -17,7 +17,9 @@ use serde_json::Value;
 use super::engines::flip;
 use crate::support::fuse::{Errno, Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs, ZramFs, run as run_command};
-use crate::support::program::{Skye, assert_nothing_left, document, leftovers, parse_document, phases, skye};
+use crate::support::program::{
+    IMPATIENT_SECONDS, Skye, assert_nothing_left, document, leftovers, parse_document, phases, skye,
+};
 use crate::support::scratch;
 
 fn on(path: &Path) -> Skye {
@@ -427,8 +429,10 @@ fn a_hung_stream_does_not_hang_the_program() {
     let writes = Faults { hang_after_written: Some(5 << 20), ..Faults::default() };
     let runs = [("getc-read", reads), ("putc-write", writes)].map(|(test, faults)| {
         let fuse = Fuse::new(faults);
-        let program =
-            on(fuse.path()).words("--size 4m --time 0.5 --test write:seq64k:ops=1 --test").arg(test);
+        let program = on(fuse.path())
+            .impatient()
+            .words("--size 4m --time 0.5 --test write:seq64k:ops=1 --test")
+            .arg(test);
         let json = program.home().join("run.json");
         (program.arg("--json").arg(&json).spawn(), fuse, json, test)
     });
@@ -438,13 +442,14 @@ fn a_hung_stream_does_not_hang_the_program() {
         assert_eq!(stdio_workers(run).len(), 1);
         // The removal waits for a hanging write, too. A thread of this name does it.
         while !(running.has_left() || threads(run).iter().any(|name| name == "patient")) {
-            assert!(running.age() < Duration::from_secs(55), "the program hangs with what it tests");
+            assert!(running.age() < Duration::from_secs(60), "the program hangs with what it tests");
             thread::sleep(Duration::from_millis(10));
         }
         fuse.release();
         let ran = running.wait().did_not_panic().exits(1).tells(&["failed", "kernel's log"]);
-        let seconds = if test == "getc-read" { "for 10 s" } else { "for 20 s" };
-        let ran = ran.says(&[test, seconds]);
+        // The run waits for the process half as long as its driver waits for the run.
+        let seconds = IMPATIENT_SECONDS / if test == "getc-read" { 2 } else { 1 };
+        let ran = ran.says(&[test, &format!("for {seconds} s")]);
         let goes = Instant::now();
         while !stdio_workers(run).is_empty() {
             assert!(goes.elapsed() < Duration::from_secs(20), "{test}: its process stays");

@@ -178,9 +178,9 @@ fn failures_at_depth_are_told_and_what_is_in_flight_is_waited_for() {
     assert_nothing_left(fuse.path());
     let fuse = Fuse::new(Faults { hang_from_read: Some(200), ..Faults::default() });
     let program = on(fuse.path()).words("--size 4m --time 0.3 --test write:seq64k:q4 --test read:rnd4k:q8");
-    let mut running = program.spawn();
+    let mut running = program.impatient().spawn();
     while !running.has_left() {
-        assert!(running.age() < Duration::from_secs(50), "the program hangs with what it tests");
+        assert!(running.age() < Duration::from_secs(60), "the program hangs with what it tests");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(fuse.counts().hanging > 0, "nothing hung");

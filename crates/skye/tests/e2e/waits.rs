@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rig::{Rig, Spec};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::fleet::{agents, children_of, eventually};
-use crate::support::program::{Ran, Running, assert_nothing_left, document, leftovers, skye};
+use crate::support::program::{Ran, Running, assert_nothing_left, document, leftovers, rig_program, skye};
 use crate::support::scratch;
 
 /// Room for the files of some clients.
@@ -132,7 +133,7 @@ impl Hostile {
         let preset = home.path().join("short.toml");
         fs::write(&preset, "tests = [\"read:rnd4k:buffered\", \"create:files=20\"]\ntime = 0.5\ntotal = 8\n")
             .unwrap();
-        let run = skye().arg("run").arg(directory.path());
+        let run = skye().impatient().arg("run").arg(directory.path());
         let run =
             run.words("--size 1m --cache warm --allow low-space,shared-directory,busy --hosts local,ada");
         let run = run.arg("--preset").arg(preset);
@@ -325,7 +326,7 @@ fn signals_at_any_instant_end_a_run() {
 }
 
 /// Begins a run of clients of this machine, and waits until they have their files.
-fn here(directory: &Path, words: &str) -> (Running, Vec<Pid>) {
+fn local_run(directory: &Path, words: &str) -> (Running, Vec<Pid>) {
     let run = skye().arg("run").arg(directory).words("--size 1m --cache warm --hosts local*2");
     let run = run.words("--allow low-space,shared-directory,busy --test read:rnd4k:buffered").words(words);
     let mut running = run.spawn();
@@ -354,7 +355,7 @@ impl Drop for Pause {
 #[test]
 fn clients_that_pause_for_seconds_are_not_lost() {
     let directory = scratch(ROOM);
-    let (running, found) = here(directory.path(), "--time 8");
+    let (running, found) = local_run(directory.path(), "--time 8");
     // Longer than any sign of life takes, and shorter than the silence that makes a host lost.
     let stopped = Pause::new(found[1]);
     thread::sleep(Duration::from_secs(5));
@@ -367,7 +368,7 @@ fn clients_that_pause_for_seconds_are_not_lost() {
 #[test]
 fn clients_here_wait_for_a_stopped_coordinator() {
     let directory = scratch(ROOM);
-    let (mut running, found) = here(directory.path(), "--time 8");
+    let (mut running, found) = local_run(directory.path(), "--time 8");
     let stopped = Pause::new(Pid::from_raw(running.id() as i32).unwrap());
     thread::sleep(Duration::from_secs(12));
     assert!(found.iter().all(|agent| rustix::process::test_kill_process(*agent).is_ok()));
@@ -377,48 +378,22 @@ fn clients_here_wait_for_a_stopped_coordinator() {
     assert_nothing_left(directory.path());
 }
 
-/// Processes that take CPU time until they are dropped.
-struct Busy(Vec<std::process::Child>);
-
-impl Busy {
-    fn new(count: u32) -> Self {
-        // They are nicer than the other tests, and less so than the agents.
-        let words = ["-n", "10", "sh", "-c", "while :; do :; done"];
-        let spin = |_| Command::new("nice").args(words).spawn().unwrap();
-        Self((0..count).map(spin).collect())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(|child| drop(child.kill()));
-        self.0.iter_mut().for_each(|child| drop(child.wait()));
-    }
-}
-
 #[test]
 fn clients_without_a_cpu_are_not_lost() {
+    xtask::require!(root, quota);
     let directory = scratch(ROOM);
-    let (mut running, found) = here(directory.path(), "--time 2");
+    let (mut running, found) = local_run(directory.path(), "--time 2");
+    // Both share a thousandth of a CPU, and nobody else has less.
+    let quota = Rig::start(&rig_program(), Spec::quota(0.001).period_ms(1000)).unwrap();
     for agent in &found {
-        let agent = agent.as_raw_nonzero().to_string();
-        // All threads of it, of which some may have ended.
-        let threads = fs::read_dir(format!("/proc/{agent}/task")).unwrap().flatten();
-        let threads = threads.filter_map(|thread| thread.file_name().into_string().ok());
-        let mut renice = Command::new("renice");
-        let _ = renice
-            .args(["-n", "19", "-p"])
-            .args(threads)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        quota.join(agent.as_raw_nonzero().get() as u32).unwrap();
     }
-    let busy = Busy::new(xtask::sized(32, 64));
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(xtask::sized(12, 60)) && !running.has_ended() {
         thread::sleep(Duration::from_millis(50));
     }
-    drop(busy);
+    assert!(!running.has_ended(), "it did not need a CPU");
+    quota.finish().unwrap();
     let ran = running.wait().did_not_panic().exits(0);
     assert!(!ran.stderr.contains("lost"), "{ran}");
     assert_nothing_left(directory.path());

@@ -386,11 +386,11 @@ fn a_device_that_hangs_does_not_keep_it() {
     xtask::require!(root, fuse);
     // The first read is the one that tries direct I/O.
     let fuse = served(400, Faults { hang_from_read: Some(9), ..Faults::default() });
-    let mut running = zcav("-b 2").arg(fuse.path().join("file")).spawn();
+    let mut running = zcav("-b 2").impatient().arg(fuse.path().join("file")).spawn();
     assert!(running.wait_until(|| fuse.counts().hanging > 0));
     running.signal(Signal::TERM);
     let mut polled = || running.has_left();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !polled() {
         assert!(std::time::Instant::now() < deadline, "it does not leave");
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -22,6 +22,9 @@ use super::scratch;
 /// Longest time for a run of the program. A run that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(180);
 
+/// Seconds without movement of a program that is [`Skye::impatient`].
+pub const IMPATIENT_SECONDS: u64 = 8;
+
 /// A command line of the program that is being put together.
 pub struct Skye {
     command: Command,
@@ -63,6 +66,12 @@ impl Skye {
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
+    }
+
+    /// Shortens the time without movement after which it calls something hung, from 20 s. Even a starved machine moves
+    /// more often.
+    pub fn impatient(self) -> Self {
+        self.env("SKYE_TEST_PATIENCE", IMPATIENT_SECONDS.to_string())
     }
 
     /// Removes a variable from its environment.
@@ -233,6 +242,19 @@ impl Running {
             let pid = Pid::from_child(&self.child);
             rustix::process::kill_process(pid, signal).expect("a signal to our own child");
         }
+    }
+
+    /// Sends it a signal, and waits until one of its threads takes it. The kernel makes one of two equal signals that wait.
+    #[track_caller]
+    pub fn takes(&mut self, signal: Signal) {
+        self.signal(signal);
+        let status = format!("/proc/{}/status", self.id());
+        let is_pending = || {
+            let status = fs::read_to_string(&status).unwrap_or_default();
+            let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap_or("0");
+            mask.trim().chars().any(|digit| digit != '0')
+        };
+        assert!(self.wait_until(|| !is_pending()), "no thread takes the signal");
     }
 
     /// Returns its process number.
