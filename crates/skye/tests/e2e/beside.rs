@@ -139,11 +139,7 @@ fn a_run_that_is_ended_keeps_its_output_and_leaves_no_process() {
         let began = program.home().join("began");
         let mut running = program.spawn();
         assert!(running.wait_until(|| began.exists()));
-        for signal in signals {
-            running.signal(*signal);
-            // Two signals that arrive together would count as one.
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        signals.iter().for_each(|signal| running.takes(*signal));
         let ran = running.wait().did_not_panic().exits(code);
         assert_nothing_left(target.path());
         ran

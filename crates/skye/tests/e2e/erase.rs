@@ -121,8 +121,11 @@ fn attach(options: &[&str], file: &Path) -> PathBuf {
     shown.trim().into()
 }
 
+/// Detaches a device from its file, once: the next device of this name belongs to another test.
 fn detach(device: &Path) {
-    let _ = Command::new("losetup").arg("--detach").arg(device).status();
+    let status = Command::new("losetup").arg("--detach").arg(device).status();
+    let is_detached = status.is_ok_and(|status| status.success());
+    assert!(is_detached || std::thread::panicking(), "{} is detached already", device.display());
 }
 
 /// Undoes something when it is dropped.

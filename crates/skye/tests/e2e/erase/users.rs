@@ -61,7 +61,7 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     // No other device has this size.
     File::create(merged.join("image")).unwrap().set_len(13 * MIB + 4096).unwrap();
     let of_overlay = attach(&[], &merged.join("image"));
-    let _first = Undo(|| detach(&of_overlay));
+    let first = Undo(|| detach(&of_overlay));
     let ran = writing(&of_overlay, &device_id(&of_overlay), "").run().did_not_panic().exits(2);
     ran.says(&["its file is on an overlay or a server, where it may have another path"]).has_no_result();
     let of_upper = attach(&[], &files.join("image"));
@@ -69,7 +69,7 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
     let name = of_overlay.file_name().unwrap().to_str().unwrap();
     ran.says(&[&format!("{name} may have the same file below it, by another path")]).has_no_result();
-    detach(&of_overlay);
+    drop(first);
     // A process that has it open by its other path.
     let file = File::open(merged.join("image")).unwrap();
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
