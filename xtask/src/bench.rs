@@ -37,6 +37,7 @@ mod ring;
 mod stamps;
 mod startup;
 mod tmpfs;
+mod waits;
 mod workers;
 mod zram;
 mod zram_file;
@@ -44,6 +45,7 @@ mod zram_file;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -51,7 +53,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::Usage;
-use crate::pairs::{Median, PAIRS_MIN, median};
+use crate::pairs::{Median, PAIRS_MIN, PAIRS_QUICK, median};
 
 /// One benchmark.
 #[derive(Debug)]
@@ -60,8 +62,8 @@ pub struct Bench {
     pub name: &'static str,
     /// Description of the measurement.
     pub measures: &'static str,
-    /// Measures and returns the figures.
-    pub run: fn(&Setting) -> Result<Vec<Row>>,
+    /// Measures, and hands each figure over once it is known.
+    pub run: fn(&Setting, &mut Rows<'_>) -> Result<()>,
 }
 
 /// Every benchmark.
@@ -92,11 +94,16 @@ pub const BENCHES: &[Bench] = &[
     report::BENCH,
 ];
 
+/// Benchmarks that `--quick` leaves out unless they are named: few pairs make them no shorter.
+const NOT_QUICK: [&str; 2] = ["build", "clients"];
+
 /// Settings of a measurement.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// Number of pairs, or of single measurements if nothing is compared.
     pub pairs: usize,
+    /// True if so few pairs are wanted that no limit counts as met.
+    pub is_quick: bool,
     /// True if the measured values become the baseline of later measurements.
     pub bless: bool,
 }
@@ -158,7 +165,8 @@ impl Row {
         Self { note: Some(note.into()), ..self }
     }
 
-    fn outcome(&self, found: &Median) -> Outcome {
+    /// Compares the median with the limit. A few quick pairs can miss a limit; to meet it is a claim, which needs more.
+    fn outcome(&self, found: &Median, is_quick: bool) -> Outcome {
         // A count or a single measurement has no interval; its value decides.
         let (good, bad) = match self.limit {
             Limit::None => return Outcome::NoLimit,
@@ -173,10 +181,55 @@ impl Row {
             Limit::Reaches(limit) => (found.high >= limit, found.high < limit),
         };
         match (good, bad) {
+            (true, _) if is_quick && (2..PAIRS_MIN).contains(&self.values.len()) => Outcome::Open,
             (true, _) => Outcome::Met,
             (_, true) => Outcome::Missed,
             _ => Outcome::Open,
         }
+    }
+}
+
+/// Sink of the figures of a benchmark. Each row is printed once it is known, and all notes after the last row.
+pub struct Rows<'a> {
+    bench: &'static str,
+    is_quick: bool,
+    to: &'a mut dyn Write,
+    notes: Vec<String>,
+    results: Vec<Value>,
+    is_missed: bool,
+}
+
+impl<'a> Rows<'a> {
+    fn new(is_quick: bool, to: &'a mut dyn Write) -> Self {
+        Self { bench: "", is_quick, to, notes: Vec::new(), results: Vec::new(), is_missed: false }
+    }
+
+    /// Prints a row.
+    fn push(&mut self, row: Row) -> Result<()> {
+        let found = median(&row.values);
+        let outcome = found.as_ref().map(|found| row.outcome(found, self.is_quick));
+        self.is_missed |= outcome == Some(Outcome::Missed);
+        self.print(&line(self.bench, &row, found.as_ref().zip(outcome)))?;
+        self.results.push(document(self.bench, &row, found.as_ref().zip(outcome)));
+        // A row without values has printed its note.
+        let note = row.note.filter(|note| found.is_some() && !self.notes.contains(note));
+        self.notes.extend(note);
+        Ok(())
+    }
+
+    /// Prints rows.
+    fn extend(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
+        rows.into_iter().try_for_each(|row| self.push(row))
+    }
+
+    /// Ends a benchmark: prints its notes, each one once.
+    fn end(&mut self) -> Result<()> {
+        let notes = std::mem::take(&mut self.notes);
+        notes.iter().try_for_each(|note| self.print(&format!("           {note}")))
+    }
+
+    fn print(&mut self, line: &str) -> Result<()> {
+        writeln!(self.to, "{line}").and_then(|()| self.to.flush()).context("print a row")
     }
 }
 
@@ -185,21 +238,31 @@ impl Row {
 /// # Errors
 /// The command line is not understood, or a benchmark cannot be run.
 pub fn command(arguments: &[String]) -> Result<bool> {
+    let Some((chosen, setting)) = understood(arguments)? else {
+        BENCHES.iter().for_each(|bench| println!("{:<12} {}", bench.name, bench.measures));
+        return Ok(true);
+    };
+    if cfg!(debug_assertions) {
+        match optimised(arguments)? {}
+    }
+    run(&chosen, &setting)
+}
+
+/// Parses the command line. Returns the benchmarks and their setting, or `None` if `--list` is given.
+fn understood(arguments: &[String]) -> Result<Option<(Vec<&'static Bench>, Setting)>> {
     let mut chosen = Vec::new();
-    let mut setting = Setting { pairs: PAIRS_MIN, bless: false };
+    let (mut pairs, mut is_quick, mut bless) = (None, false, false);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--list" => {
-                BENCHES.iter().for_each(|bench| println!("{:<12} {}", bench.name, bench.measures));
-                return Ok(true);
-            }
-            "--bless" => setting.bless = true,
+            "--list" => return Ok(None),
+            "--bless" => bless = true,
+            "--quick" => is_quick = true,
             "--pairs" => {
                 let number = words.next().and_then(|text| text.parse().ok());
                 let enough = number.filter(|pairs| *pairs >= PAIRS_MIN);
-                setting.pairs =
-                    enough.ok_or_else(|| Usage(format!("--pairs takes a number from {PAIRS_MIN}")))?;
+                pairs =
+                    Some(enough.ok_or_else(|| Usage(format!("--pairs takes a number from {PAIRS_MIN}")))?);
             }
             name => chosen.push(
                 BENCHES
@@ -209,13 +272,17 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             ),
         }
     }
+    let pairs = match (pairs, is_quick) {
+        (Some(_), true) => {
+            return Err(Usage(format!("--quick measures {PAIRS_QUICK} pairs; leave --pairs out")).into());
+        }
+        (pairs, false) => pairs.unwrap_or(PAIRS_MIN),
+        (None, true) => PAIRS_QUICK,
+    };
     if chosen.is_empty() {
-        chosen.extend(BENCHES);
+        chosen.extend(BENCHES.iter().filter(|bench| !is_quick || !NOT_QUICK.contains(&bench.name)));
     }
-    if cfg!(debug_assertions) {
-        match optimised(arguments)? {}
-    }
-    run(&chosen, &setting)
+    Ok(Some((chosen, Setting { pairs, is_quick, bless })))
 }
 
 /// Replaces this process by the same command, compiled as the program is released.
@@ -227,43 +294,29 @@ fn optimised(arguments: &[String]) -> Result<Infallible> {
 }
 
 fn run(chosen: &[&Bench], setting: &Setting) -> Result<bool> {
-    let mut results = Vec::new();
-    let mut kept = true;
-    println!("{HEADING}");
+    let mut stdout = io::stdout();
+    let mut rows = Rows::new(setting.is_quick, &mut stdout);
+    rows.print(HEADING)?;
     for bench in chosen {
-        let rows = (bench.run)(setting).with_context(|| format!("benchmark {}", bench.name))?;
-        for row in &rows {
-            let found = median(&row.values);
-            kept &= found.is_none_or(|found| row.outcome(&found) != Outcome::Missed);
-            println!("{}", line(bench.name, row, found.as_ref()));
-            results.push(document(bench.name, row, found.as_ref()));
-        }
-        notes(&rows).iter().for_each(|note| println!("           {note}"));
+        rows.bench = bench.name;
+        (bench.run)(setting, &mut rows).with_context(|| format!("benchmark {}", bench.name))?;
+        rows.end()?;
     }
     let directory = crate::target_directory();
     fs::create_dir_all(&directory).with_context(|| format!("make {}", directory.display()))?;
     let path = directory.join("bench.json");
-    let document = json!({ "schema": "skye.bench/1", "pairs": setting.pairs, "results": results });
+    let document = json!({
+        "schema": "skye.bench/1", "pairs": setting.pairs, "quick": setting.is_quick, "results": rows.results
+    });
     fs::write(&path, format!("{document:#}\n")).with_context(|| format!("write {}", path.display()))?;
-    println!("\nsaved {}", path.display());
-    Ok(kept)
-}
-
-/// Notes of the rows with values, each one once.
-fn notes(rows: &[Row]) -> Vec<&str> {
-    let mut notes: Vec<&str> = Vec::new();
-    for note in rows.iter().filter(|row| !row.values.is_empty()).filter_map(|row| row.note.as_deref()) {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    notes
+    rows.print(&format!("\nsaved {}", path.display()))?;
+    Ok(!rows.is_missed)
 }
 
 const HEADING: &str = "\
-bench        figure                                              median   95 % interval          n   asked for";
+bench        figure                                              median   interval           covers      n   asked for";
 
-fn line(name: &str, row: &Row, found: Option<&Median>) -> String {
+fn line(name: &str, row: &Row, found: Option<(&Median, Outcome)>) -> String {
     let mut line = format!("{name:<12} {:<44}", row.what);
     let asked = match row.limit {
         Limit::AtLeast(limit) => format!("≥ {}", number(limit, row.unit)),
@@ -275,17 +328,20 @@ fn line(name: &str, row: &Row, found: Option<&Median>) -> String {
         Limit::Reaches(limit) => format!("reaches {}", number(limit, row.unit)),
         Limit::None => String::new(),
     };
-    let Some(found) = found else {
+    let Some((found, outcome)) = found else {
         let _ = write!(line, " skipped: {}", row.note.as_deref().unwrap_or("nothing was measured"));
         return line;
     };
-    let interval = match row.values.len() {
-        1 => String::from("–"),
-        _ => format!("{} … {}", number(found.low, ""), number(found.high, "")),
+    let (interval, covers) = match row.values.len() {
+        1 => (String::from("–"), String::new()),
+        _ => (
+            format!("{} … {}", number(found.low, ""), number(found.high, "")),
+            format!("{:.1} %", found.coverage * 100.0),
+        ),
     };
     let value = number(found.value, row.unit);
-    let _ = write!(line, " {value:>11}   {interval:<18} {:>5}", row.values.len());
-    let outcome = match row.outcome(found) {
+    let _ = write!(line, " {value:>11}   {interval:<18} {covers:>6}  {:>5}", row.values.len());
+    let outcome = match outcome {
         Outcome::Met => ": met",
         Outcome::Missed => ": MISSED",
         Outcome::Open => ": not clear",
@@ -307,7 +363,7 @@ fn number(value: f64, unit: &str) -> String {
     format!("{value:.digits$}{space}{unit}")
 }
 
-fn document(name: &str, row: &Row, found: Option<&Median>) -> Value {
+fn document(name: &str, row: &Row, found: Option<(&Median, Outcome)>) -> Value {
     let (limit_kind, limit) = match row.limit {
         Limit::AtLeast(limit) => (Some("at_least"), Some(limit)),
         Limit::AtMost(limit) => (Some("at_most"), Some(limit)),
@@ -316,7 +372,9 @@ fn document(name: &str, row: &Row, found: Option<&Median>) -> Value {
         Limit::Reaches(limit) => (Some("reaches"), Some(limit)),
         Limit::None => (None, None),
     };
-    let outcome = match found.map(|found| row.outcome(found)) {
+    let outcome = found.map(|(_, outcome)| outcome);
+    let found = found.map(|(found, _)| found);
+    let outcome = match outcome {
         Some(Outcome::Met) => Some("met"),
         Some(Outcome::Missed) => Some("missed"),
         Some(Outcome::Open) => Some("not_clear"),
@@ -344,7 +402,21 @@ mod tests {
     }
 
     fn outcome(values: &[f64], limit: Limit) -> Outcome {
-        row(values, limit).outcome(&median(values).unwrap())
+        row(values, limit).outcome(&median(values).unwrap(), false)
+    }
+
+    /// Returns the text that a benchmark of these rows prints, and the results that it saves.
+    fn output(rows: Vec<Row>, is_quick: bool) -> (String, Vec<Value>) {
+        let mut text = Vec::new();
+        let mut sink = Rows::new(is_quick, &mut text);
+        sink.bench = "files";
+        sink.extend(rows).and_then(|()| sink.end()).unwrap();
+        let results = sink.results;
+        (String::from_utf8(text).unwrap(), results)
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(String::from).collect()
     }
 
     #[test]
@@ -361,32 +433,97 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_median_interval_count_and_outcome() {
-        let values: Vec<f64> = (0..15).map(|i| 0.90 + f64::from(i) * 0.01).collect();
-        let row = row(&values, Limit::AtLeast(0.90));
-        let line = line("files", &row, median(&values).as_ref());
-        let words: Vec<_> = line.split_whitespace().collect();
-        let expected = "files create, ours over bare 0.970 × 0.930 … 1.01 15 ≥ 0.900 ×: met";
-        assert_eq!(words.join(" "), expected);
+    fn quick_rows_can_miss_and_never_meet() {
+        let quick = |values: &[f64], limit| row(values, limit).outcome(&median(values).unwrap(), true);
+        assert_eq!(quick(&[1.0, 1.1, 1.2, 1.3], Limit::AtLeast(0.9)), Outcome::Open);
+        assert_eq!(quick(&[0.5, 0.6, 0.7, 0.8], Limit::AtLeast(0.9)), Outcome::Missed);
+        assert_eq!(quick(&[130.0], Limit::AtMost(130.0)), Outcome::Met, "a count has no interval");
+        assert_eq!(quick(&[1.0; PAIRS_MIN], Limit::AtLeast(0.9)), Outcome::Met, "these are enough");
     }
 
     #[test]
-    fn what_was_not_measured_says_why_and_notes_are_said_once() {
+    fn a_line_says_median_interval_count_and_outcome() {
+        let values: Vec<f64> = (0..15).map(|i| 0.90 + f64::from(i) * 0.01).collect();
+        let (text, _) = output(vec![row(&values, Limit::AtLeast(0.90))], false);
+        let expected = "files create, ours over bare 0.970 × 0.930 … 1.01 96.5 % 15 ≥ 0.900 ×: met";
+        assert_eq!(words(&text).join(" "), expected);
+        let (text, _) = output(vec![row(&values[..4], Limit::AtLeast(0.90))], true);
+        let expected = "files create, ours over bare 0.915 × 0.900 … 0.930 87.5 % 4 ≥ 0.900 ×: not clear";
+        assert_eq!(words(&text).join(" "), expected);
+    }
+
+    #[test]
+    fn skipped_rows_say_why_and_notes_end_a_bench() {
         let skipped = Row::skipped("reads, ours over fio", Limit::AtLeast(1.0), "fio is not installed");
-        let text = line("ring", &skipped, None);
-        assert!(text.ends_with("skipped: fio is not installed"), "{text}");
-        assert_eq!(document("ring", &skipped, None)["outcome"], "skipped");
         let noted = || row(&[1.0], Limit::Reaches(1.0)).noted("fio --name=x");
-        assert_eq!(notes(&[noted(), skipped, noted()]), ["fio --name=x"]);
-        let document = document("ring", &noted(), median(&[1.0]).as_ref());
-        assert_eq!((&document["note"], &document["reaches"]), (&json!("fio --name=x"), &json!(1.0)));
+        let (text, results) = output(vec![noted(), skipped, noted()], false);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[1].ends_with("skipped: fio is not installed"), "{text}");
+        assert_eq!((lines.len(), lines[3].trim()), (4, "fio --name=x"), "{text}");
+        assert_eq!(results[1]["outcome"], "skipped");
+        assert_eq!((&results[0]["note"], &results[0]["reaches"]), (&json!("fio --name=x"), &json!(1.0)));
+    }
+
+    /// A stdout that counts lines until it is flushed.
+    #[derive(Default)]
+    struct Flushed {
+        waiting: usize,
+        lines: Vec<usize>,
+    }
+
+    impl Write for Flushed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.waiting += bytes.iter().filter(|byte| **byte == b'\n').count();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.lines.push(std::mem::take(&mut self.waiting));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_row_is_printed_before_the_next_is_measured() {
+        let mut to = Flushed::default();
+        let mut rows = Rows::new(false, &mut to);
+        rows.push(row(&[1.0], Limit::None).noted("a")).unwrap();
+        rows.push(row(&[0.0], Limit::AtLeast(1.0)).noted("b")).unwrap();
+        assert!(rows.is_missed);
+        rows.end().unwrap();
+        assert_eq!(to.lines, [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn quick_leaves_long_benches_out_unless_named() {
+        let (all, setting) = understood(&words("--quick")).unwrap().unwrap();
+        assert_eq!(setting, Setting { pairs: PAIRS_QUICK, is_quick: true, bless: false });
+        assert_eq!(all.len(), BENCHES.len() - NOT_QUICK.len());
+        assert!(all.iter().all(|bench| !NOT_QUICK.contains(&bench.name)));
+        let (named, _) = understood(&words("--quick clients")).unwrap().unwrap();
+        assert_eq!(named.len(), 1);
+        let (all, setting) = understood(&[]).unwrap().unwrap();
+        assert_eq!((all.len(), setting.pairs, setting.is_quick), (BENCHES.len(), PAIRS_MIN, false));
+        assert!(understood(&words("--list")).unwrap().is_none());
+    }
+
+    #[test]
+    fn every_bench_has_seconds_in_the_table() {
+        let page = fs::read_to_string(crate::root().join("CONTRIBUTING.md")).unwrap();
+        for bench in BENCHES {
+            let name = format!("`{}`", bench.name);
+            let rows = page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+            let row =
+                rows.into_iter().find(|row| row.len() == 5 && row[1].split(", ").any(|one| one == name));
+            let row = row.unwrap_or_else(|| panic!("{name} is missing in the table"));
+            assert!(row[3].parse::<u32>().is_ok_and(|seconds| seconds <= 180), "{row:?}");
+        }
     }
 
     #[test]
     fn unknown_words_are_refused() {
-        for words in [&["nothing"][..], &["--pairs", "3"], &["--pairs"]] {
-            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            assert!(command(&words).unwrap_err().is::<Usage>(), "{words:?}");
+        for text in ["nothing", "--pairs 3", "--pairs", "--quick --pairs 15", "--pairs 15 --quick"] {
+            assert!(command(&words(text)).unwrap_err().is::<Usage>(), "{text}");
         }
     }
 }

@@ -19,8 +19,9 @@ Usage: cargo xtask COMMAND
   tidy                         the house rules alone (they are among the tests too)
   schema                       writes schema/*.json from the types
   docs                         writes the pages and tables of docs/ that the code declares
-  bench [NAME…] [--pairs N] [--bless] [--list]
+  bench [NAME…] [--pairs N | --quick] [--bless] [--list]
                                what performance is asked for, measured; table, and target/bench.json
+                               --quick: few pairs; without names, all but `build` and `clients`
                                --bless: `instructions` rewrites xtask/instructions.toml
   rigs --list | --clean        devices and servers of tests and benchmarks that are there;
                                --clean: undoes those whose process was killed

@@ -8,6 +8,8 @@ use anyhow::Result;
 
 /// Fewest pairs that support a claim.
 pub const PAIRS_MIN: usize = 15;
+/// Pairs of a quick comparison, whose interval holds the true median with probability 0.875.
+pub const PAIRS_QUICK: usize = 4;
 
 /// A median with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]

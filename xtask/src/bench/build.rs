@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const BENCH: Bench = Bench {
     name: "build",
@@ -19,7 +19,7 @@ pub(super) const BENCH: Bench = Bench {
 /// Most crates in the program, including itself and those that only its build needs.
 const CRATES_MAX: f64 = 130.0;
 
-fn run(_: &Setting) -> Result<Vec<Row>> {
+fn run(_: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let target = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
     let (before, start) = (children_cpu_seconds()?, Instant::now());
     let status = Command::new(crate::cargo())
@@ -33,7 +33,7 @@ fn run(_: &Setting) -> Result<Vec<Row>> {
     let binary = target.path().join("release/skye");
     let size = fs::metadata(&binary).with_context(|| format!("look at {}", binary.display()))?.len();
     let one = |what: &str, unit, value, limit| Row::new(what, unit, vec![value], Limit::AtMost(limit));
-    Ok(vec![
+    rows.extend([
         one("clean release build, two idle CPUs", "s", elapsed, 100.0),
         one("clean release build, user and system time", "s", seconds, 170.0),
         one("crates in it", "", crates()?.len() as f64, CRATES_MAX),

@@ -9,7 +9,7 @@ use anyhow::Result;
 use loops::BYTE_LOOPS;
 
 use super::callgrind::per_operation;
-use super::{Bench, Limit, Row, Setting, foreign};
+use super::{Bench, Limit, Row, Rows, Setting, foreign};
 
 pub(super) const BENCH: Bench = Bench {
     name: "bytes",
@@ -22,20 +22,19 @@ const OPS: [u64; 2] = [500_000, 1_500_000];
 /// Most instructions through our loop, relative to the bare one.
 const SHARE: f64 = 1.03;
 
-fn run(_: &Setting) -> Result<Vec<Row>> {
+fn run(_: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let limit = Limit::AtMost(SHARE);
     if let Some(why) = foreign::absent("valgrind", "valgrind") {
-        return Ok(vec![Row::skipped("bytes, ours over bare", limit, why)]);
+        return rows.push(Row::skipped("bytes, ours over bare", limit, why));
     }
     let binary = crate::release("loops")?;
-    let mut rows = Vec::new();
     for pair in BYTE_LOOPS {
         let count = |name: &str| per_operation(OPS, |ops| command(&binary, name, ops));
         let (ours, bare) = (count(pair.name)?, count(&format!("bare-{}", pair.name))?);
         let what = format!("{}, {ours:.1} instr., over {bare:.1} bare", pair.name);
-        rows.push(Row::new(what, "×", vec![ours / bare], limit));
+        rows.push(Row::new(what, "×", vec![ours / bare], limit))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn command(binary: &Path, name: &str, ops: u64) -> Vec<String> {

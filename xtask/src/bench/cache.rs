@@ -15,7 +15,7 @@ use super::fio::{self, Job};
 use super::foreign;
 use super::looped::through_loop;
 use super::pinned::Pinned;
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Rows, Setting, program};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench = Bench {
@@ -30,7 +30,7 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// Passes against fio, because its clock counts milliseconds.
 const PASSES: u64 = 4;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let scratch = program::scratch_in_memory()?;
     let path = scratch.path().join("file");
     let files = program::file_of(&path, SIZE_BYTES)?;
@@ -39,7 +39,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     let limit = Limit::Reaches(1.0);
 
     let what = "1 MiB sequential reads, ours over fio psync";
-    let over_fio = match fio::absent() {
+    rows.push(match fio::absent() {
         Some(why) => Row::skipped(what, limit, why),
         None => {
             let job = job(&path, &pinned);
@@ -47,17 +47,16 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
             let values = alternate(setting.pairs, ours, || by_fio(&job, &pinned))?;
             Row::new(what, "×", values, limit).noted(job.command_line())
         }
-    };
+    })?;
     let what = "1 MiB sequential reads, ours over dd";
-    let over_dd = match foreign::absent("dd", "coreutils") {
+    rows.push(match foreign::absent("dd", "coreutils") {
         Some(why) => Row::skipped(what, limit, why),
         None => {
             let dd = dd(&path, &pinned);
             let values = alternate(setting.pairs, || ours(&files, 1, tsc, &pinned), || by_dd(&dd, &pinned))?;
             Row::new(what, "×", values, limit).noted(foreign::command_line(&dd))
         }
-    };
-    Ok(vec![over_fio, over_dd])
+    })
 }
 
 /// Bytes per second, over the time from start to end.

@@ -7,41 +7,44 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::memory::run_to_its_end;
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Rows, Setting, program, waits};
 
 pub(super) const BENCH: Bench = Bench {
     name: "clients",
-    measures: "a thousand clients: hello to first test, memory of the coordinator, start skew",
+    measures: "a thousand clients: hello to first test, memory of the coordinator, start skew; waits for lost clients",
     run,
 };
 
 /// Clients of each run.
 const CLIENTS: &str = "local*1000";
-/// Most measurements: each takes half a minute.
-const MEASUREMENTS_MAX: usize = 5;
-/// Device of each simulated client: 100 operations a second.
-const DEVICE: &str = "name = \"disk\"\nsize = \"10g\"\nparallelism = 1\nlatency = { mean_us = 10_000 }\n";
+/// Most measurements: each takes a quarter of a minute.
+const MEASUREMENTS_MAX: usize = 3;
+/// Device of each simulated client: 50 operations a second.
+const DEVICE: &str = "name = \"disk\"\nsize = \"10g\"\nparallelism = 1\nlatency = { mean_us = 20_000 }\n";
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let mut real = Figures::default();
-    let mut simulated = Figures::default();
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+    let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
-    let device = scratch.path().join("disk.toml");
-    fs::write(&device, DEVICE).context("describe a device")?;
-    let device = format!("sim:{}", device.display());
-    for _ in 0..setting.pairs.min(MEASUREMENTS_MAX) {
-        // A load that two CPUs carry: clients that only compute would measure the scheduler.
-        real.measure(scratch.path(), &["--engine", "null", "--test", "read:rnd4k:rate=20", "--time", "5"])?;
-        simulated.measure(Path::new(&device), &["--test", "read:rnd4k", "--time", "300"])?;
-    }
+    let measurements = setting.pairs.min(MEASUREMENTS_MAX);
     let row = |name: &str, unit, values, limit| Row::new(name, unit, values, limit);
-    Ok(vec![
+    // A load that two CPUs carry: clients that only compute would measure the scheduler.
+    let load = ["--engine", "null", "--test", "read:rnd4k:rate=20", "--time", "2"];
+    let real = Figures::measured(measurements, &binary, scratch.path(), &load)?;
+    rows.extend([
         row("1,000 local clients, hello to first test", "s", real.begin_s, Limit::AtMost(10.0)),
         row("1,000 local clients, VmHWM of the coordinator", "MiB", real.peak_mib, Limit::AtMost(200.0)),
         row("1,000 local clients, start skew of 99 %", "ms", real.skew_ms, Limit::None),
+    ])?;
+    let device = scratch.path().join("disk.toml");
+    fs::write(&device, DEVICE).context("describe a device")?;
+    let device = format!("sim:{}", device.display());
+    let load = ["--test", "read:rnd4k", "--time", "300"];
+    let simulated = Figures::measured(measurements, &binary, Path::new(&device), &load)?;
+    rows.extend([
         row("1,000 simulated clients, hello to first test", "s", simulated.begin_s, Limit::AtMost(10.0)),
         row("1,000 simulated clients of 5 min, VmHWM", "MiB", simulated.peak_mib, Limit::AtMost(200.0)),
-    ])
+    ])?;
+    waits::measure(&binary, setting, rows)
 }
 
 /// Figures of runs, one value for each.
@@ -53,10 +56,16 @@ struct Figures {
 }
 
 impl Figures {
-    fn measure(&mut self, target: &Path, arguments: &[&str]) -> Result<()> {
+    fn measured(measurements: usize, binary: &Path, target: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut figures = Self::default();
+        (0..measurements).try_for_each(|_| figures.measure(binary, target, arguments))?;
+        Ok(figures)
+    }
+
+    fn measure(&mut self, binary: &Path, target: &Path, arguments: &[&str]) -> Result<()> {
         let directory = tempfile::tempdir().context("make a directory for results")?;
         let results = directory.path().join("results.json");
-        let mut command = program::run(&crate::release("skye")?, target, arguments);
+        let mut command = program::run(binary, target, arguments);
         command.args(["--hosts", CLIENTS, "--size", "1m", "--no-save", "--quiet", "--json"]).arg(&results);
         command.args(["--allow", "low-space,busy,shared-directory"]);
         let (status, peak_mib) = run_to_its_end(command)?;

@@ -18,7 +18,7 @@ use super::looped::through_loop;
 use super::pinned::Pinned;
 use super::program::{file_of, fill};
 use super::queued::absent;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const DISK: Bench = Bench {
     name: "disk",
@@ -35,13 +35,16 @@ pub(super) const SERVED: Bench = Bench {
 
 /// Least rate, relative to that of fio: for the median, and for the lower end of its interval.
 const RATE: Limit = Limit::AtLeastBoth(0.98, 0.93);
-/// Size of the file: more than a device caches, and quickly written.
-const SIZE_BYTES: u64 = 2 << 30;
+/// Size of a file, so small that all are quickly written. All together are more than a device caches.
+const SIZE_BYTES: u64 = 512 << 20;
+/// Files, which take turns: a device may be faster in one than in another.
+const FILES: usize = 4;
+const LOOP_BYTES: u64 = 1 << 30;
 const SERVED_MIB: u64 = 256;
-/// Length of a measurement: long enough for a rate to settle.
-const SECONDS: f64 = 2.0;
-/// Pairs after which both sides get other files.
-const PAIRS_PER_FILE: usize = 4;
+/// Length of a measurement: hundreds of the slowest operations.
+const TIME_NS: u64 = 400_000_000;
+/// Length of a measurement against the known rate: some operations more or less must not matter.
+const SERVED_NS: u64 = 1_000_000_000;
 /// Slots of the server, service time of a read, and the reads per second that follow.
 const SLOTS: u32 = 4;
 const SERVICE_US: u64 = 1000;
@@ -82,92 +85,64 @@ struct Bed {
     scratch: tempfile::TempDir,
 }
 
-/// Prepares a place, or returns the row with the reason why there is none.
-fn bed(is_rig: bool) -> Result<Result<Bed, Row>> {
+/// Prepares a place, or prints the row with the reason why there is none.
+fn bed(is_rig: bool, rows: &mut Rows<'_>) -> Result<Option<Bed>> {
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
     if let Some(why) = refusal.or_else(fio::absent).or_else(|| absent().filter(|_| is_rig)) {
-        return Ok(Err(Row::skipped("ours over fio", RATE, why)));
+        return rows.push(Row::skipped("ours over fio", RATE, why)).map(|()| None);
     }
     let scratch = tempfile::Builder::new().prefix("skye-bench.").tempdir_in(crate::target_directory());
     let scratch = scratch.context("make a directory on the disk")?;
-    Ok(Ok(Bed { pinned: Pinned::new()?, tsc: Tsc::calibrate(), scratch }))
+    Ok(Some(Bed { pinned: Pinned::new()?, tsc: Tsc::calibrate(), scratch }))
 }
 
-fn disk(setting: &Setting) -> Result<Vec<Row>> {
-    let bed = match bed(false)? {
-        Ok(bed) => bed,
-        Err(skipped) => return Ok(vec![skipped]),
-    };
-    let mut rows = Vec::new();
-    for test in TESTS {
-        let fresh = |name: &str| {
-            let path = bed.scratch.path().join(name);
-            let _ = std::fs::remove_file(&path);
-            file_of(&path, SIZE_BYTES).map(|_| path)
-        };
-        rows.extend(of_test(test, fresh, setting, &bed)?);
+fn disk(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+    let Some(bed) = bed(false, rows)? else { return Ok(()) };
+    let files: Vec<_> = (0..FILES).map(|file| bed.scratch.path().join(file.to_string())).collect();
+    for file in &files {
+        file_of(file, SIZE_BYTES)?;
     }
-    Ok(rows)
+    TESTS.into_iter().try_for_each(|test| rows.extend(of_test(test, &files, setting, &bed)?))
 }
 
-fn loop_device(setting: &Setting) -> Result<Vec<Row>> {
-    let bed = match bed(true)? {
-        Ok(bed) => bed,
-        Err(skipped) => return Ok(vec![skipped]),
-    };
-    let disk = Disk::build(&Spec::disk().size_mib(SIZE_BYTES >> 20).in_directory(bed.scratch.path()))?;
+fn loop_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+    let Some(bed) = bed(true, rows)? else { return Ok(()) };
+    let disk = Disk::build(&Spec::disk().size_mib(LOOP_BYTES >> 20).in_directory(bed.scratch.path()))?;
     let device = std::fs::File::options().write(true).open(disk.path());
-    fill(&mut device.context("open the loop device")?, SIZE_BYTES)?;
-    let mut rows = Vec::new();
-    for test in TESTS {
-        rows.extend(of_test(test, |_| Ok(disk.path()), setting, &bed)?);
-    }
-    Ok(rows)
+    fill(&mut device.context("open the loop device")?, LOOP_BYTES)?;
+    TESTS.into_iter().try_for_each(|test| rows.extend(of_test(test, &[disk.path()], setting, &bed)?))
 }
 
-fn served_device(setting: &Setting) -> Result<Vec<Row>> {
-    let bed = match bed(true)? {
-        Ok(bed) => bed,
-        Err(skipped) => return Ok(vec![skipped]),
-    };
+fn served_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+    let Some(bed) = bed(true, rows)? else { return Ok(()) };
     let server = Spec::fuse().slots(SLOTS).service_us(SERVICE_US);
     let disk = Disk::build(&Spec::disk().size_mib(SERVED_MIB).over(server))?;
     // With as many requests in flight as slots, each slot waits for its next one: fio shows how long.
     let as_many = Test { name: "read 4 KiB random q4", depth: SLOTS, ..TESTS[0] };
-    let mut rows = Vec::new();
     for test in TESTS.into_iter().filter(|test| test.block_bytes == 4096).chain([as_many]) {
-        rows.extend(of_test(test, |_| Ok(disk.path()), setting, &bed)?);
+        rows.extend(of_test(test, &[disk.path()], setting, &bed)?)?;
     }
     for depth in [2 * SLOTS, 8 * SLOTS] {
         let test = Test { depth, ..TESTS[0] };
         let values = (0..setting.pairs).map(|_| {
-            let found = ours(test, &disk.path(), &bed)?;
+            let found = ours(test, &disk.path(), SERVED_NS, &bed)?;
             Ok((found.per_second / SERVED_PER_SECOND - 1.0).abs())
         });
         let what = format!("{SLOTS} at a time of 1 ms, q{depth}: off by");
-        rows.push(Row::new(what, "", values.collect::<Result<_>>()?, Limit::AtMost(SERVED_OFF)));
+        rows.push(Row::new(what, "", values.collect::<Result<_>>()?, Limit::AtMost(SERVED_OFF)))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// Ratios of a test, ours over the fastest of fio's ways. Both run on each of two files in turn, which `fresh` makes
-/// anew.
-fn of_test(
-    test: Test,
-    fresh: impl Fn(&str) -> Result<PathBuf>,
-    setting: &Setting,
-    bed: &Bed,
-) -> Result<[Row; 3]> {
+/// Ratios of a test, ours over the fastest of fio's ways. The pairs take turns with the files, two pairs on each, which
+/// begin with different sides.
+fn of_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Result<[Row; 3]> {
     let pinned = &bed.pinned;
-    let mut files = [fresh("one")?, fresh("other")?];
-    let tuned = fastest(test, &files, pinned)?;
+    let tuned = fastest(test, files, pinned)?;
     let mut ratios = [const { Vec::new() }; 3];
     for pair in 0..=setting.pairs {
-        if pair > 0 && pair.is_multiple_of(PAIRS_PER_FILE) {
-            files = [fresh("one")?, fresh("other")?];
-        }
-        let file = &files[pair / 2 % 2];
-        let ours = || ours(test, file, bed);
+        let file = &files[pair / 2 % files.len()];
+        let ours = || ours(test, file, TIME_NS, bed);
         let theirs = || theirs(test, file, tuned, pinned);
         let (a, b) = if pair.is_multiple_of(2) {
             let a = ours()?;
@@ -196,7 +171,7 @@ fn of_test(
 }
 
 /// Measures our worker on a file.
-fn ours(test: Test, file: &Path, bed: &Bed) -> Result<Figures> {
+fn ours(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figures> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;
     let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).context("ask for its size")?;
@@ -206,7 +181,7 @@ fn ours(test: Test, file: &Path, bed: &Bed) -> Result<Figures> {
         blocks: size_bytes / test.block_bytes,
         is_random: test.is_random,
         ops: u64::MAX,
-        time_ns: (SECONDS * 1e9) as u64,
+        time_ns,
     };
     let engine = || {
         let (reads, writes) = (!test.writes, test.writes.then_some(CONTENT));
@@ -240,7 +215,7 @@ fn job(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Job {
     let name = format!("--filename={}", file.display());
     let block = format!("--bs={}", test.block_bytes);
     let depth = format!("--iodepth={}", test.depth);
-    let time = format!("--runtime={SECONDS}");
+    let time = format!("--runtime={}ms", TIME_NS / 1_000_000);
     let verb = match (test.writes, test.is_random) {
         (false, false) => "--rw=read",
         (false, true) => "--rw=randread",
@@ -258,10 +233,10 @@ fn theirs(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Result<Figure
     Ok(Figures { per_second: answer.iops, p50_ns: answer.p50_ns, p99_ns: answer.p99_ns })
 }
 
-/// Returns the way with the highest rate, from one run on each file.
-fn fastest(test: Test, files: &[PathBuf; 2], pinned: &Pinned) -> Result<usize> {
+/// Returns the way with the highest rate, from two runs of each.
+fn fastest(test: Test, files: &[PathBuf], pinned: &Pinned) -> Result<usize> {
     let mut best = (0, 0.0);
-    for file in files {
+    for file in [&files[0], &files[files.len() - 1]] {
         for way in 0..WAYS.len() {
             let rate = theirs(test, file, way, pinned)?.per_second;
             if rate > best.1 {

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::drained::{while_accompanied, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
 use super::tmpfs::Tmpfs;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 use crate::pairs::interleave;
 
 pub(super) const BENCH: Bench =
@@ -36,7 +36,7 @@ const SHARE: f64 = 0.95;
 /// Pause between two pairs: the kernel frees unlinked inodes later, in batches.
 const PAUSE: Duration = Duration::from_millis(50);
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let tmpfs = Tmpfs::mount_or_share()?;
     let path = tmpfs.path();
     let pinned = Pinned::new()?;
@@ -54,7 +54,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     }
     let row =
         |verb: &str, values| Row::new(format!("{verb}, ours over bare"), "×", values, Limit::AtLeast(SHARE));
-    Ok(vec![row("create", create), row("stat", stat), row("unlink", unlink)])
+    rows.extend([row("create", create), row("stat", stat), row("unlink", unlink)])
 }
 
 const CREATE_FLAGS: OFlags =

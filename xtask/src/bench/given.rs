@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::program::file_of;
 use super::queued::absent;
-use super::{Bench, Limit, Row, Setting, foreign};
+use super::{Bench, Limit, Row, Rows, Setting, foreign};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench =
@@ -27,9 +27,9 @@ const TESTS: [&str; 2] = ["read:rnd4k:q8", "read:seq1m:q8"];
 /// Least rate, relative to the other side.
 const SHARE: f64 = 0.95;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = absent().or_else(|| foreign::absent("filefrag", "e2fsprogs")) {
-        return Ok(vec![Row::skipped("device over file", Limit::AtLeast(SHARE), why)]);
+        return rows.push(Row::skipped("device over file", Limit::AtLeast(SHARE), why));
     }
     let program = crate::release("skye")?;
     let scratch = tempfile::Builder::new().prefix("skye-bench.").tempdir_in(crate::target_directory());
@@ -41,7 +41,6 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     file_of(&file, FILE_BYTES)?;
     let device = device_below(&disk.path())?;
     let part = longest(&shown(Command::new("filefrag").args(["-v", "-b4096"]).arg(&file))?)?;
-    let mut rows = Vec::new();
     for test in TESTS {
         let rate = |target: &Path, first: u64| {
             let (from, to) = (first * BLOCK_BYTES, (first + part.blocks) * BLOCK_BYTES);
@@ -50,10 +49,10 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         let ratios =
             alternate(setting.pairs, || rate(&device, part.on_device), || rate(&file, part.in_file))?;
         let inverse = ratios.iter().map(|ratio| 1.0 / ratio).collect();
-        rows.push(Row::new(format!("{test}: device over file"), "×", ratios, Limit::AtLeast(SHARE)));
-        rows.push(Row::new(format!("{test}: file over device"), "×", inverse, Limit::AtLeast(SHARE)));
+        rows.push(Row::new(format!("{test}: device over file"), "×", ratios, Limit::AtLeast(SHARE)))?;
+        rows.push(Row::new(format!("{test}: file over device"), "×", inverse, Limit::AtLeast(SHARE)))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Returns the device that is mounted at a place.
@@ -95,7 +94,7 @@ fn shown(command: &mut Command) -> Result<String> {
 
 /// Operations per second of a test on that target.
 fn rate(program: &Path, target: &Path, test: &str, home: &Path) -> Result<f64> {
-    let options = ["--time", "2", "--no-probe", "--no-save", "--allow", "busy", "--json", "-"];
+    let options = ["--time", "1", "--no-probe", "--no-save", "--allow", "busy", "--json", "-"];
     let mut command = Command::new(program);
     command
         .arg("run")

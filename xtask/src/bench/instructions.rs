@@ -16,7 +16,7 @@ use super::fio::{self, Job};
 use super::foreign;
 use super::pinned::Pinned;
 use super::zram_file::ZramFile;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const BENCH: Bench = Bench {
     name: "instructions",
@@ -30,9 +30,9 @@ const OPS: [u64; 2] = [20_000, 60_000];
 const GROWTH: f64 = 1.1;
 const SIZE_BYTES: u64 = 64 << 20;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = foreign::absent("valgrind", "valgrind") {
-        return Ok(vec![Row::skipped("instructions of an operation", Limit::None, why)]);
+        return rows.push(Row::skipped("instructions of an operation", Limit::None, why));
     }
     let binary = crate::release("loops")?;
     let here = Circumstances::here()?;
@@ -41,17 +41,15 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         Baseline { of: here.clone(), loops: found.clone() }.write()?;
     }
     let baseline = Baseline::read()?;
-    let mut rows = Vec::new();
     for (name, instructions) in &found {
         let known = baseline.loops.iter().find(|(known, _)| known == name);
         let row = |limit| Row::new(format!("{name}, ours"), "instr.", vec![*instructions], limit);
         rows.push(match known {
             Some((_, before)) if baseline.of == here => row(Limit::AtMost(GROWTH * before)),
             _ => row(Limit::None).noted(format!("no limit: the baseline is of {}", baseline.of)),
-        });
+        })?;
     }
-    rows.extend(over_fio(&binary)?);
-    Ok(rows)
+    rows.extend(over_fio(&binary)?)
 }
 
 /// Counts the instructions of an operation, for every loop that runs here. All loops run at once: a busy machine changes

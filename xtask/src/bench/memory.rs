@@ -8,19 +8,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::tmpfs::Tmpfs;
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Rows, Setting, program};
 
 pub(super) const BENCH: Bench =
     Bench { name: "memory", measures: "peak resident memory of a run over four million files", run };
 
-fn run(_: &Setting) -> Result<Vec<Row>> {
+fn run(_: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let binary = crate::release("skye")?;
     let scratch = Tmpfs::mount()?;
     let tests = ["--test", "create:files=4m", "--test", "stat:files=4m"];
     let arguments = [&tests[..], &["--time", "1", "--allow", "low-space,busy", "--quiet"]].concat();
     let (status, peak_mib) = run_to_its_end(program::run(&binary, scratch.path(), &arguments))?;
     ensure!(status.success(), "the run ended with {status}");
-    Ok(vec![Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0))])
+    rows.push(Row::new("VmHWM, create and stat of 4 Mi files", "MiB", vec![peak_mib], Limit::AtMost(64.0)))
 }
 
 /// Runs a program to its end. Returns its status, and the most memory that it had, in MiB.

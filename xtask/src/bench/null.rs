@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::fio::{self, Job};
 use super::looped::{Done, through_loop};
 use super::pinned::Pinned;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const BENCH: Bench = Bench {
     name: "null",
@@ -27,27 +27,26 @@ const SIZE_BYTES: u64 = 64 << 30;
 /// Operations of a measurement: some 100 ms, so short that the machine seldom changes within.
 const OPS: u64 = 4 << 20;
 /// Operations of fio, whose clock counts milliseconds.
-const FIO_OPS: u64 = 4 << 20;
+const FIO_OPS: u64 = 2 << 20;
 /// Depths, and the most nanoseconds that an operation may take.
 const LIMITS: [(u32, f64); 2] = [(32, 30.0), (1, 65.0)];
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let pinned = Pinned::new()?;
     let tsc = Tsc::calibrate();
-    let mut rows = Vec::new();
     for (depth, limit_ns) in LIMITS {
         every_block_is_visited_once_a_pass(depth, &pinned)?;
         // The first measurement warms up.
         let values = (0..=setting.pairs).map(|_| ours(depth, tsc, &pinned)).skip(1);
         let values = values.collect::<Result<_>>()?;
-        rows.push(Row::new(format!("read, depth {depth}, ours"), "ns", values, Limit::AtMost(limit_ns)));
+        rows.push(Row::new(format!("read, depth {depth}, ours"), "ns", values, Limit::AtMost(limit_ns)))?;
         let what = format!("read, depth {depth}, fio's null engine");
         rows.push(match fio::absent() {
             Some(why) => Row::skipped(what, Limit::None, why),
             None => theirs(what, depth, setting, &pinned)?,
-        });
+        })?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// CPU time of an operation in nanoseconds.

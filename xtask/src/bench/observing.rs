@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Rows, Setting, program};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench = Bench {
@@ -24,11 +24,10 @@ const LOSS: f64 = 0.01;
 /// Largest share of one CPU that observing may take.
 const CPU_SHARE: f64 = 0.02;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut rows = Vec::new();
     for (what, test) in TESTS {
         let test = format!("{test}:t{cpus}");
         let runs = RefCell::new(Vec::new());
@@ -50,11 +49,11 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         }
         let lost = |ratios: Vec<f64>| ratios.into_iter().map(|ratio| 1.0 - ratio).collect();
         let row = |of_it: &str, values, limit| Row::new(format!("{what}: {of_it}"), "", values, limit);
-        rows.push(row("share of the rate lost", lost(rates), Limit::AtMost(LOSS)));
-        rows.push(row("share of the time on a CPU lost", lost(on_cpu), Limit::AtMost(LOSS)));
-        rows.push(row("CPU that observing takes, of one", shares, Limit::AtMost(CPU_SHARE)));
+        rows.push(row("share of the rate lost", lost(rates), Limit::AtMost(LOSS)))?;
+        rows.push(row("share of the time on a CPU lost", lost(on_cpu), Limit::AtMost(LOSS)))?;
+        rows.push(row("CPU that observing takes, of one", shares, Limit::AtMost(CPU_SHARE)))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Result of one run, observed or not.
@@ -69,7 +68,7 @@ struct Seen {
 fn measure(binary: &Path, directory: &Path, test: &str, more: &[&str]) -> Result<Seen> {
     let file = directory.join("run.json");
     let json = file.to_string_lossy();
-    let words = ["--size", "64m", "--time", "2", "--no-probe", "--quiet", "--allow", "low-space,busy"];
+    let words = ["--size", "64m", "--time", "1.5", "--no-probe", "--quiet", "--allow", "low-space,busy"];
     let arguments = [&words[..], &["--json", &json, "--test", test], more].concat();
     let ended = program::run(binary, directory, &arguments).output().context("start the program")?;
     ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));

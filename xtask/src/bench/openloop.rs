@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::looped::{Done, through_loop};
 use super::pinned::Pinned;
 use super::zram_file::ZramFile;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const BENCH: Bench = Bench {
     name: "openloop",
@@ -36,21 +36,19 @@ const LOAD: f64 = 0.5;
 /// Arrivals per second: so few that the loop's own time is nothing beside their distances.
 const SPARSE_OPS_PER_SECOND: f64 = 20_000.0;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let pinned = Pinned::new()?;
     let tsc = Tsc::calibrate();
-    let mut rows = Vec::new();
     for (clock, tsc) in [("TSC", tsc), ("vDSO", None)] {
         if clock == "TSC" && tsc.is_none() {
             continue;
         }
         let engine = || Ok(NullEngine::new(32, 4096));
-        rows.extend(of(&format!("null, {clock}"), engine, tsc, setting, &pinned)?);
+        of(&format!("null, {clock}"), engine, tsc, setting, &pinned, rows)?;
     }
-    rows.extend(starts(tsc, setting, &pinned)?);
+    rows.extend(starts(tsc, setting, &pinned)?)?;
     if let Some(why) = engine::uring::refusal() {
-        rows.push(Row::skipped("zram, ring", Limit::AtMost(MISSING), format!("io_uring: {why}")));
-        return Ok(rows);
+        return rows.push(Row::skipped("zram, ring", Limit::AtMost(MISSING), format!("io_uring: {why}")));
     }
     let file = ZramFile::new(SIZE_BYTES)?;
     let files: Arc<[OwnedFd]> = file.open(OFlags::RDONLY)?;
@@ -58,8 +56,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         UringEngine::<false>::new(Arc::clone(&files), 4096, 8, true, None, Options::default())
             .context("make a ring")
     };
-    rows.extend(of("zram, ring of 8", engine, tsc, setting, &pinned)?);
-    Ok(rows)
+    of("zram, ring of 8", engine, tsc, setting, &pinned, rows)
 }
 
 /// Compares the started operations with the schedule, for fixed and random distances of arrivals.
@@ -69,9 +66,9 @@ fn of<E: DataEngine>(
     tsc: Option<Tsc>,
     setting: &Setting,
     pinned: &Pinned,
-) -> Result<Vec<Row>> {
+    rows: &mut Rows<'_>,
+) -> Result<()> {
     let work = Work { time_ns: TIME_NS, ..Work::random_4k(SIZE_BYTES, u64::MAX) };
-    let mut rows = Vec::new();
     for is_poisson in [false, true] {
         let [mut missing, mut full_ns] = [const { Vec::new() }; 2];
         // The first measurement warms up.
@@ -90,10 +87,10 @@ fn of<E: DataEngine>(
         }
         let kind = if is_poisson { "Poisson" } else { "fixed" };
         let name = format!("{what}, {kind}");
-        rows.push(Row::new(format!("{name}: missing"), "", missing, Limit::AtMost(MISSING)));
-        rows.push(Row::new(format!("{name}: all slots busy"), "ns", full_ns, Limit::None));
+        rows.push(Row::new(format!("{name}: missing"), "", missing, Limit::AtMost(MISSING)))?;
+        rows.push(Row::new(format!("{name}: all slots busy"), "ns", full_ns, Limit::None))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Checks that starts, taken when the engine gets each call, are still a Poisson process, and measures their delays.

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::looped::through_loop;
 use super::pinned::Pinned;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const BENCH: Bench = Bench {
     name: "queued",
@@ -28,17 +28,17 @@ const SIZE_MIB: u64 = 64;
 /// answers 5,000 in time. With one time for all, reads that are answered together would come again together, and queue
 /// unseen.
 const SERVICE_US: (u64, u64) = (6_400, 9_600);
-const WORK: Work = Work { time_ns: 3_000_000_000, ..Work::random_4k(SIZE_MIB << 20, u64::MAX) };
+const WORK: Work = Work { time_ns: 2_000_000_000, ..Work::random_4k(SIZE_MIB << 20, u64::MAX) };
 /// Allowed difference of our latency: a share of it, and the way through the kernel and back.
 const SHARE: f64 = 0.02;
 const WAY_NS: f64 = 300_000.0;
 const QUANTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let limit = Limit::AtMost(1.0);
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
     if let Some(why) = absent().or(refusal) {
-        return Ok(vec![Row::skipped("latencies against the server's", limit, why)]);
+        return rows.push(Row::skipped("latencies against the server's", limit, why));
     }
     let server = Spec::fuse().service_between_us(SERVICE_US.0, SERVICE_US.1);
     let disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB).over(server))?;
@@ -53,10 +53,9 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         UringEngine::<false>::new(files.clone(), 4096, 32, true, None, Options::default())
             .context("make a ring")
     };
-    let mut rows = of("ring, depth 32", 32.0, ring, &disk, tsc, setting, &pinned)?;
+    rows.extend(of("ring, depth 32", 32.0, ring, &disk, tsc, setting, &pinned)?)?;
     let sync = || Ok(SyncEngine::new(files.clone(), 4096, None));
-    rows.extend(of("sync, depth 1", 1.0, sync, &disk, tsc, setting, &pinned)?);
-    Ok(rows)
+    rows.extend(of("sync, depth 1", 1.0, sync, &disk, tsc, setting, &pinned)?)
 }
 
 /// Differences at some quantiles, relative to the allowed ones.

@@ -11,7 +11,7 @@ use model::Run;
 use model::run::Interval;
 
 use super::memory::high_water_kib;
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Rows, Setting, program};
 
 pub(super) const BENCH: Bench =
     Bench { name: "report", measures: "time and memory of the page of a run of eleven tests", run };
@@ -36,7 +36,7 @@ const INTERVALS_MAX: u64 = model::run::INTERVALS_MAX as u64;
 /// Buckets of latencies in each interval: about as many as tests on disks fill in a tenth of a second.
 const BUCKETS: u64 = 80;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
     let measured = scratch.path().join("measured.json");
@@ -61,7 +61,6 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
     ensure!(status.success(), "the run ended with {status}");
     let text = fs::read_to_string(&measured).context("read the run")?;
     let run: Run = serde_json::from_str(&text).context("understand the run")?;
-    let mut rows = Vec::new();
     for (intervals, ms_max, mib_max) in
         [(INTERVALS, 200.0, Limit::AtMost(50.0)), (INTERVALS_MAX, 1000.0, Limit::None)]
     {
@@ -72,11 +71,11 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         let times =
             (0..=setting.pairs).map(|_| milliseconds(&binary, &document)).collect::<Result<Vec<_>>>()?;
         // The first measurement loads program and document.
-        rows.push(Row::new(what.clone(), "ms", times[1..].to_vec(), Limit::AtMost(ms_max)));
+        rows.push(Row::new(what.clone(), "ms", times[1..].to_vec(), Limit::AtMost(ms_max)))?;
         let peak = peak_mib(&binary, &document)?;
-        rows.push(Row::new(format!("VmHWM, {what}"), "MiB", vec![peak], mib_max));
+        rows.push(Row::new(format!("VmHWM, {what}"), "MiB", vec![peak], mib_max))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn page(binary: &Path, document: &Path, to: &Path) -> Command {

@@ -13,14 +13,14 @@ use rig::fuse::{Faults, Fuse};
 use rig::{Direction, Disk, Network, Spec, Throttle, now_ns};
 use rustix::fs::OFlags;
 
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 
 pub(super) const BENCH: Bench =
     Bench { name: "rigs", measures: "devices and servers with known answers, against what they say", run };
 
 /// Length of each measurement. It is no multiple of any time that a rig is given. In a multiple, a repeating pattern is
 /// counted exactly, however uneven it is.
-const TIME_NS: u64 = 997_000_000;
+const TIME_NS: u64 = 697_000_000;
 /// A pause that no read on memory takes: the kernel keeps a limit in bursts, and waits for the next one.
 const PAUSE_NS: u64 = 30_000_000;
 /// Time before a measurement, in which the saved-up allowance is spent.
@@ -30,11 +30,10 @@ const OFF: f64 = 0.01;
 /// Size of the device: so small that all of it lies in memory.
 const SIZE_MIB: u64 = 64;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
-    let mut rows = served(setting)?;
-    rows.extend(limited(setting)?);
-    rows.extend(networked(setting)?);
-    Ok(rows)
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+    served(setting, rows)?;
+    limited(setting, rows)?;
+    networked(setting, rows)
 }
 
 /// Returns the reason why this machine cannot have a rig that needs these capabilities, or `None` if it can.
@@ -45,14 +44,13 @@ fn absent(names: &[&str]) -> Option<String> {
     })
 }
 
-fn served(setting: &Setting) -> Result<Vec<Row>> {
+fn served(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = absent(&["root", "fuse", "loop"]) {
-        return Ok(vec![Row::skipped("servers", Limit::AtMost(OFF), why)]);
+        return rows.push(Row::skipped("servers", Limit::AtMost(OFF), why));
     }
     let fuse = |spec: rig::FuseSpec| {
         Fuse::mount(&spec.file_bytes(SIZE_MIB << 20), Faults::default()).context("serve a file system")
     };
-    let mut rows = Vec::new();
     let [mut queue, mut late_p50_ns, mut late_p99_ns] = [const { Vec::new() }; 3];
     {
         let server = fuse(Spec::fuse().slots(4).service_us(1000))?;
@@ -60,7 +58,7 @@ fn served(setting: &Setting) -> Result<Vec<Row>> {
             queue.push(off(rate(&server.path().join("file"), 16)?, 4000.0));
         }
     }
-    rows.push(Row::new("4 slots of 1 ms, 16 readers: rate off", "", queue, Limit::AtMost(OFF)));
+    rows.push(Row::new("4 slots of 1 ms, 16 readers: rate off", "", queue, Limit::AtMost(OFF)))?;
     let mut names = Vec::new();
     {
         let server = fuse(Spec::fuse().slots(1).names_us(2000))?;
@@ -68,7 +66,7 @@ fn served(setting: &Setting) -> Result<Vec<Row>> {
             names.push(off(lookups(server.path())?, 500.0));
         }
     }
-    rows.push(Row::new("names of 2 ms, 4 who look them up: rate off", "", names, Limit::AtMost(OFF)));
+    rows.push(Row::new("names of 2 ms, 4 who look them up: rate off", "", names, Limit::AtMost(OFF)))?;
     let mut slow = Vec::new();
     {
         let server = fuse(Spec::fuse().service_us(2000).slow(0.1, 20_000))?;
@@ -85,30 +83,28 @@ fn served(setting: &Setting) -> Result<Vec<Row>> {
             slow.push((share - 0.1).abs());
         }
     }
-    rows.push(Row::new("2 ms, a tenth 20 ms: share of the slow off", "", slow, Limit::AtMost(0.02)));
+    rows.push(Row::new("2 ms, a tenth 20 ms: share of the slow off", "", slow, Limit::AtMost(0.02)))?;
     rows.push(Row::new(
         "2 ms, a tenth 20 ms: answers late, p50",
         "ns",
         late_p50_ns,
         Limit::AtMost(300_000.0),
-    ));
-    rows.push(Row::new("2 ms, a tenth 20 ms: answers late, p99", "ns", late_p99_ns, Limit::None));
+    ))?;
+    rows.push(Row::new("2 ms, a tenth 20 ms: answers late, p99", "ns", late_p99_ns, Limit::None))?;
     let mut device = Vec::new();
     let disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB).over(Spec::fuse().slots(8).service_us(5000)))?;
     for _ in 0..setting.pairs {
         disk.take_served();
         device.push(off(rate(&disk.path(), 32)?, 1600.0));
     }
-    rows.push(Row::new("device of 8 slots of 5 ms, 32 readers: rate off", "", device, Limit::AtMost(OFF)));
-    Ok(rows)
+    rows.push(Row::new("device of 8 slots of 5 ms, 32 readers: rate off", "", device, Limit::AtMost(OFF)))
 }
 
-fn limited(setting: &Setting) -> Result<Vec<Row>> {
+fn limited(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = absent(&["root", "loop", "blkio"]) {
-        return Ok(vec![Row::skipped("limits", Limit::AtMost(OFF), why)]);
+        return rows.push(Row::skipped("limits", Limit::AtMost(OFF), why));
     }
     let mut disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB))?;
-    let mut rows = Vec::new();
     for (what, limit, reads_per_second) in LIMITS {
         disk.limit(limit)?;
         let [mut between, mut over] = [const { Vec::new() }; 2];
@@ -122,18 +118,18 @@ fn limited(setting: &Setting) -> Result<Vec<Row>> {
             "",
             between,
             Limit::AtMost(OFF),
-        ));
-        rows.push(Row::new(format!("{what}, over 0.997 s: rate off"), "", over, Limit::None).noted(BURSTS));
+        ))?;
+        rows.push(Row::new(format!("{what}, over 0.697 s: rate off"), "", over, Limit::None).noted(BURSTS))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Measures the rate of a file through a network, in both directions.
-fn networked(setting: &Setting) -> Result<Vec<Row>> {
-    const BYTES: usize = 8 << 20;
+fn networked(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+    const BYTES: usize = 6 << 20;
     const BITS_PER_SECOND: u64 = 40_000_000;
     if let Some(why) = absent(&["root", "netns", "sshfs"]) {
-        return Ok(vec![Row::skipped("network", Limit::AtMost(HEADERS), why)]);
+        return rows.push(Row::skipped("network", Limit::AtMost(HEADERS), why));
     }
     let network = Network::build(&Spec::network(BITS_PER_SECOND).size_mib(64), &[])?;
     let path = network.path().join("file");
@@ -152,9 +148,9 @@ fn networked(setting: &Setting) -> Result<Vec<Row>> {
         std::fs::read(&path).context("read it")?;
         read.push(off_since(begin_ns));
     }
-    Ok(vec![
-        Row::new("network of 40 Mbit/s, 8 MiB written: rate off", "", written, Limit::AtMost(HEADERS)),
-        Row::new("network of 40 Mbit/s, 8 MiB read: rate off", "", read, Limit::AtMost(HEADERS)),
+    rows.extend([
+        Row::new("network of 40 Mbit/s, 6 MiB written: rate off", "", written, Limit::AtMost(HEADERS)),
+        Row::new("network of 40 Mbit/s, 6 MiB read: rate off", "", read, Limit::AtMost(HEADERS)),
     ])
 }
 

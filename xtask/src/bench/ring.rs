@@ -19,7 +19,7 @@ use super::fio::{self, Job};
 use super::looped::{Done, in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench =
@@ -36,24 +36,23 @@ const NOPS: Work = Work::random_4k(SIZE_BYTES, 1 << 20);
 /// Number of short pairs for each requested pair.
 const PAIRS: usize = 4;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = engine::uring::refusal() {
         let limit = Limit::AtLeast(0.97);
-        return Ok(vec![Row::skipped("depth 32, ours over a bare ring", limit, format!("io_uring: {why}"))]);
+        return rows.push(Row::skipped("depth 32, ours over a bare ring", limit, format!("io_uring: {why}")));
     }
     let pinned = Pinned::new()?;
     let tsc = Tsc::calibrate();
-    let mut rows = Vec::new();
     {
         let file = ZramFile::new(SIZE_BYTES)?;
         let files = file.open(OFlags::RDONLY)?;
-        rows.push(over_bare(&files, tsc, setting, &pinned)?);
-        rows.extend(over_fio(&file.path(), &files, tsc, setting, &pinned)?);
+        rows.push(over_bare(&files, tsc, setting, &pinned)?)?;
+        over_fio(&file.path(), &files, tsc, setting, &pinned, rows)?;
     }
     for depth in [DEPTH, 1] {
-        rows.extend(nops(depth, tsc, setting, &pinned)?);
+        rows.extend(nops(depth, tsc, setting, &pinned)?)?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Compares our rate with fio's two ways of having many calls in flight.
@@ -63,8 +62,8 @@ fn over_fio(
     tsc: Option<Tsc>,
     setting: &Setting,
     pinned: &Pinned,
-) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
+    rows: &mut Rows<'_>,
+) -> Result<()> {
     let one_by_one = |path| vec![job("libaio", &[], path, "tausworthe64", 1, pinned)];
     for (what, jobs, limit) in [
         (
@@ -78,15 +77,15 @@ fn over_fio(
     ] {
         let what = format!("zram, ours over fio {what}");
         if let Some(why) = fio::absent() {
-            rows.push(Row::skipped(what, limit, why));
+            rows.push(Row::skipped(what, limit, why))?;
             continue;
         }
         let job = fastest(&jobs, pinned)?;
         let ours = || Ok(ours::<false>(files, DEPTH, LONG, tsc, pinned)?.ops_per_second());
         let values = alternate(setting.pairs, ours, || theirs(&job, pinned))?;
-        rows.push(Row::new(what, "×", values, limit).noted(job.command_line()));
+        rows.push(Row::new(what, "×", values, limit).noted(job.command_line()))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Runs the work with our worker, at that depth.

@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, OFlags};
 use super::looped::through_loop;
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench =
@@ -29,11 +29,11 @@ const STAMPED: u64 = 1 << 20;
 /// Largest share of the time of a write.
 const SHARE: f64 = 0.03;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let pinned = Pinned::new()?;
     let tsc = Tsc::calibrate();
     let times_ns: Vec<_> = (0..=setting.pairs).map(|_| stamp_ns()).skip(1).collect();
-    let mut rows = vec![Row::new("draft and stamp a 4 KiB block", "ns", times_ns, Limit::None)];
+    rows.push(Row::new("draft and stamp a 4 KiB block", "ns", times_ns, Limit::None))?;
     let share = |files: &Arc<[OwnedFd]>| {
         alternate(setting.pairs, || Ok(stamp_ns()), || write_ns(files, tsc, &pinned))
     };
@@ -41,13 +41,12 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         let file = ZramFile::new(SIZE_BYTES)?;
         let files = file.open(OFlags::WRONLY)?;
         let limit = Limit::AtMost(SHARE);
-        rows.push(Row::new("stamps over a direct write to zram", "×", share(&files)?, limit));
+        rows.push(Row::new("stamps over a direct write to zram", "×", share(&files)?, limit))?;
     }
     let file =
         rustix::fs::memfd_create("skye-bench", MemfdFlags::CLOEXEC).context("make a file in memory")?;
     let files: Arc<[OwnedFd]> = Arc::new([file]);
-    rows.push(Row::new("stamps over a write to memory", "×", share(&files)?, Limit::None));
-    Ok(rows)
+    rows.push(Row::new("stamps over a write to memory", "×", share(&files)?, Limit::None))
 }
 
 /// CPU time of our loop's work on a block before its write, in nanoseconds.

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Bench, Limit, Row, Setting, program};
+use super::{Bench, Limit, Row, Rows, Setting, program};
 
 pub(super) const BENCH: Bench =
     Bench { name: "startup", measures: "time from the start of a run to its first byte on stdout", run };
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let binary = crate::release("skye")?;
     let scratch = program::scratch_in_memory()?;
     let arguments = ["--test", "read:rnd4k", "--size", "1m", "--time", "0.05", "--allow", "low-space,busy"];
@@ -35,5 +35,5 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
             values.push(elapsed.as_secs_f64() * 1e3);
         }
     }
-    Ok(vec![Row::new("start to first byte on stdout", "ms", values, Limit::AtMost(10.0))])
+    rows.push(Row::new("start to first byte on stdout", "ms", values, Limit::AtMost(10.0)))
 }

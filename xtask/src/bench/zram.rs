@@ -16,7 +16,7 @@ use super::drained::while_accompanied;
 use super::looped::{in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
-use super::{Bench, Limit, Row, Setting};
+use super::{Bench, Limit, Row, Rows, Setting};
 use crate::pairs::alternate;
 
 pub(super) const BENCH: Bench =
@@ -30,7 +30,7 @@ const PAIRS: usize = 8;
 /// Least rate through the loop, relative to the bare one.
 const SHARE: f64 = 0.97;
 
-fn run(setting: &Setting) -> Result<Vec<Row>> {
+fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let file = ZramFile::new(SIZE_BYTES)?;
     let files = file.open(OFlags::RDONLY)?;
     let pinned = Pinned::new()?;
@@ -42,7 +42,7 @@ fn run(setting: &Setting) -> Result<Vec<Row>> {
         || ours(&files, tsc, &pinned),
         || bare(&files[0], &offsets, &mut buffer, &pinned),
     )?;
-    Ok(vec![Row::new("4 KiB random reads, ours over bare", "×", values, Limit::AtLeast(SHARE))])
+    rows.push(Row::new("4 KiB random reads, ours over bare", "×", values, Limit::AtLeast(SHARE)))
 }
 
 /// Reads per second through the program's loop: each is timed, and the order is computed on the way.
