@@ -22,8 +22,8 @@ pub(crate) fn phase(spec: &str, ops: u64, bytes: u64, elapsed_ns: u64) -> PhaseR
         "latency_ns": {
             "min": 1, "mean": 2, "p50": null, "p90": null, "p99": null, "p99_9": null, "max": 73_049_999,
         },
-        "histogram": null, "queueing_ns": null, "steps": [], "intervals": [], "device": null,
-        "page_cache_share": null,
+        "histogram": null, "queueing_ns": null, "steps": [], "device": null, "page_cache_share": null,
+        "intervals": {"count": 0, "start_ns": [], "length_ns": [], "ops": [], "bytes": []},
         "budget": {"user": 0.1, "kernel": 0.4, "run_queue": 0.0, "quota": null, "steal": 0.0, "blocked": 0.5},
         "cpu": null, "own_cost_ns_per_op": null, "notes": [],
     }))

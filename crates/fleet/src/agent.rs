@@ -290,7 +290,7 @@ impl Shared {
     }
 
     /// Writes a frame. Gives up once the coordinator is gone.
-    fn write(&self, frame: &impl serde::Serialize) -> Result<(), ()> {
+    fn write(&self, frame: &impl model::json::ToJson) -> Result<(), ()> {
         let Some(bytes) = channel::encode(frame) else { return Err(()) };
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let stdout = rustix::stdio::stdout();

@@ -4,8 +4,7 @@
 //! a reader grows with the bytes that have arrived.
 
 use model::frames::FRAME_BYTES_MAX;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use model::json::{FromJson, ToJson};
 
 /// Bytes of the length before each frame.
 const LENGTH_BYTES: usize = 4;
@@ -29,9 +28,9 @@ fn malformed<T>(why: impl Into<String>) -> Result<T, Malformed> {
 }
 
 /// Returns the bytes of a frame; `None` for a document that is too long.
-pub fn encode(frame: &impl Serialize) -> Option<Vec<u8>> {
+pub fn encode(frame: &impl ToJson) -> Option<Vec<u8>> {
     let mut bytes = vec![0; LENGTH_BYTES];
-    serde_json::to_writer(&mut bytes, frame).ok()?;
+    frame.write_json(&mut bytes).ok()?;
     let length = bytes.len() - LENGTH_BYTES;
     if length > FRAME_BYTES_MAX {
         return None;
@@ -49,9 +48,10 @@ pub fn framed(document: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// The document breaks a limit, or means nothing.
-pub fn decode<T: DeserializeOwned>(document: &[u8], digits_max: usize) -> Result<T, Malformed> {
+pub fn decode<T: FromJson>(document: &[u8], digits_max: usize) -> Result<T, Malformed> {
     check(document, digits_max)?;
-    serde_json::from_slice(document).map_err(|error| Malformed(error.to_string()))
+    let text = str::from_utf8(document).map_err(|error| Malformed(error.to_string()))?;
+    T::from_json(text).map_err(|error| Malformed(error.to_string()))
 }
 
 /// Collects bytes, and cuts frames from them.

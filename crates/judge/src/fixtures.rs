@@ -3,9 +3,9 @@
 use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ClientShare, Confidence, Counts, CpuShares, DeviceFrame, Environment, FewerClients, Frame,
-    Judged, NetworkUse, Note, PhaseRecord, Rate, Seen, Status, SystemUse, TargetProbes, Together, Trust,
-    Verdict, WorkloadRecord,
+    Budget, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment, FewerClients,
+    Frame, Interval, Judged, NetworkUse, Note, OwnIo, PhaseRecord, Rate, RoundRecord, Seen, Status,
+    SystemUse, TargetProbes, ThreadTimes, Together, Trust, Verdict, WorkloadRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
@@ -63,30 +63,40 @@ fn record(plan: &Plan) -> PhaseRecord {
     let block = data.map_or(0, |data| data.block_bytes);
     let of = |is_done: bool| if is_done { INTERVAL_OPS * block } else { 0 };
     let (read, written) = (of(data.is_some_and(|d| d.reads())), of(data.is_some_and(|d| d.writes())));
-    let devices = ["nvme0n1p2", "nvme0n1"].map(|name| {
-        json!({
-            "name": name, "reads": INTERVAL_OPS, "read_bytes": read, "writes": 0, "written_bytes": written,
-            "flushes": 0, "in_flight_ns": u64::from(workload.in_flight()) * 100_000_000, "busy_ns": 95_000_000,
-        })
+    let devices = ["nvme0n1p2", "nvme0n1"].map(|name| DeviceFrame {
+        name: name.into(),
+        reads: INTERVAL_OPS,
+        read_bytes: read,
+        written_bytes: written,
+        in_flight_ns: u64::from(workload.in_flight()) * 100_000_000,
+        busy_ns: 95_000_000,
+        ..DeviceFrame::default()
     });
     // A test on files reads an inode for each.
     let charged = if workload.files().is_some() { INTERVAL_OPS * 256 } else { read };
-    let frame = json!({
-        "devices": devices,
-        "cpu": {"user_ns": 60_000_000, "kernel_ns": 100_000_000, "idle_ns": 640_000_000, "steal_ns": 0},
-        "workers": {"cpu_ns": 40_000_000, "run_queue_ns": 1_000_000},
-        "own_io": {
-            "read_call_bytes": read, "write_call_bytes": written, "read_calls": 0, "write_calls": 0,
-            "device_read_bytes": charged, "device_written_bytes": written,
+    let frame = Frame {
+        devices: devices.into(),
+        cpu: CpuTimes { user_ns: 60_000_000, kernel_ns: 100_000_000, idle_ns: 640_000_000, steal_ns: 0 },
+        workers: ThreadTimes { cpu_ns: 40_000_000, run_queue_ns: 1_000_000 },
+        own_io: OwnIo {
+            read_call_bytes: read,
+            write_call_bytes: written,
+            device_read_bytes: charged,
+            device_written_bytes: written,
+            ..OwnIo::default()
         },
-        "dirty_bytes": 0, "writeback_bytes": 0,
-    });
-    let interval = |index: u64| {
-        json!({
-            // Rates of devices vary by percents from one interval to the next.
-            "start_ns": index * 100_000_000, "length_ns": 100_000_000, "ops": INTERVAL_OPS - 200 + index * 37 % 5 * 100,
-            "bytes": INTERVAL_OPS * block, "histogram": [[250_000, 9_000], [900_000, 1_000]], "frame": frame,
-        })
+        dirty_bytes: 0,
+        writeback_bytes: 0,
+        dirtied_bytes: None,
+    };
+    let interval = |index: u64| Interval {
+        start_ns: index * 100_000_000,
+        length_ns: 100_000_000,
+        // Rates of devices vary by percents from one interval to the next.
+        ops: INTERVAL_OPS - 200 + index * 37 % 5 * 100,
+        bytes: INTERVAL_OPS * block,
+        histogram: vec![(250_000, 9_000), (900_000, 1_000)],
+        frame: Some(frame.clone()),
     };
     let ops = INTERVALS * INTERVAL_OPS;
     let size_bytes = ops * block * 10 / 9;
@@ -96,7 +106,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         "min": 50_000, "mean": u64::from(workload.in_flight()) * 10_000, "p50": 250_000, "p90": 400_000,
         "p99": 900_000, "p99_9": 1_900_000, "max": 5_000_000, "ci95": null, "modes": [],
     });
-    serde_json::from_value(json!({
+    let mut record: PhaseRecord = serde_json::from_value(json!({
         "id": phase.id, "spec": model::spec::print(workload), "name": workload.name(), "label": workload.label(),
         "group": null, "repetition": 1,
         "workload": WorkloadRecord::new(workload, size_bytes, 4, plan.cache),
@@ -113,7 +123,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         },
         "latency_ns": latency, "histogram": null, "queueing_ns": null,
         "steps": [{"name": "fdatasync", "ops": ops, "latency_ns": latency, "histogram": null}],
-        "intervals": (0..INTERVALS).map(interval).collect::<Vec<_>>(),
+        "intervals": {"count": 0, "start_ns": [], "length_ns": [], "ops": [], "bytes": []},
         "device": {
             "name": "nvme0n1p2", "bytes_read": (charged * INTERVALS).max(4096), "bytes_written": written * INTERVALS,
             "operations": ops, "flushes": 0, "mean_request_bytes": null, "bytes_per_app_byte": 1.0,
@@ -126,14 +136,18 @@ fn record(plan: &Plan) -> PhaseRecord {
         "steady": data.map(|_| json!({
             "found": true, "from_ns": 100_000_000, "to_ns": 4_000_000_000u64, "change_points": [],
         })),
-        "rounds": if data.is_some() { vec![] } else { vec![json!({"ops": ops / 6, "elapsed_ns": 660_000_000}); 6] },
         "residency": data.map(|_| json!({"before": 0.0, "after": 0.0, "source": "cachestat"})),
         "extents": (read > 0).then(|| json!({
             "hole_share": 0.0, "unwritten_share": 0.0, "encoded_share": 0.0, "extents": 8,
         })),
         "notes": [],
     }))
-    .unwrap()
+    .unwrap();
+    record.figures.intervals = (0..INTERVALS).map(interval).collect();
+    if data.is_none() {
+        record.figures.rounds = vec![RoundRecord { ops: ops / 6, elapsed_ns: 660_000_000 }; 6];
+    }
+    record
 }
 
 fn disk() -> Target {

@@ -1,7 +1,5 @@
 //! Advice: actions to take on a finding or a limit. Kinds, some with figures; the crate `wording` has the sentences.
 
-use serde::{Deserialize, Serialize};
-
 use crate::figure::*;
 
 kinds! {

@@ -1,7 +1,9 @@
 //! Figures: values that have a kind, which can be shown, compared and put into a sentence. Macros here declare enums of
 //! kinds with figures.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::Experiment;
 use crate::document::{document, words};
@@ -130,17 +132,30 @@ document! {
     }
 }
 
+/// Type of a figure in a kind.
+pub(crate) trait FigureType: Sized {
+    /// Returns the figure.
+    fn figure(&self) -> Figure<'_>;
+
+    /// Reads what a document has for it; `None` for a value of another type.
+    fn read(value: Value) -> Option<Self>;
+}
+
 macro_rules! figures {
-    ($($(#[$meta:meta])* $name:ident($type:ty) |$value:ident| $figure:expr;)+) => { $(
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    ($($(#[$meta:meta])* $name:ident($type:ty) |$value:ident| $figure:expr, |$read:ident| $reader:expr;)+) => { $(
+        #[derive(Debug, Clone, Default, PartialEq)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
         $(#[$meta])*
         pub struct $name(pub $type);
 
-        impl $name {
-            pub(crate) fn figure(&self) -> Figure<'_> {
+        impl FigureType for $name {
+            fn figure(&self) -> Figure<'_> {
                 let $value = &self.0;
                 $figure
+            }
+
+            fn read($read: Value) -> Option<Self> {
+                $reader.map(Self)
             }
         }
     )+ };
@@ -148,9 +163,10 @@ macro_rules! figures {
 
 /// A number as documents have it. An absent figure is not the same as null: it means that the kind is from another
 /// version.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(untagged)]
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
 enum Stored {
     Number(f64),
     Null(()),
@@ -158,34 +174,22 @@ enum Stored {
 
 /// Figures that may not be finite. JSON has no such numbers, so they are stored as null.
 macro_rules! measures {
-    ($($(#[$meta:meta])* $name:ident,)+) => { $(
-        figures! {
-            $(#[$meta])*
-            #[serde(from = "Stored", into = "Option<f64>")]
-            $name(f64) |value| Figure::$name(*value);
-        }
-
-        impl From<Stored> for $name {
-            fn from(stored: Stored) -> Self {
-                match stored {
-                    Stored::Number(number) => Self(number),
-                    Stored::Null(()) => Self(f64::NAN),
-                }
-            }
-        }
-
-        impl From<Option<f64>> for $name {
+    ($($(#[$meta:meta])* $name:ident,)+) => {
+        $(impl From<Option<f64>> for $name {
             fn from(value: Option<f64>) -> Self {
                 Self(value.unwrap_or(f64::NAN))
             }
-        }
+        })+
 
-        impl From<$name> for Option<f64> {
-            fn from(figure: $name) -> Self {
-                Some(figure.0).filter(|value| value.is_finite())
-            }
-        }
-    )+ };
+        figures! { $(
+            $(#[$meta])*
+            #[cfg_attr(test, schemars(with = "Stored"))]
+            $name(f64) |value| Figure::$name(*value), |value| match value {
+                Value::Null => Some(f64::NAN),
+                value => value.as_f64(),
+            };
+        )+ }
+    };
 }
 
 measures! {
@@ -207,29 +211,37 @@ measures! {
 
 figures! {
     /// Number of things.
-    Count(u64) |count| Figure::Count(*count);
+    Count(u64) |count| Figure::Count(*count), |value| value.as_u64();
     /// Latency in nanoseconds.
-    LatencyNs(u64) |ns| Figure::LatencyNs(*ns);
+    LatencyNs(u64) |ns| Figure::LatencyNs(*ns), |value| value.as_u64();
     /// Amount of data in bytes.
-    Bytes(u64) |bytes| Figure::Bytes(*bytes);
+    Bytes(u64) |bytes| Figure::Bytes(*bytes), |value| value.as_u64();
     /// Amount of memory in bytes.
-    MemoryBytes(u64) |bytes| Figure::MemoryBytes(*bytes);
+    MemoryBytes(u64) |bytes| Figure::MemoryBytes(*bytes), |value| value.as_u64();
     /// Name of a device, a file system, an option, a path.
-    Name(String) |name| Figure::Name(name);
+    Name(String) |name| Figure::Name(name), |value| text(value);
     /// Peaks of the latencies, the fastest first.
-    Modes(Vec<Mode>) |modes| Figure::Modes(modes);
+    Modes(Vec<Mode>) |modes| Figure::Modes(modes), |value| serde_json::from_value(value).ok();
     /// Upkeep of arrays and file systems.
-    Upkeep(Vec<UpkeepRecord>) |work| Figure::Upkeep(work);
+    Upkeep(Vec<UpkeepRecord>) |work| Figure::Upkeep(work), |value| serde_json::from_value(value).ok();
     /// Shares of the threads' time, the largest first.
-    Time(Vec<TimeShare>) |parts| Figure::Time(parts);
+    Time(Vec<TimeShare>) |parts| Figure::Time(parts), |value| serde_json::from_value(value).ok();
     /// Class of the wait of a sleeping thread.
-    Wait(WaitClass) |class| Figure::Wait(*class);
+    Wait(WaitClass) |class| Figure::Wait(*class), |value| serde_json::from_value(value).ok();
     /// An experiment.
-    Tried(Experiment) |experiment| Figure::Tried(*experiment);
+    Tried(Experiment) |experiment| Figure::Tried(*experiment), |value| serde_json::from_value(value).ok();
     /// A change of the load: "q1t4".
-    Change(String) |change| Figure::Change(change);
+    Change(String) |change| Figure::Change(change), |value| text(value);
     /// Processes and threads of the kernel, the busiest first.
-    Helpers(Vec<Helper>) |helpers| Figure::Helpers(helpers);
+    Helpers(Vec<Helper>) |helpers| Figure::Helpers(helpers), |value| serde_json::from_value(value).ok();
+}
+
+/// Returns the text of a value; `None` for a value of another type.
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
 }
 
 impl<T: Into<String>> From<T> for Name {
@@ -264,19 +276,93 @@ pub trait Figures {
     fn figures(&self) -> Vec<(&'static str, Figure<'_>)>;
 }
 
+impl Serialize for Figure<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Share(number)
+            | Self::Ratio(number)
+            | Self::Mean(number)
+            | Self::Seconds(number)
+            | Self::OpsPerSecond(number)
+            | Self::BytesPerSecond(number)
+            | Self::Celsius(number) => Some(number).filter(|number| number.is_finite()).serialize(serializer),
+            Self::Count(number)
+            | Self::LatencyNs(number)
+            | Self::Bytes(number)
+            | Self::MemoryBytes(number) => serializer.serialize_u64(*number),
+            Self::Name(text) | Self::Change(text) => serializer.serialize_str(text),
+            Self::Modes(modes) => modes.serialize(serializer),
+            Self::Upkeep(work) => work.serialize(serializer),
+            Self::Time(parts) => parts.serialize(serializer),
+            Self::Helpers(helpers) => helpers.serialize(serializer),
+            Self::Wait(class) => class.serialize(serializer),
+            Self::Tried(experiment) => experiment.serialize(serializer),
+        }
+    }
+}
+
+/// Key of a kind's name in documents.
+const KIND: &str = "kind";
+
+/// Writes a kind and its figures as one object. One piece of code writes all kinds.
+pub(crate) fn write<S: Serializer>(
+    kind: &str,
+    figures: &[(&'static str, Figure<'_>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(1 + figures.len()))?;
+    map.serialize_entry(KIND, &snake_case(kind).collect::<String>())?;
+    for (name, figure) in figures {
+        map.serialize_entry(name, figure)?;
+    }
+    map.end()
+}
+
+/// Returns the word of documents for a kind, letter by letter: "foreign_io" for `ForeignIo`.
+fn snake_case(kind: &str) -> impl Iterator<Item = char> {
+    kind.char_indices().flat_map(|(at, letter)| {
+        let starts_word = at > 0 && letter.is_ascii_uppercase();
+        starts_word.then_some('_').into_iter().chain([letter.to_ascii_lowercase()])
+    })
+}
+
+/// An object of a document that should be a kind.
+pub(crate) struct KindObject {
+    kind: String,
+    figures: Map<String, Value>,
+}
+
+impl KindObject {
+    /// Returns the object of a value; `None` for a value that is no kind.
+    pub(crate) fn from_value(value: Value) -> Option<Self> {
+        let Value::Object(mut figures) = value else { return None };
+        let kind = text(figures.remove(KIND)?)?;
+        Some(Self { kind, figures })
+    }
+
+    /// Returns true if it is this kind.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        snake_case(kind).eq(self.kind.chars())
+    }
+
+    /// Takes a figure out of it; `None` if it has none of that name and type.
+    pub(crate) fn take<T: FigureType>(&mut self, name: &str) -> Option<T> {
+        T::read(self.figures.remove(name)?)
+    }
+}
+
 /// Declares kinds with figures in the form that documents have: tagged with the kind, one key per figure.
 macro_rules! kinds {
     ($(#[$enum_meta:meta])* $name:ident { $($(#[$meta:meta])* $kind:ident { $($figure:ident: $type:ty),* })+ }) => {
         $(#[$enum_meta])*
         #[allow(missing_docs, reason = "the name of a figure and its type say what it is, and in which unit")]
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
-        #[serde(tag = "kind", rename_all = "snake_case")]
+        #[cfg_attr(test, schemars(tag = "kind", rename_all = "snake_case"))]
         pub enum $name {
             $($(#[$meta])* $kind { $($figure: $type),* },)+
             /// A kind from another version; only its words are known.
             #[default]
-            #[serde(other)]
             InWords,
         }
 
@@ -285,14 +371,41 @@ macro_rules! kinds {
             pub fn of_each_kind() -> Vec<Self> {
                 vec![$(Self::$kind { $($figure: Default::default()),* },)+]
             }
+
+            /// Returns the kind of an object; `None` for a kind that this version does not know, or that has other figures.
+            fn from_object(object: &mut $crate::figure::KindObject) -> Option<Self> {
+                $(if object.is(stringify!($kind)) {
+                    return Some(Self::$kind { $($figure: object.take(stringify!($figure))?),* });
+                })+
+                None
+            }
         }
 
         impl $crate::figure::Figures for $name {
             fn figures(&self) -> Vec<(&'static str, $crate::figure::Figure<'_>)> {
+                use $crate::figure::FigureType;
                 match self {
                     $(Self::$kind { $($figure),* } => vec![$((stringify!($figure), $figure.figure())),*],)+
                     Self::InWords => Vec::new(),
                 }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let kind = match self {
+                    $(Self::$kind { .. } => stringify!($kind),)+
+                    Self::InWords => "InWords",
+                };
+                $crate::figure::write(kind, &$crate::figure::Figures::figures(self), serializer)
+            }
+        }
+
+        /// Another kind than this version knows, or one with other figures, becomes `InWords`.
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let object = $crate::figure::KindObject::from_value(serde::Deserialize::deserialize(deserializer)?);
+                Ok(object.and_then(|mut object| Self::from_object(&mut object)).unwrap_or_default())
             }
         }
     };
@@ -300,34 +413,45 @@ macro_rules! kinds {
 
 pub(crate) use kinds;
 
-/// A kind that this version knows, or anything else.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Known<T> {
-    This(T),
-    Other(serde::de::IgnoredAny),
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-impl<T: Default> Known<T> {
-    fn or_in_words(self) -> T {
-        match self {
-            Self::This(kind) => kind,
-            Self::Other(_) => T::default(),
+    use crate::observation::Observation;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_comes_back_from_its_object() {
+        for kind in Observation::of_each_kind() {
+            let object = serde_json::to_value(&kind).unwrap();
+            let figures = kind.figures().into_iter().map(|(name, _)| name);
+            assert!(figures.chain([KIND]).all(|name| object.get(name).is_some()), "{object}");
+            assert_eq!(serde_json::from_value::<Observation>(object).unwrap(), kind);
         }
     }
-}
 
-/// Reads a kind with figures. A kind that this version does not know, or that has other figures, becomes `InWords`.
-pub(crate) fn known<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Known::deserialize(deserializer).map(Known::or_in_words)
-}
+    #[test]
+    fn other_kinds_and_figures_have_only_words() {
+        let read = |value: Value| serde_json::from_value::<Observation>(value).unwrap();
+        let known = json!({"kind": "cpus_used", "used": 1.5, "cpus": 4, "new": [1]});
+        assert_eq!(read(known.clone()), Observation::CpusUsed { used: Mean(1.5), cpus: Count(4) });
+        for (key, other) in [("kind", json!("moon")), ("kind", json!("CpusUsed")), ("cpus", json!("4"))] {
+            let mut changed = known.clone();
+            changed[key] = other;
+            assert_eq!(read(changed), Observation::InWords);
+        }
+        for other in [json!(3), json!({"kind": "cpus_used", "used": 1.5}), json!({"kind": "in_words"})] {
+            assert_eq!(read(other), Observation::InWords);
+        }
+    }
 
-/// Reads several kinds with figures, as [`known`] reads one.
-pub(crate) fn all_known<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
-    let all = Vec::<Known<T>>::deserialize(deserializer)?;
-    Ok(all.into_iter().map(Known::or_in_words).collect())
+    #[test]
+    fn infinite_figure_is_null() {
+        let used = Observation::CpusUsed { used: Mean(f64::NAN), cpus: Count(4) };
+        let object = serde_json::to_value(&used).unwrap();
+        assert_eq!(object, json!({"kind": "cpus_used", "used": null, "cpus": 4}));
+        let read = serde_json::from_value::<Observation>(object).unwrap();
+        assert!(matches!(read, Observation::CpusUsed { used: Mean(used), .. } if used.is_nan()));
+    }
 }

@@ -2,8 +2,6 @@
 //!
 //! No English here: the crate `wording` says it, at the length that a reader has room for.
 
-use serde::{Deserialize, Serialize};
-
 use crate::figure::*;
 use crate::run::{Mark, Trust};
 

@@ -4,7 +4,7 @@
 //! Invariants:
 //! - No I/O, no threads, no clock: everything here is a value or a pure function of values. The same request on the
 //!   same target gives the same plan.
-//! - Every type that skye writes to disk is serialised here and nowhere else.
+//! - Every type that skye writes to disk is serialised here and nowhere else. [`json`] has the only code that does it.
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
 //! - The JSON of a [`Run`] only grows within schema `skye.run/2`. A new key is an `Option` or has a default, so that
 //!   older documents stay readable.
@@ -23,6 +23,7 @@ pub mod frames;
 pub mod health;
 pub mod holding;
 pub mod hosts;
+pub mod json;
 pub mod limiter;
 pub mod load;
 pub mod machine;

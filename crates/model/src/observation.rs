@@ -1,7 +1,5 @@
 //! Observations: the evidence for what holds a number back. Kinds, each with its figures and its source; no English.
 
-use serde::{Deserialize, Serialize};
-
 use crate::figure::*;
 
 /// Sources of evidence, in the order in which they are listed. Several observations of one source are one kind of

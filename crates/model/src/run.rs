@@ -1,21 +1,18 @@
-//! The run document, schema `skye.run/1`: everything that one run found out, and all that reports are made from.
+//! The run document, schema `skye.run/2`: everything that one run found out, and all that reports are made from.
 
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
 use crate::disturbance::Disturbance;
-use crate::document::{document, words};
-use crate::figure;
+use crate::document::{document, pieces, read_as_pieces, words};
 use crate::finding::Finding;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::target::Target;
 use crate::workload::{Access, Arrival, CacheMode, OpenRate, Order, SyncMode, Work, Workload};
 
-/// Name of the schema that this version writes.
+/// Name of the schema that this version reads and writes.
 pub const SCHEMA: &str = "skye.run/2";
-/// Names of the schemas that this version reads.
-pub const SCHEMAS_READ: &[&str] = &[SCHEMA, "skye.run/1"];
 /// Most intervals that a phase keeps; longer phases merge neighbours.
 pub const INTERVALS_MAX: usize = 3000;
 
@@ -62,6 +59,7 @@ mod scores;
 mod servers;
 
 pub use clients::{ClientShare, ClockRecord, FewerClients, HostRecord, Together, machine_of};
+pub use columns::{Frame, Interval, RoundRecord, ZoneRecord};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, OperationSamples,
@@ -164,27 +162,29 @@ document! {
         /// Its value.
         pub value: String,
     }
+}
 
+pieces! {
     /// One phase: all that was counted while one test ran once.
     pub struct PhaseRecord {
         /// Unique in the run: "03-rewrite", "03-rewrite#2" in the second repetition.
-        pub id: String,
+        pub id: String [needed],
         /// The test; running this spec again repeats it.
-        pub spec: String,
+        pub spec: String [needed],
         /// The verb.
-        pub name: String,
+        pub name: String [needed],
         /// Short description for tables: "4K rnd q32t4".
-        pub label: String,
+        pub label: String [needed],
         /// Group of phases that belong together: a sweep, one side of a comparison.
         pub group: Option<String>,
         /// Number of the repetition, from 1.
-        pub repetition: u32,
+        pub repetition: u32 [needed],
         /// The test, one field for each word of its spec.
-        pub workload: WorkloadRecord,
+        pub workload: WorkloadRecord [needed],
         /// How operations were issued.
-        pub engine: EngineRecord,
+        pub engine: EngineRecord [needed],
         /// How it ended.
-        pub status: Status,
+        pub status: Status [needed],
         /// Why it did not end as planned, with path, offset and cause; null if it did.
         pub reason: Option<String>,
         /// The share of each client, by its number; absent in a run without clients. What else is here is then their sum.
@@ -192,35 +192,35 @@ document! {
         pub hosts: Vec<ClientShare>,
         /// Operations, bytes and times.
         #[serde(flatten)]
-        pub counts: Counts,
+        pub counts: Counts [piece],
         /// Rates and latencies, and their course.
         #[serde(flatten)]
-        pub figures: Figures,
+        pub figures: Figures [piece],
         /// Observations of the machine meanwhile.
         #[serde(flatten)]
-        pub seen: Seen,
+        pub seen: Seen [piece],
         /// Findings about the number.
         #[serde(flatten)]
-        pub judged: Judged,
+        pub judged: Judged [piece],
     }
 
     /// Operations, bytes and times of a phase.
     #[derive(Default)]
     pub struct Counts {
         /// Nanoseconds from the start of the run to the start of this phase.
-        pub start_ns: u64,
+        pub start_ns: u64 [needed],
         /// Number of operations.
-        pub ops: u64,
+        pub ops: u64 [needed],
         /// Bytes that these operations stand for: a rewritten block counts once.
-        pub bytes: u64,
+        pub bytes: u64 [needed],
         /// Bytes that read calls returned.
-        pub app_bytes_read: u64,
+        pub app_bytes_read: u64 [needed],
         /// Bytes that write calls took.
-        pub app_bytes_written: u64,
+        pub app_bytes_written: u64 [needed],
         /// Time from the start of the first worker to the end of the last, the sync at the end included.
-        pub elapsed_ns: u64,
+        pub elapsed_ns: u64 [needed],
         /// Visits of every block, or rounds over every file; fractional where the last was not finished.
-        pub passes: f64,
+        pub passes: f64 [needed],
         /// Blocks that were read and compared byte by byte.
         #[serde(default)]
         pub verified_blocks: u64,
@@ -236,7 +236,7 @@ document! {
     #[derive(Default)]
     pub struct Figures {
         /// The rates, each by its own definition.
-        pub rate: Rate,
+        pub rate: Rate [needed],
         /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub next_run: Option<NextRun>,
@@ -246,7 +246,7 @@ document! {
         pub together: Option<Together>,
         /// Latency of whole operations; null where an operation has none of its own.
         pub latency_ns: Option<Latency>,
-        /// Histogram of the same operations: HdrHistogram V2 deflate, base64; in schema 1, of all operations.
+        /// Histogram of the same operations: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
         /// Longest time of many calls in a row, for tests of single bytes; absent for others, and after few calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,27 +254,27 @@ document! {
         /// Time from the intended to the actual start, open loops only.
         pub queueing_ns: Option<Latency>,
         /// The calls that an operation consists of.
-        pub steps: Vec<Step>,
+        pub steps: Vec<Step> [needed],
         /// Pieces of its time axis; at most 3,000.
-        #[serde(with = "columns::intervals")]
-        #[cfg_attr(test, schemars(with = "columns::IntervalColumns"))]
-        pub intervals: Vec<Interval>,
+        #[serde(serialize_with = "columns::write")]
+        #[cfg_attr(test, schemars(with = "columns::Intervals"))]
+        pub intervals: Vec<Interval> [needed as columns::Rows<Interval>],
         /// Our own CPU time per operation at the batch size reached, from the ceilings; null where it was not measured.
         pub own_cost_ns_per_op: Option<f64>,
         /// The steady part, and where the rate changed; null where there were too few intervals to tell.
         #[serde(default)]
         pub steady: Option<Steady>,
         /// The rounds of a test on files, in their order; at most 3,000.
-        #[serde(default, with = "columns::rounds", skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, serialize_with = "columns::write", skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(test, schemars(with = "columns::Rounds"))]
-        pub rounds: Vec<RoundRecord>,
+        pub rounds: Vec<RoundRecord> [as columns::Rows<RoundRecord>],
         /// Rounds of a test that was repeated until it was steady; absent for other tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub until_steady: Option<UntilSteady>,
         /// The zones of a test that has them, in the order of their visits; the last may have been left early.
-        #[serde(default, with = "columns::zones", skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, serialize_with = "columns::write", skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(test, schemars(with = "columns::Zones"))]
-        pub zones: Vec<ZoneRecord>,
+        pub zones: Vec<ZoneRecord> [as columns::Rows<ZoneRecord>],
         /// The rate as shares of limits of our own; null where none was measured.
         #[serde(default)]
         pub ceiling_shares: Option<CeilingShares>,
@@ -308,7 +308,7 @@ document! {
         pub system: Option<SystemUse>,
         /// Kernel functions in which samples found the threads asleep, the most frequent first.
         #[serde(default, rename = "wait_sites")]
-        pub wait_channels: Vec<WaitChannel>,
+        pub wait_channels: Vec<WaitChannel> [key "wait_sites"],
         /// The user's command that ran beside it; null where none did.
         #[serde(default)]
         pub beside: Option<BesideRecord>,
@@ -325,12 +325,16 @@ document! {
         #[serde(default)]
         pub sensitivity: Option<Sensitivity>,
         /// Notes on this row for the reader.
-        pub notes: Vec<Note>,
+        pub notes: Vec<Note> [needed],
         /// Its limiter, and the trust in its number; null in older documents, and where nothing was measured.
         #[serde(default)]
         pub verdict: Option<Verdict>,
     }
+}
 
+read_as_pieces!(PhaseRecord);
+
+document! {
     /// The calls in a row that took longest. They follow one another in one thread and one part of a file.
     pub struct SlowestCalls {
         /// Number of these calls.
@@ -376,25 +380,6 @@ document! {
         pub after_ops_per_second: f64,
         /// Bytes that operations had moved by then.
         pub bytes: u64,
-    }
-
-    /// One round of a test on files.
-    pub struct RoundRecord {
-        /// Operations.
-        pub ops: u64,
-        /// Measured time.
-        pub elapsed_ns: u64,
-    }
-
-    /// One zone: a part of the data that was read from front to back.
-    #[derive(Copy)]
-    pub struct ZoneRecord {
-        /// Offset of its first byte.
-        pub start_bytes: u64,
-        /// Bytes read.
-        pub bytes: u64,
-        /// Time from the end of the zone before it, or from the start of the test, to the end of its last call.
-        pub elapsed_ns: u64,
     }
 
     /// Pages of the files of a test that lay in the page cache, as shares of all, 0 to 1.
@@ -643,42 +628,9 @@ document! {
         /// Histogram of it: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
     }
+}
 
-    /// One piece of a phase's time axis.
-    pub struct Interval {
-        /// Start, from the start of the phase.
-        pub start_ns: u64,
-        /// Length of the piece.
-        pub length_ns: u64,
-        /// Operations that ended in it.
-        pub ops: u64,
-        /// Bytes of these operations.
-        pub bytes: u64,
-        /// Their latencies: pairs of the upper end of a bucket in nanoseconds, and the count in it.
-        pub histogram: Vec<(u64, u64)>,
-        /// Work of the machine in the same time; null where no sample fell into it.
-        pub frame: Option<Frame>,
-    }
-
-    /// Work of the machine in one interval: differences of the kernel's counters.
-    pub struct Frame {
-        /// Devices of the stack, in its order.
-        pub devices: Vec<DeviceFrame>,
-        /// The whole machine's CPU time.
-        pub cpu: CpuTimes,
-        /// Our worker threads' time, summed.
-        pub workers: ThreadTimes,
-        /// I/O that the kernel accounted to this process.
-        pub own_io: OwnIo,
-        /// Dirty pages of the machine at the end of the interval.
-        pub dirty_bytes: u64,
-        /// Pages under writeback at the end of the interval.
-        pub writeback_bytes: u64,
-        /// Bytes that became dirty in the machine's page cache, to be written; null in documents of older versions.
-        #[serde(default)]
-        pub dirtied_bytes: Option<u64>,
-    }
-
+document! {
     /// Use of the mounted device during a phase.
     pub struct DeviceUse {
         /// Its name.
@@ -727,10 +679,10 @@ document! {
         /// Code for programs: "o_direct_ineffective".
         pub code: String,
         /// The finding, with its figures.
-        #[serde(default, deserialize_with = "figure::known")]
+        #[serde(default)]
         pub finding: Finding,
         /// Advice on the finding.
-        #[serde(default, deserialize_with = "figure::all_known")]
+        #[serde(default)]
         pub advice: Vec<Advice>,
         /// Both in words.
         pub text: String,
@@ -767,10 +719,8 @@ words! {
         /// `!`: the number is not the one that was asked for.
         Invalid,
         /// `?`: the number may be off by more than its ±.
-        #[serde(alias = "distrust")]
         Suspect,
         /// No effect.
-        #[serde(alias = "act", alias = "info")]
         Remark,
     }
 }

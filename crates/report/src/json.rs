@@ -3,19 +3,13 @@
 use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
-use model::run::{SCHEMA, SCHEMAS_READ};
+use model::json::{FromJson, ToJson};
+use model::run::SCHEMA;
 use model::{Comparison, Run, SelfTest};
-use serde::Serialize;
 use serde_json::Value;
-use serde_json::ser::{CharEscape, Formatter, Serializer};
 
 use crate::html::embedded::INFLATED_MAX;
 use crate::printable;
-use model::printable::acts;
-
-/// Deepest level with a line for each value: an interval of a phase, a device of a stack. Such a line holds the whole
-/// value.
-const DEPTH_OF_LINES: usize = 4;
 
 /// Writes the whole run as one JSON object, with a newline at the end. [`read`] returns the same run.
 ///
@@ -38,22 +32,15 @@ pub fn write_selftest(selftest: &SelfTest) -> String {
 ///
 /// # Errors
 /// Errors of the writer.
-pub(crate) fn write_into(run: &Run, writer: impl io::Write) -> io::Result<()> {
-    lay_out(run, writer)
-}
-
-fn laid_out(document: &impl Serialize) -> String {
-    let mut bytes = Vec::new();
-    // Writing into memory does not fail, and all keys of maps in the document are text.
-    if lay_out(document, &mut bytes).is_err() {
-        return String::new();
-    }
-    String::from_utf8(bytes).unwrap_or_default()
-}
-
-fn lay_out(document: &impl Serialize, mut writer: impl io::Write) -> io::Result<()> {
-    document.serialize(&mut Serializer::with_formatter(&mut writer, Layout::default()))?;
+pub(crate) fn write_into(run: &Run, writer: &mut dyn io::Write) -> io::Result<()> {
+    run.write_json(writer)?;
     writer.write_all(b"\n")
+}
+
+fn laid_out(document: &impl ToJson) -> String {
+    let mut bytes = document.to_json();
+    bytes.push(b'\n');
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Returns the text of a document that was compressed by gzip, as pages save it; `None` for any other bytes.
@@ -83,7 +70,7 @@ pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
 /// no run, a run of a newer schema, a missing key.
 pub fn read(text: &str) -> Result<Run, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match serde_json::from_str::<Run>(text) {
+    match Run::from_json(text) {
         Ok(mut run) if is_ours(&run.schema) => {
             run.schema = SCHEMA.into();
             check(&run).map(|()| run)
@@ -108,8 +95,7 @@ fn check(run: &Run) -> Result<(), String> {
             rate.whole_ops_per_second,
             rate.durable_ops_per_second,
             rate.into_cache_ops_per_second,
-            // Some older documents have a low end below zero.
-            rate.ci95_low_ops_per_second.map(|low| low.max(0.0)),
+            rate.ci95_low_ops_per_second,
             rate.ci95_high_ops_per_second,
         ];
         if let Some(rate) = rates.into_iter().flatten().find(|rate| !(0.0..=RATE_MAX).contains(rate)) {
@@ -123,17 +109,21 @@ fn check(run: &Run) -> Result<(), String> {
 }
 
 fn is_ours(schema: &str) -> bool {
-    let is = |known: &&str| {
-        schema.strip_prefix(*known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    SCHEMAS_READ.iter().any(is)
+    schema.strip_prefix(SCHEMA).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Returns the version of a schema of runs, without its minor version.
+fn version(schema: &str) -> Option<u32> {
+    schema.strip_prefix("skye.run/")?.split('.').next()?.parse().ok()
 }
 
 fn foreign(schema: &str) -> String {
     let schema = printable(schema);
     match schema.strip_prefix("skye.run/") {
         Some(_) => {
-            format!("it is written in schema {schema}, and this skye reads {SCHEMA}; use a newer skye")
+            let is_older = version(&schema).is_some_and(|it| Some(it) < version(SCHEMA));
+            let other = if is_older { "an older" } else { "a newer" };
+            format!("it is written in schema {schema}, and this skye reads {SCHEMA}; use {other} skye")
         }
         None => format!("expected a run of skye (schema {SCHEMA}), found schema {schema}"),
     }
@@ -145,7 +135,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     if text.trim().is_empty() {
         return format!("expected a run of skye (schema {SCHEMA}), found nothing at all");
     }
-    match serde_json::from_str::<Value>(text) {
+    match Value::from_json(text) {
         Err(error) if error.is_eof() => {
             format!(
                 "the document is cut off at line {}; it was not written or copied as a whole",
@@ -173,114 +163,11 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// Formatter that indents outer levels, and keeps inner levels on one line: long lists stay readable, and diffs small.
-#[derive(Default)]
-struct Layout {
-    depth: usize,
-    is_empty: bool,
-}
-
-impl Layout {
-    fn open<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
-        self.depth += 1;
-        self.is_empty = true;
-        writer.write_all(bracket)
-    }
-
-    fn separate<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.is_empty = false;
-        match (first, self.depth <= DEPTH_OF_LINES) {
-            (true, false) => Ok(()),
-            (false, false) => writer.write_all(b", "),
-            (first, true) => {
-                writer.write_all(if first { b"\n" } else { b",\n" })?;
-                self.indent(writer)
-            }
-        }
-    }
-
-    fn close<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
-        let lines = self.depth <= DEPTH_OF_LINES && !self.is_empty;
-        self.depth -= 1;
-        self.is_empty = false;
-        if lines {
-            writer.write_all(b"\n")?;
-            self.indent(writer)?;
-        }
-        writer.write_all(bracket)
-    }
-
-    fn indent<W: ?Sized + io::Write>(&self, writer: &mut W) -> io::Result<()> {
-        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
-    }
-}
-
-impl Formatter for Layout {
-    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open(writer, b"[")
-    }
-
-    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.close(writer, b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        // Blanks between the values of columns would be a sixth of a document.
-        if !first && self.depth > DEPTH_OF_LINES {
-            return writer.write_all(b",");
-        }
-        self.separate(writer, first)
-    }
-
-    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open(writer, b"{")
-    }
-
-    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.close(writer, b"}")
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.separate(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(b": ")
-    }
-
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        if !fragment.chars().any(acts) {
-            return writer.write_all(fragment.as_bytes());
-        }
-        for character in fragment.chars() {
-            if acts(character) {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    write!(writer, "\\u{unit:04x}")?;
-                }
-            } else {
-                write!(writer, "{character}")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_char_escape<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        escape: CharEscape,
-    ) -> io::Result<()> {
-        serde_json::ser::CompactFormatter.write_char_escape(writer, escape)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
+    use model::printable::acts;
     use proptest::prelude::*;
 
     #[test]

@@ -32,8 +32,12 @@ pub(crate) enum Reply {
 impl Reply {
     /// Writes its line.
     pub(crate) fn send(&self, to: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *to, self)?;
-        to.write_all(b"\n")
+        to.write_all(format!("{}\n", serde_json::to_string(self)?).as_bytes())
+    }
+
+    /// Returns the reply of a line; `None` for a line that no rig wrote.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
     }
 }
 
@@ -137,15 +141,14 @@ mod tests {
         assert_eq!(lines.next(&[], None).unwrap(), Next::Ended);
     }
 
-    fn read(line: &str) -> Option<Reply> {
-        serde_json::from_str(line).ok()
-    }
-
     #[track_caller]
     fn comes_back(reply: Reply) {
         let mut line = Vec::new();
         reply.send(&mut line).unwrap();
-        assert_eq!(read(std::str::from_utf8(&line).unwrap().strip_suffix('\n').unwrap()), Some(reply));
+        assert_eq!(
+            Reply::parse(std::str::from_utf8(&line).unwrap().strip_suffix('\n').unwrap()),
+            Some(reply)
+        );
     }
 
     #[test]
@@ -164,6 +167,6 @@ mod tests {
             comes_back(Reply::Request(request));
         }
         let others = ["", "r", "x 1 2 3 4", "{\"request\":{}}", "{\"request\":[\"read\",1,2,3]}"];
-        assert_eq!(others.map(read), [const { None }; 5]);
+        assert_eq!(others.map(Reply::parse), [const { None }; 5]);
     }
 }

@@ -223,10 +223,10 @@ impl Process {
     fn reply(&mut self, attempt: &str, within: Duration) -> Result<Reply, Trouble> {
         let next = self.replies.next(&[], Some(Instant::now() + within));
         match next.map_err(|error| Trouble::new(attempt, error))? {
-            Next::Line(line) => match serde_json::from_str(&line) {
-                Ok(Reply::Cannot(trouble)) => Err(trouble),
-                Ok(reply) => Ok(reply),
-                Err(_) => Err(Trouble::new(attempt, format!("the program said `{line}`"))),
+            Next::Line(line) => match Reply::parse(&line) {
+                Some(Reply::Cannot(trouble)) => Err(trouble),
+                Some(reply) => Ok(reply),
+                None => Err(Trouble::new(attempt, format!("the program said `{line}`"))),
             },
             Next::Ended => Err(Trouble::new(attempt, "it has ended")),
             Next::Late | Next::Other => {

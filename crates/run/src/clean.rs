@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use model::Trouble;
+use model::json::FromJson;
 use model::marker::{FILE_NAME, Marker, is_sent_program, is_work_directory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -224,7 +225,7 @@ pub(crate) fn parse_marker(mut file: &File) -> Result<Marker, String> {
     let mut text = String::new();
     let read = file.by_ref().take(MARKER_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|_| "its marker is not text")?;
-    let marker: Marker = serde_json::from_str(&text).map_err(|_| "its marker is not whole")?;
+    let marker = Marker::from_json(&text).map_err(|_| "its marker is not whole")?;
     if !marker.is_sound() {
         return Err("its marker is not one that skye writes".into());
     }
@@ -234,6 +235,7 @@ pub(crate) fn parse_marker(mut file: &File) -> Result<Marker, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::json::ToJson;
     use model::marker::NameRule;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
@@ -254,7 +256,7 @@ mod tests {
         let mut marker = process::marker(rules(), None);
         marker.start_ticks += 1;
         change(&mut marker);
-        fs::write(path.join(FILE_NAME), serde_json::to_vec(&marker).unwrap()).unwrap();
+        fs::write(path.join(FILE_NAME), marker.to_json()).unwrap();
         fs::write(path.join("data-0001"), "x").unwrap();
         path
     }

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use model::Trouble;
+use model::json::ToJson;
 use model::marker::{self, Client, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -547,7 +548,7 @@ fn mark(
     }
     moved();
     let mut marker = File::from(marker);
-    let text = serde_json::to_vec(&process::marker(rules.to_vec(), client)).map_err(|_| Errno::INVAL)?;
+    let text = process::marker(rules.to_vec(), client).to_json();
     let written = marker.write_all(&text).and_then(|()| marker.sync_all());
     written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     moved();

@@ -194,16 +194,16 @@ mod tests {
 
     #[test]
     fn what_another_version_found_is_told_in_its_words() {
-        let json = r#"{ "mark": "act", "code": "new", "text": "the moon was full", "finding": { "kind": "moon", "x": 1 } }"#;
+        let json = r#"{ "mark": "remark", "code": "new", "text": "the moon was full", "finding": { "kind": "moon", "x": 1 } }"#;
         let newer: Note = serde_json::from_str(json).unwrap();
-        let other_figures = r#"{ "mark": "act", "code": "fell_behind", "text": "too slow", "advice": [{ "kind": "sing" }],
+        let other_figures = r#"{ "mark": "remark", "code": "fell_behind", "text": "too slow", "advice": [{ "kind": "sing" }],
             "finding": { "kind": "fell_behind", "missed": 3 } }"#;
         let changed: Note = serde_json::from_str(other_figures).unwrap();
         let without_share = other_figures.replace("fell_behind\", \"missed\": 3", "steal\"");
         let lacks: Note = serde_json::from_str(&without_share).unwrap();
         assert_eq!([of_notes(&[&changed]), of_notes(&[&lacks])], ["too slow", "too slow"]);
         let older: Note =
-            serde_json::from_str(r#"{ "mark": "act", "code": "old", "text": "it was slow" }"#).unwrap();
+            serde_json::from_str(r#"{ "mark": "remark", "code": "old", "text": "it was slow" }"#).unwrap();
         assert_eq!([of_notes(&[&newer]), of_notes(&[&older])], ["the moon was full", "it was slow"]);
         assert!(!are_alike(&newer, &older) && are_alike(&older, &older));
     }

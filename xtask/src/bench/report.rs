@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use model::Run;
+use model::json::{FromJson, ToJson};
 use model::run::Interval;
 
 use super::memory::high_water_kib;
@@ -60,13 +61,12 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         .context("start the program")?;
     ensure!(status.success(), "the run ended with {status}");
     let text = fs::read_to_string(&measured).context("read the run")?;
-    let run: Run = serde_json::from_str(&text).context("understand the run")?;
+    let run = Run::from_json(&text).context("understand the run")?;
     for (intervals, ms_max, mib_max) in
         [(INTERVALS, 200.0, Limit::AtMost(50.0)), (INTERVALS_MAX, 1000.0, Limit::None)]
     {
         let document = scratch.path().join(format!("{intervals}.json"));
-        let text = serde_json::to_string(&lengthened(run.clone(), intervals)).context("write the run")?;
-        fs::write(&document, text).context("write the run")?;
+        fs::write(&document, lengthened(run.clone(), intervals).to_json()).context("write the run")?;
         let what = format!("page of {intervals} intervals a test");
         let times =
             (0..=setting.pairs).map(|_| milliseconds(&binary, &document)).collect::<Result<Vec<_>>>()?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Budget, Counts, CpuShares, Environment, Judged, Latency, Rate, Status};
-use crate::document::document;
+use crate::document::{document, pieces, read_as_pieces};
 
 document! {
     /// One client of a run: a process on one host.
@@ -34,22 +34,24 @@ document! {
         /// Change of the difference from the first measurement to the last; null where it was measured once.
         pub drift_ns: Option<i64>,
     }
+}
 
+pieces! {
     /// The share of one client in a test that several made together.
     pub struct ClientShare {
         /// Number of the client, from 0.
-        pub client: u32,
+        pub client: u32 [needed],
         /// Name of the client.
-        pub name: String,
+        pub name: String [needed],
         /// How the test ended there.
-        pub status: Status,
+        pub status: Status [needed],
         /// Why it did not end as planned; null if it did.
         pub reason: Option<String>,
         /// Operations, bytes and times.
         #[serde(flatten)]
-        pub counts: Counts,
+        pub counts: Counts [piece],
         /// Rates of this client, over its own time.
-        pub rate: Rate,
+        pub rate: Rate [needed],
         /// Latency of whole operations.
         pub latency_ns: Option<Latency>,
         /// Histogram of the same operations: HdrHistogram V2 deflate, base64.
@@ -60,9 +62,13 @@ document! {
         pub cpu: Option<CpuShares>,
         /// Findings about its number.
         #[serde(flatten)]
-        pub judged: Judged,
+        pub judged: Judged [piece],
     }
+}
 
+read_as_pieces!(ClientShare);
+
+document! {
     /// Rate of a test with fewer clients.
     pub struct FewerClients {
         /// Number of clients.

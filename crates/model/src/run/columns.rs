@@ -1,18 +1,75 @@
 //! Intervals, rounds and zones in documents: one array for each counter, instead of one object for each interval.
 //!
-//! Objects would repeat each name a thousand times. Documents of schema 1 have objects, and are still read.
+//! Objects would repeat each name a thousand times.
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::{CpuColumns, DeviceColumns, OwnIoColumns, WorkerColumns};
-use super::{DeviceFrame, Frame, Interval, RoundRecord, ZoneRecord};
+use super::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
+
+/// One round of a test on files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoundRecord {
+    /// Operations.
+    pub ops: u64,
+    /// Measured time.
+    pub elapsed_ns: u64,
+}
+
+/// One zone: a part of the data that was read from front to back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ZoneRecord {
+    /// Offset of its first byte.
+    pub start_bytes: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Time from the end of the zone before it, or from the start of the test, to the end of its last call.
+    pub elapsed_ns: u64,
+}
+
+/// One piece of a phase's time axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// Start, from the start of the phase.
+    pub start_ns: u64,
+    /// Length of the piece.
+    pub length_ns: u64,
+    /// Operations that ended in it.
+    pub ops: u64,
+    /// Bytes of these operations.
+    pub bytes: u64,
+    /// Their latencies: pairs of the upper end of a bucket in nanoseconds, and the count in it.
+    pub histogram: Vec<(u64, u64)>,
+    /// Work of the machine in the same time; null where no sample fell into it.
+    pub frame: Option<Frame>,
+}
+
+/// Work of the machine in one interval: differences of the kernel's counters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// Devices of the stack, in its order.
+    pub devices: Vec<DeviceFrame>,
+    /// The whole machine's CPU time.
+    pub cpu: CpuTimes,
+    /// Our worker threads' time, summed.
+    pub workers: ThreadTimes,
+    /// I/O that the kernel accounted to this process.
+    pub own_io: OwnIo,
+    /// Dirty pages of the machine at the end of the interval.
+    pub dirty_bytes: u64,
+    /// Pages under writeback at the end of the interval.
+    pub writeback_bytes: u64,
+    /// Bytes that became dirty in the machine's page cache, to be written; null in documents of older versions.
+    pub dirtied_bytes: Option<u64>,
+}
 
 /// Values of one counter, one for each interval; a single value where all are equal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(super) enum Column<T> {
@@ -39,18 +96,103 @@ impl<T: Clone + PartialEq> Column<T> {
     }
 }
 
+/// Value of a counter.
+pub(super) trait Counted: Sized {
+    /// Returns the value for a number of the document.
+    fn from_number(_: u64) -> Option<Self> {
+        None
+    }
+
+    /// Returns the value for a text of the document.
+    fn from_text(_: &str) -> Option<Self> {
+        None
+    }
+
+    /// Returns the value for null.
+    fn from_null() -> Option<Self> {
+        None
+    }
+}
+
+impl Counted for u64 {
+    fn from_number(number: u64) -> Option<Self> {
+        Some(number)
+    }
+}
+
+impl Counted for Option<u64> {
+    fn from_number(number: u64) -> Option<Self> {
+        Some(Some(number))
+    }
+
+    fn from_null() -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl Counted for String {
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl<'de, T: Counted + Deserialize<'de>> Deserialize<'de> for Column<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EachOrSame(PhantomData))
+    }
+}
+
+struct EachOrSame<T>(PhantomData<T>);
+
+fn same<T, E: Error>(value: Option<T>) -> Result<Column<T>, E> {
+    value.map(Column::Same).ok_or_else(|| E::custom("a column has a value of another type"))
+}
+
+impl<'de, T: Counted + Deserialize<'de>> Visitor<'de> for EachOrSame<T> {
+    type Value = Column<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value, or a list of values")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Self::Value, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(sequence)).map(Column::Each)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        same(T::from_number(number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        same(T::from_text(text))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        same(T::from_null())
+    }
+}
+
 macro_rules! columns {
-    ($($(#[$meta:meta])* struct $columns:ident of $row:ident {
+    ($($(#[$meta:meta])* struct $columns:ident of $row:ident $([$count:ident])? {
         $($(#[$field_meta:meta])* $field:ident: $type:ty,)+
     })+) => { $(
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
-        pub(super) struct $columns { $($(#[$field_meta])* $field: Column<$type>,)+ }
+        pub(super) struct $columns {
+            $(
+                /// Number of rows: each column has this many values, or one for all.
+                $count: usize,
+            )?
+            $($(#[$field_meta])* $field: Column<$type>,)+
+        }
 
         impl $columns {
             pub(super) fn of(rows: &[&$row]) -> Self {
-                Self { $($field: Column::of(rows.iter().map(|row| row.$field.clone())),)+ }
+                Self {
+                    $($count: rows.len(),)?
+                    $($field: Column::of(rows.iter().map(|row| row.$field.clone())),)+
+                }
             }
 
             pub(super) fn row(&self, index: usize) -> Option<$row> {
@@ -63,7 +205,7 @@ pub(super) use columns;
 
 columns! {
     /// Rounds of a test on files.
-    struct RoundColumns of RoundRecord {
+    struct Rounds of RoundRecord [count] {
         /// Operations.
         ops: u64,
         /// Measured time.
@@ -71,7 +213,7 @@ columns! {
     }
 
     /// Zones of a test.
-    struct ZoneColumns of ZoneRecord {
+    struct Zones of ZoneRecord [count] {
         /// Offset of the first byte.
         start_bytes: u64,
         /// Bytes read.
@@ -187,7 +329,7 @@ impl LatencyColumns {
 /// Intervals of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct IntervalColumns {
+pub(super) struct Intervals {
     /// Number of rows: each column has this many values, or one for all.
     count: usize,
     /// Start, from the start of the phase.
@@ -204,7 +346,7 @@ pub(super) struct IntervalColumns {
     frame: Option<FrameColumns>,
 }
 
-impl IntervalColumns {
+impl Intervals {
     fn of(intervals: &[Interval]) -> Self {
         Self {
             count: intervals.len(),
@@ -218,37 +360,27 @@ impl IntervalColumns {
     }
 }
 
-/// Columns with their number of rows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Counted<C> {
-    /// Number of rows: each column has this many values, or one for all.
-    count: usize,
-    /// Values of the rows.
-    #[serde(flatten)]
-    columns: C,
-}
-
-/// Rounds of a test on files.
-pub(super) type Rounds = Counted<RoundColumns>;
-/// Zones of a test.
-pub(super) type Zones = Counted<ZoneColumns>;
-
 /// More rows than any version keeps. Above it, the count of a damaged document must not take memory.
 const ROWS_MAX: usize = 1 << 20;
 
-/// Rows that a document has as columns, or as objects where its schema is older.
-trait Tabular: Sized {
-    type Columns: for<'de> Deserialize<'de>;
+/// Rows that a document has as columns.
+pub(super) trait Tabular: Sized {
+    type Columns: Serialize + for<'de> Deserialize<'de>;
+
+    fn columns(rows: &[Self]) -> Self::Columns;
 
     /// Returns the rows; `None` if a column has too few values.
     fn rows(columns: &Self::Columns) -> Option<Vec<Self>>;
 }
 
 impl Tabular for Interval {
-    type Columns = IntervalColumns;
+    type Columns = Intervals;
 
-    fn rows(columns: &IntervalColumns) -> Option<Vec<Self>> {
+    fn columns(rows: &[Self]) -> Intervals {
+        Intervals::of(rows)
+    }
+
+    fn rows(columns: &Intervals) -> Option<Vec<Self>> {
         let mut with_frame = 0;
         rows(columns.count, |index| {
             let frame = match &columns.frame {
@@ -274,16 +406,24 @@ impl Tabular for Interval {
 impl Tabular for RoundRecord {
     type Columns = Rounds;
 
+    fn columns(rows: &[Self]) -> Rounds {
+        Rounds::of(&rows.iter().collect::<Vec<_>>())
+    }
+
     fn rows(columns: &Rounds) -> Option<Vec<Self>> {
-        rows(columns.count, |index| columns.columns.row(index))
+        rows(columns.count, |index| columns.row(index))
     }
 }
 
 impl Tabular for ZoneRecord {
     type Columns = Zones;
 
+    fn columns(rows: &[Self]) -> Zones {
+        Zones::of(&rows.iter().collect::<Vec<_>>())
+    }
+
     fn rows(columns: &Zones) -> Option<Vec<Self>> {
-        rows(columns.count, |index| columns.columns.row(index))
+        rows(columns.count, |index| columns.row(index))
     }
 }
 
@@ -291,94 +431,31 @@ fn rows<T>(count: usize, row: impl FnMut(usize) -> Option<T>) -> Option<Vec<T>> 
     (count <= ROWS_MAX).then(|| (0..count).map(row).collect())?
 }
 
-struct Either<T>(std::marker::PhantomData<T>);
+/// Rows that were read from columns.
+pub(super) struct Rows<T>(Vec<T>);
 
-impl<'de, T: Tabular + Deserialize<'de>> Visitor<'de> for Either<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("columns, or a list of objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<Vec<T>, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(sequence))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
-        let columns = T::Columns::deserialize(MapAccessDeserializer::new(map))?;
-        T::rows(&columns).ok_or_else(|| A::Error::custom("a column has fewer values than there are rows"))
+impl<T> From<Rows<T>> for Vec<T> {
+    fn from(rows: Rows<T>) -> Self {
+        rows.0
     }
 }
 
-fn read<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    T: Tabular + Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    deserializer.deserialize_any(Either(std::marker::PhantomData))
-}
-
-/// `#[serde(with)]` of intervals.
-pub(super) mod intervals {
-    use super::{Deserializer, Interval, IntervalColumns, Serialize, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        intervals: &[Interval],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        IntervalColumns::of(intervals).serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<Interval>, D::Error> {
-        super::read(deserializer)
+impl<'de, T: Tabular> Deserialize<'de> for Rows<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let rows = T::rows(&T::Columns::deserialize(deserializer)?);
+        rows.map(Self).ok_or_else(|| D::Error::custom("a column has fewer values than there are rows"))
     }
 }
 
-/// `#[serde(with)]` of rounds.
-pub(super) mod rounds {
-    use super::{Deserializer, RoundColumns, RoundRecord, Rounds, Serialize, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        rounds: &[RoundRecord],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let columns = RoundColumns::of(&rounds.iter().collect::<Vec<_>>());
-        Rounds { count: rounds.len(), columns }.serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<RoundRecord>, D::Error> {
-        super::read(deserializer)
-    }
-}
-
-/// `#[serde(with)]` of zones.
-pub(super) mod zones {
-    use super::{Deserializer, Serialize, Serializer, ZoneColumns, ZoneRecord, Zones};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        zones: &[ZoneRecord],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let columns = ZoneColumns::of(&zones.iter().collect::<Vec<_>>());
-        Zones { count: zones.len(), columns }.serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<ZoneRecord>, D::Error> {
-        super::read(deserializer)
-    }
+/// Writes rows as columns.
+pub(super) fn write<T: Tabular, S: Serializer>(rows: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    T::columns(rows).serialize(serializer)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::{CpuTimes, OwnIo, ThreadTimes};
     use super::*;
 
     fn frame(devices: usize) -> Frame {
@@ -403,13 +480,17 @@ mod tests {
         }
     }
 
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    struct Document {
-        #[serde(with = "intervals")]
-        intervals: Vec<Interval>,
-        #[serde(with = "rounds")]
-        rounds: Vec<RoundRecord>,
+    crate::document::pieces! {
+        pub struct Document {
+            #[serde(serialize_with = "write")]
+            #[cfg_attr(test, schemars(with = "Intervals"))]
+            pub intervals: Vec<Interval> [needed as Rows<Interval>],
+            #[serde(serialize_with = "write")]
+            #[cfg_attr(test, schemars(with = "Rounds"))]
+            pub rounds: Vec<RoundRecord> [needed as Rows<RoundRecord>],
+        }
     }
+    crate::document::read_as_pieces!(Document);
 
     fn document() -> Document {
         let interval = |at: u64, histogram: &[(u64, u64)], frame: Option<Frame>| Interval {
@@ -442,13 +523,6 @@ mod tests {
         assert_eq!(*latency, json!({"upper_ns": [10, 20, 30], "counts": [[0, 1, 0, 2], [], [1, 3]]}));
         assert_eq!(written["intervals"]["frame"]["missing"], json!([1]));
         assert_eq!(written["intervals"]["frame"]["devices"][1]["name"], json!(["sd1", ""]));
-    }
-
-    #[test]
-    fn objects_of_older_documents_are_read() {
-        let Document { intervals, rounds } = document();
-        let older = json!({"intervals": intervals, "rounds": rounds});
-        assert_eq!(serde_json::from_value::<Document>(older).unwrap(), document());
     }
 
     #[test]

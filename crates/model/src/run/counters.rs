@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Column, columns};
-use crate::document::document;
 
 /// Declares a group of counters: its frame, the columns of many frames, and what is done to each counter.
 macro_rules! counters {
@@ -13,11 +12,9 @@ macro_rules! counters {
             $($(#[$field_meta:meta])* $field:ident,)+
         }
     )+) => { $(
-        document! {
-            $(#[$meta])*
-            #[derive(Default)]
-            pub struct $row { $($(#[$name_meta])* pub $name: $name_type,)? $($(#[$field_meta])* pub $field: u64,)+ }
-        }
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct $row { $($(#[$name_meta])* pub $name: $name_type,)? $($(#[$field_meta])* pub $field: u64,)+ }
         columns! {
             $(#[$meta])*
             struct $columns of $row {

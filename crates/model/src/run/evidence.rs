@@ -6,7 +6,6 @@ use super::{EngineRecord, Trust};
 use crate::advice::Advice;
 use crate::document::{document, words};
 use crate::experiment::Experiment;
-use crate::figure;
 use crate::limiter::Limiter;
 use crate::observation::Observation;
 use crate::workload::Engine;
@@ -49,16 +48,16 @@ document! {
         #[serde(default)]
         pub ranking: Vec<Ranked>,
         /// Observations that support the limiter.
-        #[serde(default, deserialize_with = "figure::all_known")]
+        #[serde(default)]
         pub observations: Vec<Observation>,
         /// Observations that clearly contradict the limiter.
-        #[serde(default, deserialize_with = "figure::all_known")]
+        #[serde(default)]
         pub contrary: Vec<Observation>,
         /// Both in words, by source; also where they conflict.
         #[serde(default)]
         pub evidence: Option<Evidence>,
         /// Things to try next.
-        #[serde(default, deserialize_with = "figure::all_known")]
+        #[serde(default)]
         pub next: Vec<Advice>,
         /// The same in words; null where there is nothing to try.
         #[serde(default)]
@@ -89,7 +88,7 @@ document! {
         /// Number of samples that found a thread in it.
         pub samples: u64,
         /// Observations of these samples.
-        #[serde(default, deserialize_with = "figure::all_known")]
+        #[serde(default)]
         pub observations: Vec<Observation>,
         /// The same in words; null where there are none.
         #[serde(default)]

@@ -27,7 +27,8 @@ pub(crate) const INFLATED_MAX: u64 = 256 << 20;
 /// Returns the run as a download link; `None` if it takes more than `bytes_max` bytes.
 pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {
     packed(BEFORE, "run.json.gz", bytes_max, |writer| {
-        json::write_into(run, io::BufWriter::with_capacity(64 << 10, writer)).ok()
+        let mut writer = io::BufWriter::with_capacity(64 << 10, writer);
+        json::write_into(run, &mut writer).and_then(|()| writer.flush()).ok()
     })
 }
 

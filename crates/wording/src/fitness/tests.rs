@@ -1,6 +1,6 @@
 use model::Machine;
 use model::health::{Array, IoLimit, Pressure, Temperature, Watch};
-use model::run::{DeviceFrame, Frame};
+use model::run::{CpuTimes, DeviceFrame, Frame, OwnIo, ThreadTimes};
 use model::target::{DirectIo, Geometry, Space, TargetKind};
 
 use super::*;
@@ -98,29 +98,20 @@ fn sound() -> Health {
 
 /// Two seconds in which our thread kept one of four CPUs busy.
 fn frame() -> Frame {
-    let text = r#"{
-        "devices": [],
-        "cpu": { "user_ns": 2000000000, "kernel_ns": 0, "idle_ns": 6000000000, "steal_ns": 0 },
-        "workers": { "cpu_ns": 2000000000, "run_queue_ns": 0 },
-        "own_io": {
-            "read_call_bytes": 0, "write_call_bytes": 0, "read_calls": 0, "write_calls": 0,
-            "device_read_bytes": 0, "device_written_bytes": 0
-        },
-        "dirty_bytes": 0,
-        "writeback_bytes": 0
-    }"#;
-    let frame: Frame = serde_json::from_str(text).unwrap();
-    Frame { devices: vec![traffic("sda", 0, 0)], ..frame }
+    Frame {
+        devices: vec![traffic("sda", 0, 0)],
+        cpu: CpuTimes { user_ns: 2_000_000_000, kernel_ns: 0, idle_ns: 6_000_000_000, steal_ns: 0 },
+        workers: ThreadTimes { cpu_ns: 2_000_000_000, run_queue_ns: 0 },
+        own_io: OwnIo::default(),
+        dirty_bytes: 0,
+        writeback_bytes: 0,
+        dirtied_bytes: None,
+    }
 }
 
 fn traffic(name: &str, bytes: u64, busy_ns: u64) -> DeviceFrame {
-    let written = bytes - bytes / 2;
-    let text = format!(
-        r#"{{ "name": "{name}", "reads": 0, "read_bytes": {}, "writes": 0, "written_bytes": {written},
-            "flushes": 0, "in_flight_ns": 0, "busy_ns": {busy_ns} }}"#,
-        bytes / 2
-    );
-    serde_json::from_str(&text).unwrap()
+    let (read_bytes, written_bytes) = (bytes / 2, bytes - bytes / 2);
+    DeviceFrame { name: name.into(), read_bytes, written_bytes, busy_ns, ..DeviceFrame::default() }
 }
 
 /// Returns the checks of that name, on a sound machine with one change.
