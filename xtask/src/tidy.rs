@@ -46,6 +46,7 @@ pub const RULES: &[Rule] = &[
     Rule { asks: "ARCHITECTURE.md names every crate", check: crates::code_map },
     Rule { asks: "only the program prints", check: source::printing },
     Rule { asks: "types of documents live in the model", check: source::serialisation },
+    Rule { asks: "one crate reads and writes documents", check: source::formats },
     Rule { asks: "unsafe code stays in its rooms and says why it is sound", check: source::unsafe_code },
     Rule { asks: "findings and verdicts become English in one crate", check: source::sentences },
     Rule { asks: "doc comments start with a noun or a verb", check: prose::openings },

@@ -14,6 +14,19 @@ const MAY_SERIALISE: &[&str] = &[
     "crates/rig/src/",
     "xtask/src/lab/case.rs",
 ];
+/// Where code of a format may be called, each place with its reason. Each call makes a copy of all code of a type.
+const MAY_READ_AND_WRITE: &[(&str, &str)] = &[
+    ("crates/model/", "it reads and writes all documents, frames and markers"),
+    (
+        "crates/engine/src/stdio/protocol.rs",
+        "messages to and from a user's program, of types that it has alone",
+    ),
+    ("crates/family/src/gobonniego/read.rs", "files of another program"),
+    ("crates/rig/src/lines.rs", "replies of a rig, of types that it has alone"),
+    ("crates/rig/src/step.rs", "lines of a journal, of types that it has alone"),
+];
+/// Files of tests below `src`.
+const TESTS: &[&str] = &["/fixtures.rs", "/tests.rs", "/tests/", "/sample.rs"];
 /// Where unsafe code may stand.
 const MAY_BE_UNSAFE: &[&str] = &[
     "crates/engine/",
@@ -92,6 +105,30 @@ pub(super) fn serialisation(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+pub(super) fn formats(tree: &Tree) -> Vec<String> {
+    let calls =
+        ["serde_json::from_", "serde_json::to_", "serde_json::Deserializer", "serde_json::Serializer"];
+    let calls = calls.iter().chain(&["toml::from_", "toml::to_"]);
+    let places: Vec<_> = MAY_READ_AND_WRITE.iter().map(|(place, _)| *place).collect();
+    let mut complaints = Vec::new();
+    for file in tree.with_extension("rs").filter(|file| file.path.starts_with("crates/")) {
+        if !file.path.contains("/src/") || allowed(file, TESTS) || allowed(file, &places) {
+            continue;
+        }
+        for (number, line) in numbered(&code_only(before_tests(&file.text))) {
+            if let Some(found) = calls.clone().find(|call| line.contains(**call)) {
+                complaints.push(format!("{}:{number}: {found}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+/// Returns the code of a file before its tests.
+fn before_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
 pub(super) fn unsafe_code(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for file in tree.with_extension("rs") {
@@ -131,8 +168,7 @@ pub(super) fn sentences(tree: &Tree) -> Vec<String> {
     let rooms = tree.with_extension("rs").filter(|file| allowed(file, HAS_NO_SENTENCES));
     let mut complaints = Vec::new();
     for file in rooms.filter(|file| !allowed(file, MAY_HAVE_SENTENCES)) {
-        let code = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        for (number, literal) in literals(code) {
+        for (number, literal) in literals(before_tests(&file.text)) {
             let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_lowercase() || c == '\'');
             let words = literal.split([' ', '\n', ',', '.', ':', ';']).filter(is_word).count();
             if words >= SENTENCE_WORDS_MIN {
@@ -280,6 +316,20 @@ mod tests {
         let split = "#[cfg_attr(x, derive(\n Clone,\n Deserialize,\n))]";
         assert_eq!(serialisation(&tree(&[("crates/run/src/x.rs", split)])).len(), 1);
         assert_eq!(serialisation(&tree(&[("crates/run/src/x.rs", "#[derive(Clone)]")])), NONE);
+    }
+
+    #[test]
+    fn formats_outside_the_model_are_found() {
+        let code =
+            "fn x() {\n serde_json::from_str(text) }\n#[cfg(test)]\nmod tests { serde_json::to_string(x) }";
+        let complaints = formats(&tree(&[("crates/fleet/src/x.rs", code)]));
+        assert_eq!(complaints, ["crates/fleet/src/x.rs:2: serde_json::from_"]);
+        assert_eq!(formats(&tree(&[("crates/skye/src/x.rs", "toml::to_string_pretty(x)")])).len(), 1);
+        for path in
+            ["crates/model/src/x.rs", "crates/judge/src/tests.rs", "crates/skye/tests/x.rs", "xtask/src/x.rs"]
+        {
+            assert_eq!(formats(&tree(&[(path, code)])), NONE, "{path}");
+        }
     }
 
     #[test]
