@@ -2,11 +2,27 @@
 //!
 //! One clock read ends a call and starts the next. Computing the next name and counting lie in between and take about
 //! ten nanoseconds. A second clock read would take about twenty.
+//!
+//! A loop is compiled for each type below, and each value takes a branch that always goes the same way. [`measured`] makes
+//! types of options, once for a test.
+//!
+//! | choice | is | reason |
+//! |---|---|---|
+//! | calls of a verb | a type | they become a part of their loop, and an indirect call would cost as much as a name |
+//! | names from numbers or from directories | a type | one computes names, and the other reads them |
+//! | files of one thread or of all | a type | a mix looks for its file several times in an operation |
+//! | changes of names | a value | they differ in one call |
+//! | ways to copy, kinds of links, missing names, durability | a value | one branch for an operation with several calls |
+//! | spelling | a value | one branch for a name |
+//! | clock | a value | one branch for a read, see [`Timer`] |
+//! | arrival of flows | a value | one branch for a flow |
+//! | untimed work | a value | nothing measures it, and one loop makes indirect calls |
 
 mod attributes;
 mod contents;
 mod directories;
 pub mod flows;
+mod measured;
 mod replay;
 mod trees;
 mod verbs;
@@ -19,22 +35,23 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::budget::{Budget, Purse};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timer};
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Tree};
-use crate::pacing::{Pacing, Start};
+use crate::pacing::{OpenLoop, Pacing, Start};
 use crate::pattern::Permutation;
 use crate::recorder::{INTERVAL_NS, Recorder};
 
 pub use attributes::{GetAttribute, RemoveAttribute, SetAttribute};
-pub use contents::{Append, Copy, CopyRange, ReadWrite, Reflink, Restore, Truncate};
+pub use contents::{Append, Copy, Restore, Truncate};
 pub use directories::{Entries, Readdir};
 pub use flows::{Flows, Share, SharedFiles};
+pub use measured::{Measured, Part, measured};
 pub use replay::{Client, Replay};
 pub use trees::{RemoveTree, WalkTree};
 pub use verbs::{
-    Content, Create, CreateLinks, Link, Mkdir, Numbered, Open, ReadFile, Readlink, Rename, Rmdir, Stat,
-    StatContents, Symlink, Unlink, UnlinkMissing, UnlinkNamed,
+    Content, Create, CreateLinks, NameCall, NameChange, Numbered, Open, ReadFile, Readlink, Stat,
+    StatContents, UnlinkNamed,
 };
 
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -60,8 +77,8 @@ impl Place<'_> {
 
 /// Times the calls of an operation, one after the other.
 #[derive(Debug)]
-pub struct Laps<'a, C> {
-    clock: &'a C,
+pub struct Laps<'a> {
+    clock: &'a Timer,
     recorder: &'a mut Recorder,
     last_ns: u64,
     /// Instant from which the latency of the operation counts.
@@ -72,7 +89,7 @@ pub struct Laps<'a, C> {
     purse: Purse<'a>,
 }
 
-impl<C: Clock> Laps<'_, C> {
+impl Laps<'_> {
     /// Publishes that `step` begins, for a look at where its thread sleeps.
     #[inline]
     pub fn enter(&mut self, step: usize) {
@@ -135,6 +152,23 @@ impl<C: Clock> Laps<'_, C> {
         is_due
     }
 
+    /// Waits until the next operation of an open loop, from whose time its latency counts. Returns false if the round is
+    /// over.
+    #[inline(never)]
+    fn wait_for_next(&mut self, pacing: &mut OpenLoop, limits: RoundLimits<'_>) -> bool {
+        loop {
+            match pacing.next(self.last_ns) {
+                Start::Now { intended_ns } => {
+                    self.recorder.queueing(self.last_ns - intended_ns);
+                    self.since_ns = intended_ns;
+                    return true;
+                }
+                Start::Later { at_ns } if self.wait_until(at_ns, limits) => {}
+                Start::Later { .. } => return false,
+            }
+        }
+    }
+
     #[cold]
     fn tick(&mut self, now_ns: u64) {
         self.recorder.hand_over(now_ns);
@@ -175,11 +209,11 @@ pub fn close(file: OwnedFd) -> Result<(), Errno> {
 
 /// Opens a file: the first step of an operation on what it holds.
 #[inline]
-fn open_first<C: Clock>(
+fn open_first(
     directory: BorrowedFd<'_>,
     name: &CStr,
     flags: OFlags,
-    laps: &mut Laps<'_, C>,
+    laps: &mut Laps<'_>,
 ) -> Result<OwnedFd, CallError> {
     let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
     let opened = opened.map_err(|errno| (0, errno.into()))?;
@@ -189,7 +223,7 @@ fn open_first<C: Clock>(
 
 /// Makes a file durable if that is asked for, and closes it: the steps after the second.
 #[inline]
-fn finish<C: Clock>(file: OwnedFd, durable: bool, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
+fn finish(file: OwnedFd, durable: bool, laps: &mut Laps<'_>) -> Result<(), CallError> {
     if durable {
         rustix::fs::fsync(&file).map_err(|errno| (2, errno.into()))?;
         laps.lap(2);
@@ -209,17 +243,20 @@ pub trait FileOps {
     ///
     /// # Errors
     /// The call that failed.
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError>;
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError>;
+
+    /// Takes note that a round begins.
+    fn begin(&mut self, _start_ns: u64) {}
 
     /// Makes ready for the next operation. Returns false if the round is over before it is due.
     #[inline]
-    fn is_due<C: Clock>(&mut self, _: &mut Laps<'_, C>, _: RoundLimits<'_>) -> bool {
+    fn is_due(&mut self, _: &mut Laps<'_>, _: RoundLimits<'_>) -> bool {
         true
+    }
+
+    /// Returns the number of operations that were due before an instant and never started.
+    fn missed(&mut self, _end_ns: u64) -> u64 {
+        0
     }
 
     /// Returns the operations that ended in another way than a file says.
@@ -241,7 +278,9 @@ pub trait FileOps {
 /// An operation on a name in a directory.
 pub trait NameOps {
     /// The kind of the names.
-    const KIND: Kind;
+    fn kind(&self) -> Kind {
+        Kind::File
+    }
 
     /// Names of the operation's calls, and last `getdents64`: that call is an extra step if names come from
     /// directories.
@@ -251,11 +290,11 @@ pub trait NameOps {
     ///
     /// # Errors
     /// The call that failed.
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError>;
 }
 
@@ -275,6 +314,8 @@ pub struct RoundLimits<'a> {
 pub struct Round {
     /// Operations done, in the order of visits: fewer than asked for if the round ended early.
     pub done: u64,
+    /// Operations that were due before its end and never started.
+    pub missed: u64,
     /// Start of the first operation.
     pub start_ns: u64,
     /// End of the last operation.
@@ -302,20 +343,30 @@ impl Visits {
 
     #[inline]
     fn at(&self, place: u64) -> u64 {
-        self.first + self.order.map_or(place, |order| order.at(place))
+        let place = match &self.order {
+            None => place,
+            Some(order) => permuted(order, place),
+        };
+        self.first + place
     }
 }
 
+/// In its own place: as a part of the loop, its keys are loaded for each visit, also for one in sequence.
+#[inline(never)]
+fn permuted(order: &Permutation, place: u64) -> u64 {
+    order.at(place)
+}
+
 /// Progress of a round.
-struct Walk<'a, C> {
-    laps: Laps<'a, C>,
+struct Walk<'a> {
+    laps: Laps<'a>,
     limits: RoundLimits<'a>,
     done: u64,
     start_ns: u64,
 }
 
-impl<'a, C: Clock> Walk<'a, C> {
-    fn start(clock: &'a C, recorder: &'a mut Recorder, limits: RoundLimits<'a>) -> Self {
+impl<'a> Walk<'a> {
+    fn start(clock: &'a Timer, recorder: &'a mut Recorder, limits: RoundLimits<'a>) -> Self {
         let start_ns = clock.now_ns();
         recorder.start(start_ns);
         let next_tick_ns = start_ns + INTERVAL_NS;
@@ -342,20 +393,21 @@ impl<'a, C: Clock> Walk<'a, C> {
     fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
         self.laps.recorder.flush(end_ns);
         let result = if self.laps.purse.is_spent() { Ok(()) } else { result };
-        Round { done: self.done, start_ns: self.start_ns, end_ns, result }
+        Round { done: self.done, missed: 0, start_ns: self.start_ns, end_ns, result }
     }
 }
 
 /// Performs an operation on every file of a set, once.
-pub fn round<C: Clock, V: FileOps>(
+pub fn round<V: FileOps + ?Sized>(
     verb: &mut V,
     place: &Place<'_>,
     visits: Visits,
-    clock: &C,
+    clock: &Timer,
     recorder: &mut Recorder,
     limits: RoundLimits<'_>,
 ) -> Round {
     let mut walk = Walk::start(clock, recorder, limits);
+    verb.begin(walk.start_ns);
     let mut result = Ok(());
     while walk.done < visits.files && walk.laps.last_ns < limits.deadline_ns {
         if !verb.is_due(&mut walk.laps, limits) {
@@ -372,53 +424,28 @@ pub fn round<C: Clock, V: FileOps>(
         }
     }
     let end_ns = walk.laps.last_ns;
-    walk.finish(end_ns, result)
+    let round = walk.finish(end_ns, result);
+    Round { missed: verb.missed(end_ns.min(limits.deadline_ns)), ..round }
 }
 
-/// Performs operations that start when they are due, until the deadline. Returns the number of those that were due and
-/// never started, too.
-pub fn due<C: Clock, V: FileOps, P: Pacing>(
-    verb: &mut V,
+/// Same as [`round`], for work that is not measured: one loop for all verbs.
+pub fn untimed(
+    verb: &mut dyn FileOps,
     place: &Place<'_>,
-    pacing: &mut P,
-    clock: &C,
+    visits: Visits,
     recorder: &mut Recorder,
     limits: RoundLimits<'_>,
-) -> (Round, u64) {
-    let mut walk = Walk::start(clock, recorder, limits);
-    pacing.begin(walk.start_ns);
-    let mut result = Ok(());
-    loop {
-        let intended_ns = match pacing.next(walk.laps.last_ns) {
-            Start::Now { intended_ns } => intended_ns,
-            Start::Later { at_ns } if walk.laps.wait_until(at_ns, limits) => continue,
-            Start::Later { .. } => break,
-        };
-        walk.laps.recorder.queueing(walk.laps.last_ns - intended_ns);
-        // Its latency counts from then on.
-        walk.laps.since_ns = intended_ns;
-        if let Err((step, cause)) = verb.operate(place, walk.done, &mut walk.laps) {
-            let call = verb.steps().get(step).copied().unwrap_or("call");
-            let file = verb.failed_at(walk.done);
-            result = Err(Failure { call, file, offset_bytes: None, cause });
-            break;
-        }
-        if !walk.count() || walk.laps.last_ns >= limits.deadline_ns {
-            break;
-        }
-    }
-    let end_ns = walk.laps.last_ns;
-    let missed = pacing.missed(end_ns.min(limits.deadline_ns));
-    (walk.finish(end_ns, result), missed)
+) -> Round {
+    round(verb, place, visits, &Timer::Kernel, recorder, limits)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::budget::{BOUNDLESS, Budget};
-    use crate::clock::Monotonic;
-    use crate::names::{LettersFirst, Names, NumberFirst, Plain, Spelling};
+    use crate::names::{Names, Spelling};
     use crate::recorder::Shape;
+    use model::workload::CopyWay;
     use rustix::io::Errno;
 
     fn place(directory: &std::fs::File, tree: Tree) -> Place<'_> {
@@ -462,15 +489,15 @@ mod tests {
 
     fn all<V: FileOps>(mut verb: V, place: &Place<'_>, visits: Visits) -> Counted {
         let (round, counted) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
-            round(&mut verb, place, visits, &Monotonic, recorder, limits)
+            round(&mut verb, place, visits, &Timer::Kernel, recorder, limits)
         });
         assert_eq!(round.result, Ok(()));
         counted
     }
 
     /// Runs a round in the order of directories, which must bring `files` files.
-    fn in_directories<O: NameOps, S: Spelling>(
-        names: Names<S>,
+    fn in_directories<O: NameOps>(
+        names: Names,
         operation: O,
         place: &Place<'_>,
         files: u64,
@@ -478,7 +505,7 @@ mod tests {
     ) -> (Round, Counted) {
         let mut entries = Entries::new(names, operation);
         watched(entries.steps().len(), deadline_ns, |recorder, limits| {
-            entries.round(place, files, &Monotonic, recorder, limits)
+            entries.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }
 
@@ -505,36 +532,30 @@ mod tests {
         assert_eq!(created, (20, sizes, vec![20; 4]));
         assert_eq!(names(temp.path())[3], "f00000003");
 
-        assert_eq!(all(Numbered::new(names_of_set, Stat::<false>::new(false)), &place, visits).0, 20);
-        assert_eq!(all(Numbered::new(names_of_set, Stat::<true>::new(false)), &place, visits).0, 20);
-        assert_eq!(all(Numbered::new(names_of_set, Open::<false>::new(false)), &place, sequence).2, [20, 20]);
-        assert_eq!(all(Numbered::new(names_of_set, Open::<true>::new(false)), &place, sequence).0, 20);
-        assert_eq!(all(Numbered::new(names_of_set, UnlinkMissing), &place, sequence).0, 20);
-        assert_eq!(all(Link::new(names_of_set, Kind::File, Kind::Link, false), &place, sequence).0, 20);
-        assert_eq!(
-            all(Symlink::new(names_of_set, Kind::File, Kind::Symlink, true), &place, sequence).2,
-            [20, 20]
-        );
+        assert_eq!(all(Numbered::new(names_of_set, Stat::new(false, false)), &place, visits).0, 20);
+        assert_eq!(all(Numbered::new(names_of_set, Stat::new(true, false)), &place, visits).0, 20);
+        assert_eq!(all(Numbered::new(names_of_set, Open::new(false, false)), &place, sequence).2, [20, 20]);
+        assert_eq!(all(Numbered::new(names_of_set, Open::new(true, false)), &place, sequence).0, 20);
+        assert_eq!(all(Numbered::new(names_of_set, UnlinkNamed::missing()), &place, sequence).0, 20);
+        assert_eq!(all(NameChange::link(names_of_set, false), &place, sequence).0, 20);
+        assert_eq!(all(NameChange::symlink(names_of_set, true), &place, sequence).2, [20, 20]);
         assert_eq!(std::fs::read_link(temp.path().join("s00000007")).unwrap().to_str(), Some("f00000007"));
-        assert_eq!(
-            all(Mkdir::new(names_of_set, Kind::Directory, Kind::Directory, false), &place, sequence).0,
-            20
-        );
+        assert_eq!(all(NameChange::mkdir(names_of_set, false), &place, sequence).0, 20);
         assert_eq!(names(temp.path()).len(), 80);
 
         let mut readdir = Readdir::new(tree);
         let (read, _) = watched(Readdir::STEPS.len(), u64::MAX, |recorder, limits| {
-            readdir.round(&place, &Monotonic, recorder, limits)
+            readdir.round(&place, &Timer::Kernel, recorder, limits)
         });
         assert_eq!(read.done, 80);
 
-        all(Rmdir::new(names_of_set, Kind::Directory, Kind::Directory, false), &place, sequence);
-        all(Unlink::new(names_of_set, Kind::Link, Kind::Link, false), &place, visits);
-        all(Unlink::new(names_of_set, Kind::Symlink, Kind::Symlink, false), &place, sequence);
-        all(Rename::new(names_of_set, Kind::File, Kind::Renamed, false), &place, visits);
+        all(NameChange::rmdir(names_of_set, false), &place, sequence);
+        all(NameChange::unlink(names_of_set, Kind::Link, false), &place, visits);
+        all(NameChange::unlink(names_of_set, Kind::Symlink, false), &place, sequence);
+        all(NameChange::rename(names_of_set, [Kind::File, Kind::Renamed], false), &place, visits);
         assert!(names(temp.path()).iter().all(|name| name.starts_with('r')));
-        all(Rename::new(names_of_set, Kind::Renamed, Kind::File, false), &place, visits);
-        all(Unlink::new(names_of_set, Kind::File, Kind::File, false), &place, visits);
+        all(NameChange::rename(names_of_set, [Kind::Renamed, Kind::File], false), &place, visits);
+        all(NameChange::unlink(names_of_set, Kind::File, false), &place, visits);
         assert_eq!(names(temp.path()), [""; 0]);
     }
 
@@ -549,18 +570,20 @@ mod tests {
         };
         let visits = Visits::in_sequence(0, 20);
         let mut create = Create::new(tree.plain(), Some(Content::new(1000, 1000, 300, 9, 0)), false);
-        let (made, counted) =
-            bounded(&mut |recorder, limits| round(&mut create, &place, visits, &Monotonic, recorder, limits));
+        let (made, counted) = bounded(&mut |recorder, limits| {
+            round(&mut create, &place, visits, &Timer::Kernel, recorder, limits)
+        });
         assert_eq!((made.done, made.result, counted.1), (7, Ok(()), 7000));
         assert_eq!((names(temp.path()).len(), budget.left_bytes(), budget.is_spent()), (7, 999, true));
         let mut append = Entries::new(tree.plain(), Append::new(400, false));
         let (appended, counted) =
-            bounded(&mut |recorder, limits| append.round(&place, 7, &Monotonic, recorder, limits));
+            bounded(&mut |recorder, limits| append.round(&place, 7, &Timer::Kernel, recorder, limits));
         assert_eq!((appended.done, appended.result, counted.1), (2, Ok(()), 800));
         let mut copy =
-            Copy::new(tree.plain(), Content::new(1000, 1000, 300, 9, 0), CopyRange::new(500), false);
-        let (copied, _) =
-            bounded(&mut |recorder, limits| round(&mut copy, &place, visits, &Monotonic, recorder, limits));
+            Copy::new(tree.plain(), Content::new(1000, 1000, 300, 9, 0), CopyWay::CopyRange, 500, false);
+        let (copied, _) = bounded(&mut |recorder, limits| {
+            round(&mut copy, &place, visits, &Timer::Kernel, recorder, limits)
+        });
         assert_eq!((copied.done, copied.result, names(temp.path()).len()), (0, Ok(()), 7));
     }
 
@@ -573,7 +596,7 @@ mod tests {
         let mut verb = Create::new(tree.plain(), None, false);
         let (round, _) = watched(2, u64::MAX, |recorder, limits| {
             let visits = Visits::in_sequence(0, 5);
-            round(&mut verb, &place(&directory, tree), visits, &Monotonic, recorder, limits)
+            round(&mut verb, &place(&directory, tree), visits, &Timer::Kernel, recorder, limits)
         });
         assert_eq!(round.done, 2);
         let failure = round.result.unwrap_err();
@@ -581,12 +604,7 @@ mod tests {
         assert_eq!(std::fs::read(temp.path().join("f00000002")).unwrap(), b"in the way");
     }
     /// Makes all files of a set, in the directories of its tree.
-    fn make<S: Spelling>(
-        path: &std::path::Path,
-        names: Names<S>,
-        place: &Place<'_>,
-        content: Option<Content>,
-    ) {
+    fn make(path: &std::path::Path, names: Names, place: &Place<'_>, content: Option<Content>) {
         for dir in 0..names.tree.dirs {
             std::fs::create_dir_all(path.join(names.tree.directory(dir))).unwrap();
         }
@@ -594,7 +612,7 @@ mod tests {
         assert_eq!(all(Create::new(names, content, false), place, visits).0, names.tree.files);
     }
 
-    fn every_entry_is_visited<S: Spelling>(spelling: S) {
+    fn every_entry_is_visited(spelling: Spelling) {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let below = |tree: Tree| temp.path().join(tree.directory(tree.dirs - 1));
@@ -607,11 +625,11 @@ mod tests {
             for other in ["notes.txt", ".nfs00000001", "file-copy", "r00000001"] {
                 std::fs::write(below(tree).join(other), "precious").unwrap();
             }
-            let (round, counted) = in_directories(names, Stat::<false>::new(false), &place, files, u64::MAX);
+            let (round, counted) = in_directories(names, Stat::new(false, false), &place, files, u64::MAX);
             assert_eq!((round.result, round.done), (Ok(()), files));
             assert_eq!(counted.2[0], files);
             assert!(counted.2[1] >= 2 * dirs && counted.2[1] < files + 2 * dirs, "{counted:?}");
-            let (round, counted) = in_directories(names, Open::<false>::new(false), &place, files, u64::MAX);
+            let (round, counted) = in_directories(names, Open::new(false, false), &place, files, u64::MAX);
             assert_eq!((round.result, &counted.2[..2]), (Ok(()), &[files, files][..]));
             let durable = files < 100;
             let unlink = UnlinkNamed::new(durable);
@@ -634,9 +652,9 @@ mod tests {
 
     #[test]
     fn directories_lead_to_every_file_and_to_no_other() {
-        every_entry_is_visited(Plain);
-        every_entry_is_visited(NumberFirst { seed: 3 });
-        every_entry_is_visited(LettersFirst { seed: 3 });
+        every_entry_is_visited(Spelling::Plain);
+        every_entry_is_visited(Spelling::NumberFirst { seed: 3 });
+        every_entry_is_visited(Spelling::LettersFirst { seed: 3 });
     }
 
     #[test]
@@ -702,12 +720,12 @@ mod tests {
             let path = |file| temp.path().join(format!("f{file:08x}"));
             let found: Vec<_> = (0..20).map(|file| std::fs::metadata(path(file)).unwrap().len()).collect();
             assert_eq!(found, sizes, "{chunk_bytes}");
-            let all_removed = Unlink::new(names, Kind::File, Kind::File, false);
+            let all_removed = NameChange::unlink(names, Kind::File, false);
             assert_eq!(all(all_removed, &place, Visits::in_sequence(0, 20)).0, 20);
         }
     }
 
-    fn links_lead_to_the_first<const SYMBOLIC: bool>(dirs: u64, levels: u32) {
+    fn links_lead_to_the_first(is_symbolic: bool, dirs: u64, levels: u32) {
         use std::os::unix::fs::MetadataExt;
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
@@ -719,21 +737,21 @@ mod tests {
             .map(|dir| std::fs::File::open(temp.path().join(tree.directory(dir))).unwrap().into())
             .collect();
         let place = Place { directory: directory.as_fd(), leaves: &leaves, tree };
-        let names = Names { tree, spelling: LettersFirst { seed: 5 } };
+        let names = Names { tree, spelling: Spelling::LettersFirst { seed: 5 } };
         // This thread acts as the second of several in the same directories.
         let visits = Visits::in_sequence(10, 20);
-        let made = all(CreateLinks::<SYMBOLIC, _>::new(names, 10, true), &place, visits);
+        let made = all(CreateLinks::new(names, is_symbolic, 10, true), &place, visits);
         assert_eq!(made, (20, 0, vec![19, 1, 1, 20]));
         let path = |file| temp.path().join(names.path(file).to_str().unwrap());
         let inode = |file| std::fs::metadata(path(file)).unwrap().ino();
         for file in 10..30 {
             assert_eq!(inode(file), inode(10), "{file}");
             let is_link = std::fs::symlink_metadata(path(file)).unwrap().is_symlink();
-            assert_eq!(is_link, SYMBOLIC && file != 10);
+            assert_eq!(is_link, is_symbolic && file != 10);
         }
-        assert_eq!(all(Numbered::new(names, Stat::<false>::new(SYMBOLIC)), &place, visits).0, 20);
-        assert_eq!(all(Numbered::new(names, Open::<false>::new(SYMBOLIC)), &place, visits).0, 20);
-        let stat = in_directories(names, Stat::<false>::new(SYMBOLIC), &place, 20, u64::MAX).0;
+        assert_eq!(all(Numbered::new(names, Stat::new(false, is_symbolic)), &place, visits).0, 20);
+        assert_eq!(all(Numbered::new(names, Open::new(false, is_symbolic)), &place, visits).0, 20);
+        let stat = in_directories(names, Stat::new(false, is_symbolic), &place, 20, u64::MAX).0;
         assert_eq!((stat.result, stat.done), (Ok(()), 20));
         let unlink = in_directories(names, UnlinkNamed::new(false), &place, 20, u64::MAX).0;
         assert_eq!((unlink.result, unlink.done), (Ok(()), 20));
@@ -742,8 +760,8 @@ mod tests {
     #[test]
     fn links_of_a_set_lead_to_the_first_from_every_directory() {
         for (dirs, levels) in [(1, 1), (4, 1), (5, 2)] {
-            links_lead_to_the_first::<false>(dirs, levels);
-            links_lead_to_the_first::<true>(dirs, levels);
+            links_lead_to_the_first(false, dirs, levels);
+            links_lead_to_the_first(true, dirs, levels);
         }
     }
 }

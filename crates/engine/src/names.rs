@@ -2,7 +2,8 @@
 //! Optional letters precede or follow them.
 
 use std::ffi::{CStr, CString};
-use std::fmt;
+
+use model::workload::Naming;
 
 use crate::data::mix;
 
@@ -47,85 +48,79 @@ pub const LETTERS_MAX: usize = model::marker::LETTERS_MAX as usize;
 /// Length of the kind's letter and the digits.
 const NUMBERED: usize = 1 + FILE_DIGITS;
 
-/// Spelling of the last part of a path.
-pub trait Spelling: fmt::Debug + Clone + Copy + Send + 'static {
+/// Spelling of the last part of a path. A name takes one branch on it, always the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// The kind's letter and the number, nothing else.
+    Plain,
+    /// The kind's letter, the number, then letters that follow from the seed and the number.
+    NumberFirst {
+        /// The seed.
+        seed: u64,
+    },
+    /// Letters that follow from the seed and the number, then the kind's letter and the number.
+    LettersFirst {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+impl Spelling {
+    /// The spelling of a naming. Letters follow from the seed.
+    pub fn new(naming: Naming, seed: u64) -> Self {
+        match naming {
+            Naming::Plain => Self::Plain,
+            Naming::NumberFirst => Self::NumberFirst { seed },
+            Naming::LettersFirst => Self::LettersFirst { seed },
+        }
+    }
+
     /// Most letters beside the number.
-    const LETTERS_MAX: usize;
+    fn letters_max(self) -> usize {
+        if self == Self::Plain { 0 } else { LETTERS_MAX }
+    }
 
     /// Writes the name of a file, and the NUL behind it if its place has changed. The buffer `name` has room for the
     /// longest name, and holds a name of the same kind.
-    fn spell(self, name: &mut [u8], kind: u8, file: u64);
+    #[inline(always)]
+    fn spell(self, name: &mut [u8], kind: u8, file: u64) {
+        match self {
+            Self::Plain => write_digits(&mut name[1..NUMBERED], file),
+            Self::NumberFirst { seed } => number_first(name, seed, file),
+            Self::LettersFirst { seed } => letters_first(name, seed, kind, file),
+        }
+    }
 
     /// True if a file of this kind can have this name.
-    fn can_be(self, name: &[u8], kind: Kind) -> bool;
-}
-
-/// The kind's letter and the number, nothing else.
-#[derive(Debug, Clone, Copy)]
-pub struct Plain;
-
-/// The kind's letter, the number, then letters that follow from the seed and the number.
-#[derive(Debug, Clone, Copy)]
-pub struct NumberFirst {
-    /// The seed.
-    pub seed: u64,
-}
-
-/// Letters that follow from the seed and the number, then the kind's letter and the number.
-#[derive(Debug, Clone, Copy)]
-pub struct LettersFirst {
-    /// The seed.
-    pub seed: u64,
-}
-
-impl Spelling for Plain {
-    const LETTERS_MAX: usize = 0;
-
     #[inline]
-    fn spell(self, name: &mut [u8], _: u8, file: u64) {
-        write_digits(&mut name[1..NUMBERED], file);
-    }
-
-    #[inline]
-    fn can_be(self, name: &[u8], kind: Kind) -> bool {
-        is_numbered(name, kind)
+    pub fn can_be(self, name: &[u8], kind: Kind) -> bool {
+        match self {
+            Self::Plain => is_numbered(name, kind),
+            Self::NumberFirst { .. } => name
+                .split_at_checked(NUMBERED)
+                .is_some_and(|(numbered, letters)| is_numbered(numbered, kind) && are_letters(letters)),
+            Self::LettersFirst { .. } => name
+                .split_last_chunk::<NUMBERED>()
+                .is_some_and(|(letters, numbered)| is_numbered(numbered, kind) && are_letters(letters)),
+        }
     }
 }
 
-impl Spelling for NumberFirst {
-    const LETTERS_MAX: usize = LETTERS_MAX;
-
-    #[inline]
-    fn spell(self, name: &mut [u8], _: u8, file: u64) {
-        write_digits(&mut name[1..NUMBERED], file);
-        let letters = write_letters(&mut name[NUMBERED..], self.seed, file);
-        name[NUMBERED + letters] = 0;
-    }
-
-    #[inline]
-    fn can_be(self, name: &[u8], kind: Kind) -> bool {
-        name.split_at_checked(NUMBERED)
-            .is_some_and(|(numbered, letters)| is_numbered(numbered, kind) && are_letters(letters))
-    }
+/// Drawing the letters takes several times as long as the call.
+#[inline(never)]
+fn number_first(name: &mut [u8], seed: u64, file: u64) {
+    write_digits(&mut name[1..NUMBERED], file);
+    let letters = write_letters(&mut name[NUMBERED..], seed, file);
+    name[NUMBERED + letters] = 0;
 }
 
-impl Spelling for LettersFirst {
-    const LETTERS_MAX: usize = LETTERS_MAX;
-
-    #[inline]
-    fn spell(self, name: &mut [u8], kind: u8, file: u64) {
-        let letters = write_letters(name, self.seed, file);
-        let numbered = &mut name[letters..];
-        numbered[0] = kind;
-        write_digits(&mut numbered[1..NUMBERED], file);
-        numbered[NUMBERED] = 0;
-    }
-
-    #[inline]
-    fn can_be(self, name: &[u8], kind: Kind) -> bool {
-        name.split_last_chunk::<NUMBERED>()
-            .is_some_and(|(letters, numbered)| is_numbered(numbered, kind) && are_letters(letters))
-    }
+#[inline(never)]
+fn letters_first(name: &mut [u8], seed: u64, kind: u8, file: u64) {
+    let letters = write_letters(name, seed, file);
+    let numbered = &mut name[letters..];
+    numbered[0] = kind;
+    write_digits(&mut numbered[1..NUMBERED], file);
+    numbered[NUMBERED] = 0;
 }
 
 /// True if a directory of a tree can have this name.
@@ -207,7 +202,7 @@ impl Tree {
 
     /// Names in this tree without letters beside the number.
     pub const fn plain(self) -> Names {
-        Names { tree: self, spelling: Plain }
+        Names { tree: self, spelling: Spelling::Plain }
     }
 
     /// Directories in each directory of the upper levels: the smallest fan-out that gives enough at the lowest level.
@@ -253,14 +248,14 @@ impl Tree {
 
 /// Location and spelling of the names of a set.
 #[derive(Debug, Clone, Copy)]
-pub struct Names<S = Plain> {
+pub struct Names {
     /// Location of the files.
     pub tree: Tree,
     /// Spelling of the last part of a path.
-    pub spelling: S,
+    pub spelling: Spelling,
 }
 
-impl<S: Spelling> Names<S> {
+impl Names {
     /// Path of a file, relative to the root.
     pub fn path(self, file: u64) -> CString {
         Name::new(self, Kind::File).of(file).to_owned()
@@ -276,34 +271,36 @@ impl<S: Spelling> Names<S> {
 
 /// A path relative to the root, rewritten in place for each file.
 #[derive(Debug, Clone)]
-pub struct Name<S = Plain> {
+pub struct Name {
     tree: Tree,
-    spelling: S,
+    spelling: Spelling,
     letter: u8,
     bytes: Vec<u8>,
     /// Offset of the last part of the path.
     start: usize,
+    /// Files of the directory that the path leads to: the first, and their number.
     first_file: u64,
-    end_file: u64,
+    files: u64,
 }
 
-impl<S: Spelling> Name<S> {
+impl Name {
     /// Names of one kind.
-    pub fn new(names: Names<S>, kind: Kind) -> Self {
+    pub fn new(names: Names, kind: Kind) -> Self {
         let Names { tree, spelling } = names;
         // Room for the longest path, so that nothing is allocated later.
-        let longest = tree.levels as usize * (DIRECTORY_DIGITS + 2) + NUMBERED + S::LETTERS_MAX + 1;
+        let longest = tree.levels as usize * (DIRECTORY_DIGITS + 2) + NUMBERED + spelling.letters_max() + 1;
         let bytes = Vec::with_capacity(longest);
-        let (start, first_file, end_file) = (0, 0, 0);
-        let mut name = Self { tree, spelling, letter: kind as u8, bytes, start, first_file, end_file };
+        let (start, first_file, files) = (0, 0, 0);
+        let mut name = Self { tree, spelling, letter: kind as u8, bytes, start, first_file, files };
         name.enter(0);
         name
     }
 
-    /// Path of a file.
-    #[inline]
+    /// Path of a file. It becomes a part of the loop. There the compiler sees that no call needs a length, and drops the
+    /// search for the end.
+    #[inline(always)]
     pub fn of(&mut self, file: u64) -> &CStr {
-        if file < self.first_file || file >= self.end_file {
+        if file.wrapping_sub(self.first_file) >= self.files {
             self.enter(file / self.tree.files_per_dir());
         }
         self.spelling.spell(&mut self.bytes[self.start..], self.letter, file);
@@ -327,14 +324,14 @@ impl<S: Spelling> Name<S> {
             None => self.bytes[..2].copy_from_slice(b".\0"),
         }
         // The buffer no longer holds the path of a file.
-        self.end_file = 0;
+        self.files = 0;
         until_nul(&self.bytes)
     }
 
     #[cold]
     fn enter(&mut self, dir: u64) {
         let per_dir = self.tree.files_per_dir();
-        (self.first_file, self.end_file) = (dir * per_dir, (dir + 1) * per_dir);
+        (self.first_file, self.files) = (dir * per_dir, per_dir);
         self.bytes.clear();
         if self.tree.dirs > 1 {
             let fan_out = self.tree.fan_out();
@@ -351,7 +348,7 @@ impl<S: Spelling> Name<S> {
         self.start = self.bytes.len();
         self.bytes.push(self.letter);
         self.bytes.extend_from_slice(&[b'0'; FILE_DIGITS]);
-        self.bytes.resize(self.bytes.len() + S::LETTERS_MAX + 1, 0);
+        self.bytes.resize(self.bytes.len() + self.spelling.letters_max() + 1, 0);
     }
 }
 
@@ -415,7 +412,7 @@ mod tests {
 
     #[test]
     fn names_allocate_nothing_after_they_are_made() {
-        fn check<S: Spelling>(spelling: S) {
+        fn check(spelling: Spelling) {
             let tree = Tree { files: 1 << 20, dirs: 1000, levels: 3 };
             let mut name = Name::new(Names { tree, spelling }, Kind::Link);
             let capacity = name.bytes.capacity();
@@ -424,13 +421,13 @@ mod tests {
             }
             assert_eq!(name.bytes.capacity(), capacity);
         }
-        check(Plain);
-        check(NumberFirst { seed: 7 });
-        check(LettersFirst { seed: 7 });
+        check(Spelling::Plain);
+        check(Spelling::NumberFirst { seed: 7 });
+        check(Spelling::LettersFirst { seed: 7 });
     }
 
     /// Names of the first files. The rule for `clean` produces each of them, and no other kind can have them.
-    fn spelled<S: Spelling>(spelling: S, letters: Option<Letters>, count: u64) -> Vec<String> {
+    fn spelled(spelling: Spelling, letters: Option<Letters>, count: u64) -> Vec<String> {
         let rule = NameRule::files(Kind::File.letter(), FILE_DIGITS, count).lettered(letters);
         let names = Names { tree: Tree { files: count, dirs: 3, levels: 2 }, spelling };
         let mut name = Name::new(names, Kind::File);
@@ -454,10 +451,10 @@ mod tests {
     #[test]
     fn letters_stand_beside_the_number_and_follow_from_the_seed() {
         const COUNT: u64 = 5000;
-        let plain = spelled(Plain, None, COUNT);
+        let plain = spelled(Spelling::Plain, None, COUNT);
         let (after, before) = (Some(Letters::After(12)), Some(Letters::Before(12)));
-        let number_first = spelled(NumberFirst { seed: 7 }, after, COUNT);
-        let letters_first = spelled(LettersFirst { seed: 7 }, before, COUNT);
+        let number_first = spelled(Spelling::NumberFirst { seed: 7 }, after, COUNT);
+        let letters_first = spelled(Spelling::LettersFirst { seed: 7 }, before, COUNT);
         let mut lengths = HashSet::new();
         let mut letters_seen = HashSet::new();
         for ((plain, first), last) in plain.iter().zip(&number_first).zip(&letters_first) {
@@ -470,7 +467,7 @@ mod tests {
         assert_eq!(number_first.iter().collect::<HashSet<_>>().len() as u64, COUNT);
         assert_eq!(letters_first.iter().collect::<HashSet<_>>().len() as u64, COUNT);
         assert!(number_first.is_sorted() && !letters_first.is_sorted());
-        assert_ne!(number_first, spelled(NumberFirst { seed: 8 }, after, COUNT));
+        assert_ne!(number_first, spelled(Spelling::NumberFirst { seed: 8 }, after, COUNT));
     }
 
     #[test]
@@ -478,11 +475,11 @@ mod tests {
         for name in
             ["", ".", "..", ".nfs0001", "notes.txt", "file-copy", "f0000000g", "f000000010", "F00000000"]
         {
-            assert!(!Plain.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!Spelling::Plain.can_be(name.as_bytes(), Kind::File), "{name}");
         }
         for name in ["f0000000", "f0000000x", ".f00000000", "f00000000.", "f000000000123456789abc"] {
-            assert!(!NumberFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
-            assert!(!LettersFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!Spelling::NumberFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!Spelling::LettersFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
         }
     }
 

@@ -19,16 +19,14 @@ use std::time::{Duration, Instant};
 use engine::DataEngine;
 use engine::budget::BOUNDLESS;
 use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
-use engine::clock::{Clock, Monotonic};
+use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Append, Client, Copy, CopyRange, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, Link,
-    Mkdir, NameOps, Numbered, Open, Place, ReadFile, ReadWrite, Readdir, Readlink, RemoveTree, Rename,
-    Replay, Rmdir, Round, RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Symlink,
-    Truncate, Unlink, UnlinkMissing, UnlinkNamed, Visits, WalkTree, due, round,
+    self, Client, Measured, NameChange, Part, Place, Replay, Round, RoundLimits, SharedFiles, Visits,
+    measured,
 };
 use engine::mapped::MappedEngine;
-use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
+use engine::names::{Kind, Names, Spelling, Tree};
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::{Pattern, Permutation};
@@ -44,8 +42,9 @@ use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{Board, ZeroWriter, Zones};
 use model::load::Load;
 use model::sim::SimDevice;
+use model::spec::{Defaults, parse};
 use model::workload::MixName;
-use model::workload::{DataVerb, Engine, FileVerb};
+use model::workload::{DataVerb, Engine, FileVerb, FilesWork, Naming};
 use rustix::fs::MemfdFlags;
 
 struct Counting;
@@ -362,32 +361,30 @@ impl Files {
         })
     }
 
-    /// Runs flows of a mix over as few files as it needs.
-    fn mixed(&self, name: MixName) -> u64 {
-        let mix = model::mix::Mix::shipped(name);
-        let mut flows = Flows::new(mix, mix.files_min() + 1, TREE, 5);
+    /// Runs verbs in turn, the first one with the files that only it knows.
+    fn turns(&self, verbs: &mut [Box<dyn Measured>], mut before: impl FnMut()) -> u64 {
         let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
-        assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));
-        self.rounds(flows.steps().len(), |place, recorder, limits| {
-            round(&mut flows, place, Visits::in_sequence(0, 50), &Monotonic, recorder, limits)
-        })
-    }
-
-    /// Runs flows over files that threads share, each flow at its time.
-    fn mixed_at_a_rate(&self) -> u64 {
-        let mix = model::mix::Mix::shipped(MixName::Mail);
-        let all = Arc::new(SharedFiles::new(2, mix.files_min(), mix.created()));
-        let mut flows = Flows::sharing(Share::new(Arc::clone(&all), 1), mix, mix.files_min(), TREE, 5);
-        let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
-        assert_eq!(flows.populate(&place, limits).unwrap().0.result, Ok(()));
-        let mut pacing = OpenLoop::new(10_000.0, true, 0, 1, 3);
-        self.rounds(flows.steps().len(), |place, recorder, limits| {
-            // On a busy machine, a thread may sleep past the end of a short round.
+        if let Some((made, _)) = verbs[0].populate(&place, limits) {
+            assert_eq!(made.result, Ok(()));
+        }
+        let steps = verbs.iter().map(|verb| verb.steps().len()).max().unwrap();
+        // Links are made after their original.
+        let order = (verbs.len() == 1).then(|| Permutation::new(TREE.files, 3));
+        let visits = Visits { first: 0, files: TREE.files, order };
+        let (all, mut turn) = (verbs.len(), 0);
+        self.rounds(steps, |place, recorder, limits| {
+            // What happens between rounds is not part of the loop.
+            let allocations = ALLOCATIONS.get();
+            before();
+            ALLOCATIONS.set(allocations);
+            let verb = &mut verbs[turn % all];
+            turn += 1;
+            // On a busy machine, a thread that waits for a flow may sleep past the end of a short round.
             loop {
-                let limits = RoundLimits { deadline_ns: Monotonic.now_ns() + 20_000_000, ..limits };
-                let (round, _) = due(&mut flows, place, &mut pacing, &Monotonic, recorder, limits);
+                let deadline_ns = Monotonic.now_ns() + ROUND_NS;
+                let limits = RoundLimits { deadline_ns, ..limits };
+                let round = verb.round(place, visits, &Timer::Kernel, recorder, limits);
                 if round.done > 0 || round.result.is_err() {
                     break round;
                 }
@@ -395,168 +392,128 @@ impl Files {
         })
     }
 
-    /// Replays a load with every operation.
-    fn replayed(&self) -> u64 {
-        let load = Load::parse(include_str!("../src/files/replay/all.txt")).unwrap();
-        let operations = load.operations;
-        let client = Client { number: 0, count: 1 };
-        let mut replay = Replay::new(load.into(), client, true, 1, 5);
-        self.rounds(replay.steps().len(), |place, recorder, limits| {
-            round(&mut replay, place, Visits::in_sequence(0, operations), &Monotonic, recorder, limits)
-        })
-    }
-
-    fn verb(&self, mut verb: impl FileOps) -> u64 {
-        let order = Some(Permutation::new(TREE.files, 3));
-        let visits = Visits { first: 0, files: TREE.files, order };
-        let steps = verb.steps().len();
-        self.rounds(steps, |place, recorder, limits| {
-            round(&mut verb, place, visits, &Monotonic, recorder, limits)
-        })
-    }
-
-    /// Runs a verb and its undoing in turn; both are counted.
-    fn verbs(&self, mut verb: impl FileOps, mut undo: impl FileOps) -> u64 {
-        let visits = Visits::in_sequence(0, TREE.files);
-        let steps = verb.steps().len().max(undo.steps().len());
-        let mut undoes = true;
-        self.rounds(steps, |place, recorder, limits| {
-            undoes = !undoes;
-            match undoes {
-                false => round(&mut verb, place, visits, &Monotonic, recorder, limits),
-                true => round(&mut undo, place, visits, &Monotonic, recorder, limits),
-            }
-        })
-    }
-
-    /// Files with the whole set made.
-    fn made() -> Self {
-        Self::made_with(NAMES, "")
-    }
-
-    fn made_with(names: Names<impl Spelling>, text: &str) -> Self {
-        let files = Self::new();
-        files.make(names, text);
-        files
-    }
-
     /// Makes the whole set, with directories that are missing.
-    fn make(&self, names: Names<impl Spelling>, text: &str) {
+    fn make(&self, names: Names, content: &[u8]) {
         for dir in 0..TREE.dirs {
             std::fs::create_dir_all(self.directory.path().join(TREE.directory(dir))).unwrap();
         }
         for file in 0..TREE.files {
             let path = names.path(file);
-            std::fs::write(self.directory.path().join(path.to_str().unwrap()), text).unwrap();
+            std::fs::write(self.directory.path().join(path.to_str().unwrap()), content).unwrap();
         }
     }
-
-    fn entries<O: NameOps, S: Spelling>(&self, names: Names<S>, operation: O) -> u64 {
-        let mut entries = Entries::new(names, operation);
-        let steps = entries.steps().len();
-        self.rounds(steps, |place, recorder, limits| {
-            entries.round(place, TREE.files, &Monotonic, recorder, limits)
-        })
-    }
 }
 
-fn lettered(seed: u64) -> Names<LettersFirst> {
-    Names { tree: TREE, spelling: LettersFirst { seed } }
+/// Longest time of a round: only that of flows at a rate lasts so long.
+const ROUND_NS: u64 = 10_000_000_000;
+/// Bytes of a file of a set: more than the smallest chunk, so that there are several calls.
+const FILE_BYTES: usize = 264;
+
+fn work_of(spec: &str) -> FilesWork {
+    parse(spec, &Defaults::default()).unwrap().files().unwrap().clone()
 }
 
-fn unlink(kind: Kind) -> Unlink<Plain> {
-    Unlink::new(NAMES, kind, kind, false)
+fn names_of(naming: Naming) -> Names {
+    Names { tree: TREE, spelling: Spelling::new(naming, 7) }
+}
+
+fn verb(spec: &str) -> Box<dyn Measured> {
+    let work = work_of(spec);
+    let FilesWork { size_min_bytes, size_max_bytes, chunk_bytes, naming, .. } = work;
+    let content = || files::Content::new(size_min_bytes, size_max_bytes, chunk_bytes, 9, 0);
+    let content = (size_max_bytes > 0).then(content);
+    measured(&work, Part::whole(names_of(naming), content, 5))
+}
+
+/// Runs flows over as few files as they need, with those of another thread if they are shared, and at a rate.
+fn mixed(spec: &str) -> u64 {
+    let work = work_of(spec);
+    let mix = work.mix().unwrap();
+    let files = mix.files_min() + 1;
+    let shared = work.shared.then(|| Arc::new(SharedFiles::new(2, files, mix.created())));
+    let pacing = work.shared.then(|| OpenLoop::new(10_000.0, true, 0, 1, 3));
+    let part = Part { files, shared, pacing, ..Part::whole(NAMES, None, 5) };
+    Files::new().turns(&mut [measured(&work, part)], || ())
 }
 
 fn add_mixes(loops: &mut Loops) {
     for name in MixName::ALL {
-        loops.push((format!("mix {name}"), Box::new(|| Files::new().mixed(*name))));
+        loops.push((format!("mix {name}"), Box::new(move || mixed(&format!("mix:{name}")))));
     }
-    loops.push(("mix, shared, at a rate".into(), Box::new(|| Files::new().mixed_at_a_rate())));
-    loops.push(("replay".into(), Box::new(|| Files::new().replayed())));
+    loops.push(("mix, shared, at a rate".into(), Box::new(|| mixed("mix:mail:t2:shared"))));
+    // A load with every operation.
+    let replayed = || {
+        let load = Load::parse(include_str!("../src/files/replay/all.txt")).unwrap();
+        let replay = Replay::new(load.into(), Client { number: 0, count: 1 }, true, 1, 5);
+        Files::new().turns(&mut [Box::new(replay)], || ())
+    };
+    loops.push(("replay".into(), Box::new(replayed)));
 }
 
 fn add_files(loops: &mut Loops) {
+    // In a new directory, the second verb undoes the first.
+    for specs in [
+        ["create", "unlink"],
+        ["create:size=100..5000:chunk=1000:sync=each", "unlink:sync=each"],
+        ["create:names=letters-first", "unlink:names=letters-first"],
+        ["create:kind=hardlink", "unlink"],
+        ["create:kind=symlink:names=letters-first:sync=each", "unlink:names=letters-first"],
+        ["create", "unlink:order=dir:sync=each"],
+        ["mkdir:sync=each", "rmdir"],
+    ] {
+        let run = move || Files::new().turns(&mut specs.map(verb), || ());
+        loops.push((format!("files, {}, {}", specs[0], specs[1]), Box::new(run)));
+    }
+    // On a set that is there, alone or in turn.
+    for specs in [
+        &["stat"][..],
+        &["stat:missing"],
+        &["stat:names=number-first"],
+        &["stat:order=dir"],
+        &["stat:contents:size=264:chunk=256"],
+        &["stat:contents:size=264:chunk=256:order=dir"],
+        &["open"],
+        &["open:missing"],
+        &["open:names=letters-first:kind=symlink:order=dir"],
+        &["unlink:missing"],
+        &["read-file:size=264:chunk=256"],
+        &["read-file:size=1..264:chunk=256:order=dir"],
+        &["append:sync=each"],
+        &["append:order=dir"],
+        &["truncate:size=264:sync=each", "append:chunk=256"],
+        &["xattr-set:sync=each", "xattr-get"],
+        &["xattr-set:order=dir", "xattr-get:order=dir"],
+        &["walk"],
+        &["readdir"],
+    ] {
+        let run = move || {
+            let files = Files::new();
+            files.make(names_of(work_of(specs[0]).naming), &[b'x'; FILE_BYTES]);
+            let mut verbs: Vec<_> = specs.iter().copied().map(verb).collect();
+            files.turns(&mut verbs, || ())
+        };
+        loops.push((format!("files, {}", specs.join(", ")), Box::new(run)));
+    }
+    // New names beside those of a set, and their removal.
+    for (spec, kind) in [
+        ("link", Kind::Link),
+        ("symlink:sync=each", Kind::Symlink),
+        ("copy:size=264:chunk=256:sync=each", Kind::Copy),
+        ("copy:size=264:chunk=256:by=copy-range", Kind::Copy),
+    ] {
+        let run = move || {
+            let files = Files::new();
+            files.make(NAMES, &[b'x'; FILE_BYTES]);
+            files.turns(&mut [verb(spec), Box::new(NameChange::unlink(NAMES, kind, false))], || ())
+        };
+        loops.push((format!("files, {spec}"), Box::new(run)));
+    }
     let mut add = |name: &str, run: fn() -> u64| loops.push((format!("files, {name}"), Box::new(run)));
-    add("create, unlink", || Files::new().verbs(Create::new(NAMES, None, false), unlink(Kind::File)));
-    add("create with content, durably; unlink", || {
-        let content = files::Content::new(100, 5000, 1000, 9, 0);
-        let undo = Unlink::new(NAMES, Kind::File, Kind::File, true);
-        Files::new().verbs(Create::new(NAMES, Some(content), true), undo)
-    });
-    add("stat", || Files::made().verb(Numbered::new(NAMES, Stat::<false>::new(false))));
-    add("stat missing", || Files::new().verb(Numbered::new(NAMES, Stat::<true>::new(false))));
-    add("open", || Files::made().verb(Numbered::new(NAMES, Open::<false>::new(false))));
-    add("open missing", || Files::new().verb(Numbered::new(NAMES, Open::<true>::new(false))));
-    add("unlink missing", || Files::new().verb(Numbered::new(NAMES, UnlinkMissing)));
     add("rename", || {
-        let back = Rename::new(NAMES, Kind::Renamed, Kind::File, true);
-        Files::made().verbs(Rename::new(NAMES, Kind::File, Kind::Renamed, false), back)
-    });
-    add("link", || Files::made().verbs(Link::new(NAMES, Kind::File, Kind::Link, false), unlink(Kind::Link)));
-    add("symlink", || {
-        Files::made().verbs(Symlink::new(NAMES, Kind::File, Kind::Symlink, true), unlink(Kind::Symlink))
-    });
-    add("mkdir, rmdir", || {
-        let undo = Rmdir::new(NAMES, Kind::Directory, Kind::Directory, false);
-        Files::new().verbs(Mkdir::new(NAMES, Kind::Directory, Kind::Directory, true), undo)
-    });
-    add("stat with letters behind the number", || {
-        let names = Names { tree: TREE, spelling: NumberFirst { seed: 7 } };
-        Files::made_with(names, "").verb(Numbered::new(names, Stat::<false>::new(false)))
-    });
-    add("create with letters before the number, unlink", || {
-        let undo = Unlink::new(lettered(7), Kind::File, Kind::File, false);
-        Files::new().verbs(Create::new(lettered(7), None, false), undo)
-    });
-    add("links of a set, unlink", || {
-        Files::new().verbs(CreateLinks::<false, _>::new(NAMES, 0, false), unlink(Kind::File))
-    });
-    add("symbolic links of a set, durably; unlink", || {
-        let create = CreateLinks::<true, _>::new(lettered(7), 0, true);
-        Files::new().verbs(create, Unlink::new(lettered(7), Kind::File, Kind::File, false))
-    });
-    add("stat and contents", || {
-        Files::made_with(NAMES, "something").verb(Numbered::new(NAMES, StatContents::new(4, false)))
-    });
-    add("read-file", || {
-        Files::made_with(NAMES, "something").verb(Numbered::new(NAMES, ReadFile::new(4, Some(9))))
-    });
-    add("read-file as directories name them", || {
-        Files::made_with(NAMES, "something").entries(NAMES, ReadFile::new(4, None))
-    });
-    add("stat as directories name them", || Files::made().entries(NAMES, Stat::<false>::new(false)));
-    add("open as directories name them", || {
-        Files::made_with(lettered(7), "").entries(lettered(7), Open::<false>::new(true))
-    });
-    add("stat and contents as directories name them", || {
-        Files::made_with(NAMES, "something").entries(NAMES, StatContents::new(4, false))
-    });
-    add("create, unlink as directories name them", || {
-        let (mut create, mut undoes) = (Create::new(NAMES, None, false), true);
-        let mut unlink = Entries::new(NAMES, UnlinkNamed::new(true));
-        let visits = Visits::in_sequence(0, TREE.files);
-        Files::new().rounds(unlink.steps().len(), |place, recorder, limits| {
-            undoes = !undoes;
-            match undoes {
-                false => round(&mut create, place, visits, &Monotonic, recorder, limits),
-                true => unlink.round(place, TREE.files, &Monotonic, recorder, limits),
-            }
-        })
-    });
-    add("append", || Files::made().verb(Numbered::new(NAMES, Append::new(100, true))));
-    add("append as directories name them", || Files::made().entries(NAMES, Append::new(100, false)));
-    add("truncate, append", || {
-        let content = files::Content::new(9, 9, 4, 9, 0);
-        let undo = Numbered::new(NAMES, Append::new(5, false));
-        Files::made_with(NAMES, "something").verbs(Truncate::new(NAMES, content, true), undo)
-    });
-    add("copy, unlink", || {
-        let content = || files::Content::new(9, 9, 4, 9, 0);
-        let by_hand = Copy::new(NAMES, content(), ReadWrite::new(4), true);
-        let by_kernel = Copy::new(NAMES, content(), CopyRange::new(4), false);
-        let files = Files::made_with(NAMES, "something");
-        files.verbs(by_hand, unlink(Kind::Copy)) + files.verbs(by_kernel, unlink(Kind::Copy))
+        let files = Files::new();
+        files.make(NAMES, b"");
+        let back = NameChange::rename(NAMES, [Kind::Renamed, Kind::File], true);
+        files.turns(&mut [verb("rename"), Box::new(back)], || ())
     });
     add("readlink", || {
         let files = Files::new();
@@ -564,36 +521,11 @@ fn add_files(loops: &mut Loops) {
             let path = NAMES.path(file);
             std::os::unix::fs::symlink("there", files.directory.path().join(path.to_str().unwrap())).unwrap();
         }
-        files.verb(Numbered::new(NAMES, Readlink::new(5)))
+        files.turns(&mut [verb("readlink")], || ())
     });
-    add("xattr-set", || Files::made().verb(Numbered::new(NAMES, SetAttribute::new(true))));
-    add("xattr-get, xattr-set", || {
-        let (get, set) = (Numbered::new(NAMES, GetAttribute), Numbered::new(NAMES, SetAttribute::new(false)));
-        let files = Files::made();
-        files.verb(set) + files.verb(get)
-    });
-    add("walk", || {
-        let mut walk = WalkTree::new(NAMES);
-        Files::made().rounds(WalkTree::<Plain>::STEPS.len(), |place, recorder, limits| {
-            walk.round(place, TREE.files, &Monotonic, recorder, limits)
-        })
-    });
-    add("remove", || {
+    add("remove:sync=each", || {
         let files = Files::new();
-        let mut remove = RemoveTree::new(NAMES, true);
-        files.rounds(remove.steps().len(), |place, recorder, limits| {
-            // Making the tree again is not part of the loop.
-            let before = ALLOCATIONS.get();
-            files.make(NAMES, "");
-            ALLOCATIONS.set(before);
-            remove.round(place, Some(TREE.files), &Monotonic, recorder, limits)
-        })
-    });
-    add("readdir", || {
-        let mut readdir = Readdir::new(TREE);
-        Files::made().rounds(Readdir::STEPS.len(), |place, recorder, limits| {
-            readdir.round(place, &Monotonic, recorder, limits)
-        })
+        files.turns(&mut [verb("remove:sync=each")], || files.make(NAMES, b""))
     });
 }
 
@@ -684,7 +616,7 @@ fn the_measuring_loops_allocate_nothing() {
     add_mixes(&mut loops);
     let words = DataVerb::ALL.iter().map(|verb| verb.word());
     for word in words.chain(FileVerb::ALL.iter().map(|verb| verb.word())) {
-        let is_named = |(name, _): &(String, Loop)| name.split([' ', ',']).any(|part| part == word);
+        let is_named = |(name, _): &(String, Loop)| name.split([' ', ',', ':']).any(|part| part == word);
         assert!(loops.iter().any(is_named), "no loop of {word}");
     }
     let threads: Vec<_> = loops.into_iter().map(|(name, run)| (name, thread::spawn(run))).collect();

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
-    self, Content, FileOps, Mkdir, Numbered, Place, RemoveAttribute, Rename, Rmdir, Round, RoundLimits,
-    SharedFiles, Unexpected, Unlink, Visits,
+    self, Content, FileOps, Measured, NameChange, Numbered, Part, Place, RemoveAttribute, Round, RoundLimits,
+    SharedFiles, Unexpected, Visits,
 };
-use engine::names::{Kind, LettersFirst, Names, NumberFirst, Plain, Spelling, Tree};
+use engine::names::{Kind, Names, Spelling, Tree};
 use engine::pacing::OpenLoop;
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
@@ -39,12 +39,12 @@ use crate::home::Home;
 use crate::meter::Meter;
 use crate::record::PhaseTotals;
 use crate::steady_state;
-use crate::task::{self, Asked, Measured, Task};
+use crate::task::{self, Asked, Task};
 use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
 use allowance::Allowance;
 use remedy::remedy;
 use sets::{operations, visited};
-use verbs::{Change, MeasuredRound, Numbers, WithVerb, change, with_verb};
+use verbs::{Change, change};
 
 pub use rules::rules;
 pub use verbs::steps;
@@ -158,7 +158,7 @@ pub struct FilePhase<'a> {
 }
 
 impl Task for FilePhase<'_> {
-    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
+    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> task::Measured {
         let Self { asked, directory, clients, budget, set, meter } = *self;
         task::driven(&asked, meter, on_moment, |drive| {
             let deadline_ns = drive.start_ns.saturating_add(asked.budget_ns);
@@ -273,7 +273,6 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
                 let poisson = matches!(work.arrival, Arrival::Open { poisson: true, .. });
                 OpenLoop::new(rate, poisson, thread as u32, threads as u32, task.asked.offset_seed)
             }),
-            missed: 0,
             timer,
             near: task.asked.near.clone(),
             stop: Arc::clone(&drive.stop),
@@ -543,7 +542,6 @@ struct Member {
     shared: Option<Arc<SharedFiles>>,
     /// Start times of an open loop.
     pacing: Option<OpenLoop>,
-    missed: u64,
     timer: Timer,
     near: Option<Arc<[u32]>>,
     stop: Arc<AtomicBool>,
@@ -555,28 +553,22 @@ impl Member {
         let (recorder, reader) = Recorder::new(recorder::Shape { is_open: self.pacing.is_some(), ..shape });
         let body = move |mailbox: &Mailbox<Command, Report>| {
             place_near(self.near.as_deref());
-            let seed = self.seed;
-            match self.work.naming {
-                Naming::Plain => self.work_with(Plain, mailbox, recorder),
-                Naming::NumberFirst => self.work_with(NumberFirst { seed }, mailbox, recorder),
-                Naming::LettersFirst => self.work_with(LettersFirst { seed }, mailbox, recorder),
-            }
+            let names = Names { tree: self.tree, spelling: Spelling::new(self.work.naming, self.seed) };
+            let part = Part {
+                names,
+                content: self.content(),
+                original: self.first,
+                files: self.files,
+                seed: self.order_seed,
+                thread: self.thread,
+                threads: self.threads,
+                shared: self.shared.clone(),
+                pacing: self.pacing.clone(),
+            };
+            let verb = files::measured(&self.work, part);
+            self.serve(names, mailbox, recorder, verb);
         };
         (Box::new(body), reader)
-    }
-
-    fn work_with(self, spelling: impl Spelling, mailbox: &Mailbox<Command, Report>, recorder: Recorder) {
-        let names = Names { tree: self.tree, spelling };
-        let (work, content) = (self.work.clone(), self.content());
-        let numbers = Numbers {
-            original: self.first,
-            files: self.files,
-            seed: self.order_seed,
-            thread: self.thread,
-            threads: self.threads,
-            shared: self.shared.clone(),
-        };
-        with_verb(&work, names, numbers, content, Serve { member: self, names, mailbox, recorder });
     }
 
     fn content(&self) -> Option<Content> {
@@ -591,12 +583,12 @@ impl Member {
     }
 
     /// Answers commands until no more come.
-    fn serve<S: Spelling>(
+    fn serve(
         mut self,
-        names: Names<S>,
+        names: Names,
         mailbox: &Mailbox<Command, Report>,
         mut recorder: Recorder,
-        mut measured: impl MeasuredRound,
+        mut measured: Box<dyn Measured>,
     ) {
         mailbox.ready();
         let mut opened = None;
@@ -605,11 +597,7 @@ impl Member {
             let start_ns = Monotonic.now_ns();
             let Some((directory, leaves)) = &opened else {
                 let result = self.open_directories().map(|directories| opened = Some(directories));
-                mailbox.report(self.report(
-                    Round { done: 0, start_ns, end_ns: start_ns, result },
-                    true,
-                    None,
-                ));
+                mailbox.report(self.report(Round { result, ..nothing() }, true, None));
                 continue;
             };
             let place = Place { directory: directory.as_fd(), leaves, tree: self.tree };
@@ -624,7 +612,7 @@ impl Member {
                 }
                 Command::Measure { time_ns, deadline_ns } => {
                     let deadline_ns = start_ns.saturating_add(time_ns).min(deadline_ns);
-                    let round = self.measure(&place, deadline_ns, &mut recorder, &mut measured);
+                    let round = self.measure(&place, deadline_ns, &mut recorder, &mut *measured);
                     last_done = round.done;
                     (round, true)
                 }
@@ -636,9 +624,8 @@ impl Member {
     }
 
     fn report(&mut self, round: Round, is_whole: bool, unexpected: Option<Unexpected>) -> Report {
-        let Round { done, start_ns, end_ns, result } = round;
+        let Round { done, missed, start_ns, end_ns, result } = round;
         let untimed_bytes = std::mem::take(&mut self.untimed_bytes);
-        let missed = std::mem::take(&mut self.missed);
         Report {
             start_ns,
             end_ns,
@@ -688,18 +675,13 @@ impl Member {
     }
 
     /// Makes everything that a round needs; true if all of it exists.
-    fn prepare<S: Spelling>(
-        &mut self,
-        names: Names<S>,
-        place: &Place<'_>,
-        deadline_ns: u64,
-    ) -> (Round, bool) {
+    fn prepare(&mut self, names: Names, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
         match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
             Change::Made(Kind::File) => self.remove_files(names, place, deadline_ns),
             Change::Made(Kind::Directory) => (nothing(), true),
             Change::Removed(Kind::Directory) => {
-                let mut mkdir = Mkdir::new(names, Kind::Directory, Kind::Directory, false);
+                let mut mkdir = NameChange::mkdir(names, false);
                 let all = Visits::in_sequence(self.first, self.files);
                 let (round, is_whole) = self.quietly(&mut mkdir, place, all, deadline_ns);
                 self.dirs_made = round.done;
@@ -718,18 +700,11 @@ impl Member {
         place: &Place<'_>,
         deadline_ns: u64,
         recorder: &mut Recorder,
-        measured: &mut impl MeasuredRound,
+        measured: &mut dyn Measured,
     ) -> Round {
         let limits = RoundLimits { deadline_ns, stop: &self.stop, budget: &self.measured };
         let visits = self.visits();
-        let mut round = match &mut self.pacing {
-            None => measured.round(place, visits, &self.timer, recorder, limits),
-            Some(pacing) => {
-                let (round, missed) = measured.due(place, visits, pacing, &self.timer, recorder, limits);
-                self.missed += missed;
-                round
-            }
-        };
+        let mut round = measured.round(place, visits, &self.timer, recorder, limits);
         if self.work.sync == SyncMode::End && round.result.is_ok() {
             let is_filled = self.work.verb == FileVerb::Create && self.work.size_max_bytes > 0;
             round.result = match self.work.verb {
@@ -745,18 +720,12 @@ impl Member {
 
     /// Restores the set to a state that the next round or test can build on: the lowest numbers exist, or
     /// none. Returns true if it reached that state.
-    fn settle<S: Spelling>(
-        &mut self,
-        names: Names<S>,
-        place: &Place<'_>,
-        done: u64,
-        deadline_ns: u64,
-    ) -> (Round, bool) {
+    fn settle(&mut self, names: Names, place: &Place<'_>, done: u64, deadline_ns: u64) -> (Round, bool) {
         let visits = self.visits();
         // The permutation is that of the whole round, but only its first visits took place.
         let visited = Visits { files: done, ..visits };
-        let unlink = |kind| Unlink::new(names, kind, kind, false);
-        let rmdir = || Rmdir::new(names, Kind::Directory, Kind::Directory, false);
+        let unlink = |kind| NameChange::unlink(names, kind, false);
+        let rmdir = || NameChange::rmdir(names, false);
         match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
             Change::Nothing | Change::Mixed => (nothing(), true),
@@ -767,7 +736,7 @@ impl Member {
             Change::Made(Kind::Directory) => self.quietly(&mut rmdir(), place, visited, deadline_ns),
             Change::Made(kind) => self.quietly(&mut unlink(kind), place, visited, deadline_ns),
             Change::Renamed => {
-                let mut back = Rename::new(names, Kind::Renamed, Kind::File, false);
+                let mut back = NameChange::rename(names, [Kind::Renamed, Kind::File], false);
                 self.quietly(&mut back, place, visited, deadline_ns)
             }
             Change::Resized => self.restore(names, place, done, deadline_ns),
@@ -795,24 +764,24 @@ impl Member {
         }
     }
 
-    /// Runs the same loop as the measured one, and drops its counts; true if every visit took place.
+    /// Runs the loop for all verbs, and drops its counts; true if every visit took place.
     fn quietly(
         &self,
-        verb: &mut impl FileOps,
+        verb: &mut dyn FileOps,
         place: &Place<'_>,
         visits: Visits,
         deadline_ns: u64,
     ) -> (Round, bool) {
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
         let limits = self.untimed_until(deadline_ns);
-        let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);
+        let round = files::untimed(verb, place, visits, &mut recorder, limits);
         let is_whole = round.done == visits.files;
         (round, is_whole)
     }
 
     fn quietly_each(
         &self,
-        verb: &mut impl FileOps,
+        verb: &mut dyn FileOps,
         place: &Place<'_>,
         files: impl Iterator<Item = u64>,
         deadline_ns: u64,
@@ -821,7 +790,7 @@ impl Member {
         let limits = self.untimed_until(deadline_ns);
         for file in files {
             let visits = Visits::in_sequence(file, 1);
-            let round = files::round(verb, place, visits, &Monotonic, &mut recorder, limits);
+            let round = files::untimed(verb, place, visits, &mut recorder, limits);
             if round.done == 0 || self.stop.load(Ordering::Relaxed) {
                 return (round, false);
             }
@@ -832,21 +801,7 @@ impl Member {
 
 fn nothing() -> Round {
     let now_ns = Monotonic.now_ns();
-    Round { done: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }
-}
-
-struct Serve<'a, S> {
-    member: Member,
-    names: Names<S>,
-    mailbox: &'a Mailbox<Command, Report>,
-    recorder: Recorder,
-}
-
-impl<S: Spelling> WithVerb for Serve<'_, S> {
-    type Answer = ();
-    fn call(self, measured: impl MeasuredRound) {
-        self.member.serve(self.names, self.mailbox, self.recorder, measured);
-    }
+    Round { done: 0, missed: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }
 }
 
 #[cfg(test)]

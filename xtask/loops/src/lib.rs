@@ -8,7 +8,7 @@ mod bytes;
 mod work;
 
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::budget::BOUNDLESS;
-use engine::clock::{Clock, Monotonic, Timer, Tsc};
+use engine::clock::{Clock, Timer};
 use engine::data_loop::{Calls, DataLoop};
-use engine::files::{FileOps, Flows, Place, RoundLimits, Visits, round};
+use engine::files::{self, FileOps, Flows, Part, Place, RoundLimits, Visits, measured, round};
 use engine::names::Tree;
 use engine::recorder::{DeltaReader, Recorder, Shape};
 use engine::sim::{SimClock, SimLoop, World};
@@ -27,8 +27,9 @@ use engine::verb::Steps;
 use engine::worker::{Layout, Limits, Stamping};
 use model::mix::Mix;
 use model::sim::SimDevice;
+use model::spec::{Defaults, parse};
 use model::workload::MixName;
-use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags};
 
 pub use bytes::{BYTE_LOOPS, ByteLoop};
 pub use work::{CONTENT, SEED, Work, worker};
@@ -75,6 +76,10 @@ pub const LOOPS: &[Loop] = &[
         sync_rw(ops)
     }),
     Loop::new("mapped-read", "reads through a mapping", |ops, _| mapped_read(ops)),
+    Loop::new("stat", "look-ups of files in memory, 1,000 a round", |ops, _| rounds(&["stat"], ops)),
+    Loop::new("create-unlink", "files made in memory, and then removed", |ops, _| {
+        rounds(&["create", "unlink"], ops)
+    }),
     Loop::new("mix-home", "operations of a mix that make no calls", |ops, _| mix(MixName::Home, ops)),
     Loop::new("mix-build", "operations of a mix that writes more", |ops, _| mix(MixName::Build, ops)),
 ];
@@ -159,13 +164,6 @@ fn mapped_read(ops: u64) -> Result<()> {
 
 /// Makes about so many operations of a mix, in whole flows.
 fn mix(name: MixName, ops: u64) -> Result<()> {
-    match Tsc::calibrate() {
-        Some(tsc) => flows(name, &tsc.anchored(), ops),
-        None => flows(name, &Monotonic, ops),
-    }
-}
-
-fn flows(name: MixName, clock: &impl Clock, ops: u64) -> Result<()> {
     let mix = Mix::shipped(name);
     let population = &mix.population;
     let tree = Tree { files: population.files, dirs: population.dirs, levels: population.levels };
@@ -179,11 +177,58 @@ fn flows(name: MixName, clock: &impl Clock, ops: u64) -> Result<()> {
     let weights: u64 = mix.flows.iter().map(|flow| flow.weight).sum();
     let operations: u64 = mix.flows.iter().map(|flow| flow.weight * flow.operations.len() as u64).sum();
     let visits = Visits::in_sequence(0, ops * weights / operations);
-    let round = round(&mut flows, &place, visits, clock, &mut recorder, limits);
+    let timer = Timer::best().anchored();
+    let round = round(&mut flows, &place, visits, &timer, &mut recorder, limits);
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
     ensure!(round.done == visits.files, "{} flows made of {}", round.done, visits.files);
     Ok(())
 }
+
+/// Files of a round over a set.
+const FILES: u64 = 1000;
+
+/// Makes rounds of verbs in turn until each has made so many operations, in a new directory in memory.
+fn rounds(specs: &[&str], ops: u64) -> Result<()> {
+    // Elsewhere they take longer, but no more instructions of the loop.
+    let parent = rustix::fs::open("/dev/shm", DIRECTORY_FLAGS, Mode::empty())
+        .or_else(|_| rustix::fs::open(std::env::temp_dir(), DIRECTORY_FLAGS, Mode::empty()));
+    let parent = parent.context("open a directory for files")?;
+    let name = format!("skye-loops.{}", std::process::id());
+    rustix::fs::mkdirat(&parent, &name, Mode::RWXU).context("make a directory")?;
+    let made = rustix::fs::openat(&parent, &name, DIRECTORY_FLAGS, Mode::empty());
+    let ended = made.context("open it").and_then(|directory| turns(specs, ops, directory.as_fd()));
+    rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR).context("remove the directory")?;
+    ended
+}
+
+fn turns(specs: &[&str], ops: u64, directory: BorrowedFd<'_>) -> Result<()> {
+    let tree = Tree { files: FILES, dirs: 1, levels: 1 };
+    let place = Place { directory, leaves: &[], tree };
+    let (stop, timer) = (AtomicBool::new(false), Timer::best().anchored());
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+    let (mut recorder, _) = Recorder::new(Shape::closed(specs.len()));
+    let mut turn = |verb: &mut dyn files::Measured| {
+        let visits = Visits::in_sequence(0, FILES);
+        let round = verb.round(&place, visits, &timer, &mut recorder, limits);
+        round.result.map_err(|failure| anyhow!("{failure:?}"))
+    };
+    let verb = |spec: &str| {
+        let workload = parse(spec, &Defaults::default()).map_err(|refusal| anyhow!("{refusal:?}"))?;
+        let work = workload.files().context("a verb on files")?;
+        Ok(measured(work, Part::whole(tree.plain(), None, SEED)))
+    };
+    let mut verbs = specs.iter().copied().map(verb).collect::<Result<Vec<_>>>()?;
+    let makes = specs.contains(&"create");
+    if !makes {
+        turn(&mut *verb("create")?)?;
+    }
+    for _ in 0..ops / FILES {
+        verbs.iter_mut().try_for_each(|verb| turn(&mut **verb))?;
+    }
+    if makes { Ok(()) } else { turn(&mut *verb("unlink")?) }
+}
+
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens the given file for direct reads, or makes one in memory; also returns its size.
 fn file(path: Option<&Path>) -> Result<(Arc<[OwnedFd]>, u64)> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::budget::BOUNDLESS;
-use engine::clock::{Monotonic, Tsc};
-use engine::files::{Create, FileOps, Numbered, Place, RoundLimits, Stat, Unlink, Visits, round};
+use engine::clock::Timer;
+use engine::files::{Create, Measured, NameChange, Numbered, Place, RoundLimits, Stat, Visits};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
 use engine::recorder::{Recorder, Shape};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -67,7 +67,7 @@ struct Files {
     tree: Tree,
     /// Names with their NULs, one after the other.
     names: Vec<u8>,
-    tsc: Option<Tsc>,
+    timer: Timer,
 }
 
 impl Files {
@@ -76,7 +76,7 @@ impl Files {
         let tree = Tree { files, dirs: 1, levels: 1 };
         let mut name = Name::new(tree.plain(), Kind::File);
         let names = (0..files).flat_map(|file| name.of(file).to_bytes_with_nul().to_vec()).collect();
-        Ok(Self { parent, tree, names, tsc: Tsc::calibrate() })
+        Ok(Self { parent, tree, names, timer: Timer::best() })
     }
 
     fn names(&self) -> Vec<&CStr> {
@@ -102,25 +102,25 @@ impl Files {
         let slice = |at: usize| names.len() * at / SLICES..names.len() * (at + 1) / SLICES;
         let ours_names = self.tree.plain();
         let mut ours_create = Create::new(ours_names, None, false);
-        let mut ours_stat = Numbered::new(ours_names, Stat::<false>::new(false));
-        let mut ours_unlink = Unlink::new(ours_names, Kind::File, Kind::File, false);
+        let mut ours_stat = Numbered::new(ours_names, Stat::new(false, false));
+        let mut ours_unlink = NameChange::unlink(ours_names, Kind::File, false);
         let ratios = [
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_create, &place, slice(at), self.tsc, pinned),
+                |at| through_loop(&mut ours_create, &place, slice(at), self.timer, pinned),
                 |at| bare(&names[slice(at)], pinned, create),
             )?,
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_stat, &place, slice(at), self.tsc, pinned),
+                |at| through_loop(&mut ours_stat, &place, slice(at), self.timer, pinned),
                 |at| bare(&names[slice(at)], pinned, stat),
             )?,
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_unlink, &place, slice(at), self.tsc, pinned),
+                |at| through_loop(&mut ours_unlink, &place, slice(at), self.timer, pinned),
                 |at| bare(&names[slice(at)], pinned, unlink),
             )?,
         ];
@@ -139,22 +139,19 @@ impl Files {
 
 /// Seconds that the program's loop takes for some of the files.
 fn through_loop(
-    verb: &mut impl FileOps,
+    verb: &mut dyn Measured,
     place: &Place<'_>,
     files: Range<usize>,
-    tsc: Option<Tsc>,
+    timer: Timer,
     pinned: &Pinned,
 ) -> Result<f64> {
     let (mut recorder, reader) = Recorder::new(Shape::closed(verb.steps().len()));
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
-    let clock = tsc.map(Tsc::anchored);
+    let timer = timer.anchored();
     let visits = Visits::in_sequence(files.start as u64, files.len() as u64);
     let ((seconds, round), counted) = while_drained(pinned, reader, || {
-        cpu_seconds(|| match &clock {
-            Some(tsc) => round(verb, place, visits, tsc, &mut recorder, limits),
-            None => round(verb, place, visits, &Monotonic, &mut recorder, limits),
-        })
+        cpu_seconds(|| verb.round(place, visits, &timer, &mut recorder, limits))
     })?;
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
     let done = round.done;

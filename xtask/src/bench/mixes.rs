@@ -235,7 +235,7 @@ impl Tape {
         let population = taping.0.take();
         let (mut recorder, _) = Recorder::new(Shape::default());
         let visits = Visits::in_sequence(0, flows);
-        round(&mut loops, &place, visits, &engine::clock::Monotonic, &mut recorder, limits);
+        round(&mut loops, &place, visits, &Timer::Kernel, &mut recorder, limits);
         Self { population, calls: taping.0.take() }
     }
 }

@@ -11,9 +11,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::{CallError, Laps, NameOps, READ_FLAGS, finish, open_first};
-use crate::clock::Clock;
 use crate::failure::Cause;
-use crate::names::Kind;
 
 /// Bytes of its value. ext4 and XFS keep so few in the inode.
 const VALUE_BYTES: usize = 64;
@@ -33,8 +31,6 @@ impl SetAttribute {
 }
 
 impl NameOps for SetAttribute {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         match self.durable {
             false => &["open", "fsetxattr", "close", "getdents64"],
@@ -43,11 +39,11 @@ impl NameOps for SetAttribute {
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let opened = open_first(directory, name, READ_FLAGS, laps)?;
         rustix::fs::fsetxattr(&opened, NAME, &VALUE, XattrFlags::empty())
@@ -62,18 +58,16 @@ impl NameOps for SetAttribute {
 pub struct GetAttribute;
 
 impl NameOps for GetAttribute {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         &["open", "fgetxattr", "close", "getdents64"]
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let opened = open_first(directory, name, READ_FLAGS, laps)?;
         let mut value = [0u8; VALUE_BYTES];
@@ -92,17 +86,15 @@ impl NameOps for GetAttribute {
 pub struct RemoveAttribute;
 
 impl NameOps for RemoveAttribute {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         &["open", "fremovexattr", "close", "getdents64"]
     }
 
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let opened = open_first(directory, name, READ_FLAGS, laps)?;
         match rustix::fs::fremovexattr(&opened, NAME) {
@@ -121,7 +113,7 @@ mod tests {
     use super::super::tests::watched;
     use super::super::{Numbered, Place, RoundLimits, Visits, round};
     use super::*;
-    use crate::clock::Monotonic;
+    use crate::clock::Timer;
     use crate::failure::Failure;
     use crate::names::Tree;
     use crate::recorder::Recorder;
@@ -140,7 +132,7 @@ mod tests {
             let mut verb = Numbered::new(place.tree.plain(), operation);
             let visits = Visits::in_sequence(0, 3);
             let one = |recorder: &mut Recorder, limits: RoundLimits<'_>| {
-                round(&mut verb, place, visits, &Monotonic, recorder, limits)
+                round(&mut verb, place, visits, &Timer::Kernel, recorder, limits)
             };
             watched(4, u64::MAX, one).0.result
         }

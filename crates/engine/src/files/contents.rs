@@ -1,16 +1,15 @@
 //! Verbs that change what files hold, or copy it.
 
 use std::ffi::CStr;
-use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use model::workload::CopyWay;
 use rustix::fs::{OFlags, SeekFrom};
 
 use super::verbs::{CREATE_FLAGS, CREATE_MODE, Content};
 use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, WRITE_FLAGS, close, finish, open_first};
-use crate::clock::Clock;
 use crate::failure::Cause;
-use crate::names::{Kind, Name, Names, Spelling};
+use crate::names::{Kind, Name, Names};
 
 const APPEND_FLAGS: OFlags = WRITE_FLAGS.union(OFlags::APPEND);
 /// Byte that is appended.
@@ -31,8 +30,6 @@ impl Append {
 }
 
 impl NameOps for Append {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         match self.durable {
             false => &["open", "write", "close", "getdents64"],
@@ -41,11 +38,11 @@ impl NameOps for Append {
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let wanted_bytes = self.bytes.len();
         laps.pay(wanted_bytes as u64)?;
@@ -62,31 +59,26 @@ impl NameOps for Append {
 
 /// `openat`, `ftruncate` to half of the size, `fsync` if each cut is made durable, and `close`.
 #[derive(Debug)]
-pub struct Truncate<S> {
-    name: Name<S>,
+pub struct Truncate {
+    name: Name,
     content: Content,
     durable: bool,
 }
 
-impl<S: Spelling> Truncate<S> {
+impl Truncate {
     /// Cuts the files of a set, which hold this content. If `durable`, makes each cut durable.
-    pub fn new(names: Names<S>, content: Content, durable: bool) -> Self {
+    pub fn new(names: Names, content: Content, durable: bool) -> Self {
         Self { name: Name::new(names, Kind::File), content, durable }
     }
 }
 
-impl<S: Spelling> FileOps for Truncate<S> {
+impl FileOps for Truncate {
     fn steps(&self) -> &'static [&'static str] {
         if self.durable { &["open", "ftruncate", "fsync", "close"] } else { &["open", "ftruncate", "close"] }
     }
 
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let opened = open_first(place.directory, self.name.of(file), WRITE_FLAGS, laps)?;
         let half_bytes = self.content.size_bytes(file) / 2;
         rustix::fs::ftruncate(&opened, half_bytes).map_err(|errno| (1, errno.into()))?;
@@ -97,15 +89,15 @@ impl<S: Spelling> FileOps for Truncate<S> {
 
 /// Gives files the sizes back that they had, and the content of what is missing. It is not measured.
 #[derive(Debug)]
-pub struct Restore<S> {
-    name: Name<S>,
+pub struct Restore {
+    name: Name,
     content: Option<Content>,
     written_bytes: u64,
 }
 
-impl<S: Spelling> Restore<S> {
+impl Restore {
     /// Restores files of a set that held this content; without one, they were empty.
-    pub fn new(names: Names<S>, content: Option<Content>) -> Self {
+    pub fn new(names: Names, content: Option<Content>) -> Self {
         Self { name: Name::new(names, Kind::File), content, written_bytes: 0 }
     }
 
@@ -115,17 +107,12 @@ impl<S: Spelling> Restore<S> {
     }
 }
 
-impl<S: Spelling> FileOps for Restore<S> {
+impl FileOps for Restore {
     fn steps(&self) -> &'static [&'static str] {
         &["open", "fstat", "ftruncate", "write", "close"]
     }
 
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let opened = open_first(place.directory, self.name.of(file), WRITE_FLAGS, laps)?;
         let found_bytes = rustix::fs::fstat(&opened).map_err(|errno| (1, errno.into()))?.st_size as u64;
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
@@ -144,166 +131,130 @@ impl<S: Spelling> FileOps for Restore<S> {
 }
 
 /// How a copy moves the data of a file.
-pub trait CopyData: fmt::Debug {
-    /// Names of the calls of a copy; the last closes both files.
-    const STEPS: &'static [&'static str];
-    /// The same with a sync before the last.
-    const DURABLE_STEPS: &'static [&'static str];
+#[derive(Debug)]
+enum Way {
+    /// `read` and `write` in turn.
+    ReadWrite(Box<[u8]>),
+    /// `copy_file_range` of so many bytes.
+    CopyRange(u64),
+    /// `ioctl(FICLONE)`, which moves no data.
+    Reflink,
+}
 
+impl Way {
     /// Copies this number of bytes, and takes a lap after each call, from the third step on.
-    ///
-    /// # Errors
-    /// The call that failed.
-    fn copy<C: Clock>(
-        &mut self,
-        from: &OwnedFd,
-        to: &OwnedFd,
-        size_bytes: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError>;
-}
-
-/// `read` and `write` in turn.
-#[derive(Debug)]
-pub struct ReadWrite {
-    chunk: Box<[u8]>,
-}
-
-impl ReadWrite {
-    /// Copies in chunks of `chunk_bytes`.
-    pub fn new(chunk_bytes: u64) -> Self {
-        Self { chunk: vec![0; chunk_bytes.max(1) as usize].into() }
-    }
-}
-
-impl CopyData for ReadWrite {
-    const STEPS: &'static [&'static str] = &["open", "create", "read", "write", "close"];
-    const DURABLE_STEPS: &'static [&'static str] = &["open", "create", "read", "write", "fsync", "close"];
-
     #[inline]
-    fn copy<C: Clock>(
+    fn copy(
         &mut self,
         from: &OwnedFd,
         to: &OwnedFd,
         size_bytes: u64,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
-        let mut left_bytes = size_bytes;
-        while left_bytes > 0 {
-            let wanted_bytes = left_bytes.min(self.chunk.len() as u64) as usize;
-            let read = rustix::io::read(from, &mut self.chunk[..wanted_bytes]);
-            let got_bytes = read.map_err(|errno| (2, errno.into()))?;
-            if got_bytes == 0 {
-                return Err((2, Cause::Short { got_bytes, wanted_bytes }));
+        match self {
+            Self::ReadWrite(chunk) => read_and_write(from, to, size_bytes, chunk, laps),
+            Self::CopyRange(chunk_bytes) => copy_range(from, to, size_bytes, *chunk_bytes, laps),
+            Self::Reflink => {
+                rustix::fs::ioctl_ficlone(to, from).map_err(|errno| (2, errno.into()))?;
+                laps.lap(2);
+                Ok(())
             }
-            laps.recorder.read(got_bytes as u64);
-            laps.lap(2);
-            let mut rest = &self.chunk[..got_bytes];
-            while !rest.is_empty() {
-                let written_bytes = rustix::io::write(to, rest).map_err(|errno| (3, errno.into()))?;
-                laps.recorder.written(written_bytes as u64);
-                laps.lap(3);
-                rest = &rest[written_bytes..];
-            }
-            left_bytes -= got_bytes as u64;
         }
-        Ok(())
     }
 }
 
-/// `copy_file_range`.
-#[derive(Debug)]
-pub struct CopyRange {
-    chunk_bytes: u64,
-}
-
-impl CopyRange {
-    /// Copies in chunks of `chunk_bytes`.
-    pub fn new(chunk_bytes: u64) -> Self {
-        Self { chunk_bytes: chunk_bytes.max(1) }
-    }
-}
-
-impl CopyData for CopyRange {
-    const STEPS: &'static [&'static str] = &["open", "create", "copy_file_range", "close"];
-    const DURABLE_STEPS: &'static [&'static str] = &["open", "create", "copy_file_range", "fsync", "close"];
-
-    #[inline]
-    fn copy<C: Clock>(
-        &mut self,
-        from: &OwnedFd,
-        to: &OwnedFd,
-        size_bytes: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        let mut left_bytes = size_bytes;
-        while left_bytes > 0 {
-            let wanted_bytes = left_bytes.min(self.chunk_bytes) as usize;
-            let copied = rustix::fs::copy_file_range(from, None, to, None, wanted_bytes);
-            let got_bytes = copied.map_err(|errno| (2, errno.into()))?;
-            if got_bytes == 0 {
-                return Err((2, Cause::Short { got_bytes, wanted_bytes }));
-            }
-            laps.recorder.read(got_bytes as u64);
-            laps.recorder.written(got_bytes as u64);
-            laps.lap(2);
-            left_bytes -= got_bytes as u64;
+#[inline]
+fn read_and_write(
+    from: &OwnedFd,
+    to: &OwnedFd,
+    size_bytes: u64,
+    chunk: &mut [u8],
+    laps: &mut Laps<'_>,
+) -> Result<(), CallError> {
+    let mut left_bytes = size_bytes;
+    while left_bytes > 0 {
+        let wanted_bytes = left_bytes.min(chunk.len() as u64) as usize;
+        let read = rustix::io::read(from, &mut chunk[..wanted_bytes]);
+        let got_bytes = read.map_err(|errno| (2, errno.into()))?;
+        if got_bytes == 0 {
+            return Err((2, Cause::Short { got_bytes, wanted_bytes }));
         }
-        Ok(())
-    }
-}
-
-/// `ioctl(FICLONE)`, which moves no data.
-#[derive(Debug)]
-pub struct Reflink;
-
-impl CopyData for Reflink {
-    const STEPS: &'static [&'static str] = &["open", "create", "reflink", "close"];
-    const DURABLE_STEPS: &'static [&'static str] = &["open", "create", "reflink", "fsync", "close"];
-
-    #[inline]
-    fn copy<C: Clock>(
-        &mut self,
-        from: &OwnedFd,
-        to: &OwnedFd,
-        _: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        rustix::fs::ioctl_ficlone(to, from).map_err(|errno| (2, errno.into()))?;
+        laps.recorder.read(got_bytes as u64);
         laps.lap(2);
-        Ok(())
+        let mut rest = &chunk[..got_bytes];
+        while !rest.is_empty() {
+            let written_bytes = rustix::io::write(to, rest).map_err(|errno| (3, errno.into()))?;
+            laps.recorder.written(written_bytes as u64);
+            laps.lap(3);
+            rest = &rest[written_bytes..];
+        }
+        left_bytes -= got_bytes as u64;
     }
+    Ok(())
+}
+
+#[inline]
+fn copy_range(
+    from: &OwnedFd,
+    to: &OwnedFd,
+    size_bytes: u64,
+    chunk_bytes: u64,
+    laps: &mut Laps<'_>,
+) -> Result<(), CallError> {
+    let mut left_bytes = size_bytes;
+    while left_bytes > 0 {
+        let wanted_bytes = left_bytes.min(chunk_bytes) as usize;
+        let copied = rustix::fs::copy_file_range(from, None, to, None, wanted_bytes);
+        let got_bytes = copied.map_err(|errno| (2, errno.into()))?;
+        if got_bytes == 0 {
+            return Err((2, Cause::Short { got_bytes, wanted_bytes }));
+        }
+        laps.recorder.read(got_bytes as u64);
+        laps.recorder.written(got_bytes as u64);
+        laps.lap(2);
+        left_bytes -= got_bytes as u64;
+    }
+    Ok(())
 }
 
 /// `openat` of a file and of a new one beside it, the copy, `fsync` if each copy is made durable, and `close` of both.
 #[derive(Debug)]
-pub struct Copy<W, S> {
-    from: Name<S>,
-    to: Name<S>,
+pub struct Copy {
+    from: Name,
+    to: Name,
     content: Content,
-    way: W,
+    way: Way,
     durable: bool,
 }
 
-impl<W: CopyData, S: Spelling> Copy<W, S> {
-    /// Copies the files of a set, which hold this content. If `durable`, makes each copy durable.
-    pub fn new(names: Names<S>, content: Content, way: W, durable: bool) -> Self {
+impl Copy {
+    /// Copies the files of a set, which hold this content, in chunks of `chunk_bytes`. If `durable`, makes each copy
+    /// durable.
+    pub fn new(names: Names, content: Content, by: CopyWay, chunk_bytes: u64, durable: bool) -> Self {
+        let chunk_bytes = chunk_bytes.max(1);
+        let way = match by {
+            CopyWay::ReadWrite => Way::ReadWrite(vec![0; chunk_bytes as usize].into()),
+            CopyWay::CopyRange => Way::CopyRange(chunk_bytes),
+            CopyWay::Reflink => Way::Reflink,
+        };
         Self { from: Name::new(names, Kind::File), to: Name::new(names, Kind::Copy), content, way, durable }
     }
 }
 
-impl<W: CopyData, S: Spelling> FileOps for Copy<W, S> {
+impl FileOps for Copy {
     fn steps(&self) -> &'static [&'static str] {
-        if self.durable { W::DURABLE_STEPS } else { W::STEPS }
+        match (&self.way, self.durable) {
+            (Way::ReadWrite(_), false) => &["open", "create", "read", "write", "close"],
+            (Way::ReadWrite(_), true) => &["open", "create", "read", "write", "fsync", "close"],
+            (Way::CopyRange(_), false) => &["open", "create", "copy_file_range", "close"],
+            (Way::CopyRange(_), true) => &["open", "create", "copy_file_range", "fsync", "close"],
+            (Way::Reflink, false) => &["open", "create", "reflink", "close"],
+            (Way::Reflink, true) => &["open", "create", "reflink", "fsync", "close"],
+        }
     }
 
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let size_bytes = self.content.size_bytes(file);
         // Whether a server or a file system moves them or shares them, nobody knows before.
         laps.pay(size_bytes)?;
@@ -312,7 +263,7 @@ impl<W: CopyData, S: Spelling> FileOps for Copy<W, S> {
         let to = to.map_err(|errno| (1, errno.into()))?;
         laps.lap(1);
         self.way.copy(&from, &to, size_bytes, laps)?;
-        let mut step = W::STEPS.len() - 1;
+        let mut step = if matches!(self.way, Way::ReadWrite(_)) { 4 } else { 3 };
         if self.durable {
             // The copy is durable only once its name is, too.
             let synced = rustix::fs::fsync(&to).and_then(|()| rustix::fs::fsync(place.leaf(file)));
@@ -336,7 +287,7 @@ mod tests {
     use super::super::tests::watched;
     use super::super::{Create, Numbered, Visits, round};
     use super::*;
-    use crate::clock::Monotonic;
+    use crate::clock::Timer;
     use crate::names::Tree;
 
     const TREE: Tree = Tree { files: 20, dirs: 1, levels: 1 };
@@ -345,7 +296,7 @@ mod tests {
     fn all(verb: &mut impl FileOps, place: &Place<'_>) -> (u64, Vec<u64>) {
         let visits = Visits::in_sequence(0, TREE.files);
         let (done, (_, bytes, calls)) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
-            round(verb, place, visits, &Monotonic, recorder, limits)
+            round(verb, place, visits, &Timer::Kernel, recorder, limits)
         });
         assert_eq!((done.result, done.done), (Ok(()), TREE.files));
         (bytes, calls)
@@ -395,11 +346,11 @@ mod tests {
         });
     }
 
-    fn copies<W: CopyData>(way: W, durable: bool) {
+    fn copies(by: CopyWay, chunk_bytes: u64, durable: bool) {
         on_files(|place, held| {
             let before = held('f');
             let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
-            let mut copy = Copy::new(TREE.plain(), content(), way, durable);
+            let mut copy = Copy::new(TREE.plain(), content(), by, chunk_bytes, durable);
             let (bytes, calls) = all(&mut copy, place);
             assert_eq!(bytes, 2 * sizes, "each is read and written");
             assert_eq!((calls[0], calls[1], *calls.last().unwrap()), (20, 20, 40));
@@ -410,9 +361,9 @@ mod tests {
 
     #[test]
     fn copies_hold_the_same_data() {
-        copies(ReadWrite::new(700), true);
-        copies(ReadWrite::new(1000), false);
-        copies(CopyRange::new(700), false);
-        copies(CopyRange::new(1000), true);
+        copies(CopyWay::ReadWrite, 700, true);
+        copies(CopyWay::ReadWrite, 1000, false);
+        copies(CopyWay::CopyRange, 700, false);
+        copies(CopyWay::CopyRange, 1000, true);
     }
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{CallError, Laps, NameOps, Place, READ_FLAGS, Round, RoundLimits, Walk};
 use crate::budget::Purse;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timer};
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Name, Names, Spelling, Tree};
 use crate::recorder::{INTERVAL_NS, Recorder};
@@ -34,16 +34,16 @@ impl Readdir {
 
     /// Reads all directories once. One operation is one entry. The latency is that of each `getdents64`, which returns
     /// as many entries as fit into 32 KiB.
-    pub fn round<C: Clock>(
+    pub fn round(
         &mut self,
         place: &Place<'_>,
-        clock: &C,
+        clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
         let start_ns = clock.now_ns();
         recorder.start(start_ns);
-        let mut round = Round { done: 0, start_ns, end_ns: start_ns, result: Ok(()) };
+        let mut round = Round { done: 0, missed: 0, start_ns, end_ns: start_ns, result: Ok(()) };
         let mut next_tick_ns = start_ns + INTERVAL_NS;
         for dir in 0..place.tree.dirs {
             let (last_ns, since_ns) = (round.end_ns, round.end_ns);
@@ -74,11 +74,11 @@ impl Readdir {
     }
 
     /// Returns true if it read the directory to its end, false if the deadline came first.
-    fn directory<C: Clock>(
+    fn directory(
         &mut self,
         place: &Place<'_>,
         dir: u64,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
         done: &mut u64,
         limits: RoundLimits<'_>,
     ) -> Result<bool, CallError> {
@@ -115,18 +115,18 @@ impl Readdir {
 
 /// Performs an operation on every file of a set, in the order in which directories list them, while reading these.
 #[derive(Debug)]
-pub struct Entries<O, S> {
+pub struct Entries<O> {
     operation: O,
-    spelling: S,
-    name: Name<S>,
+    spelling: Spelling,
+    name: Name,
     buffer: Box<[MaybeUninit<u8>]>,
 }
 
-impl<O: NameOps, S: Spelling> Entries<O, S> {
+impl<O: NameOps> Entries<O> {
     /// Operates on the names in a set that are of the operation's kind.
-    pub fn new(names: Names<S>, operation: O) -> Self {
+    pub fn new(names: Names, operation: O) -> Self {
         let buffer = Box::new_uninit_slice(BUFFER_BYTES);
-        Self { operation, spelling: names.spelling, name: Name::new(names, O::KIND), buffer }
+        Self { spelling: names.spelling, name: Name::new(names, operation.kind()), operation, buffer }
     }
 
     /// Names of its calls.
@@ -140,11 +140,11 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
     /// also includes opening the directory, if the name is its first; that open is not a step. Names outside the set
     /// are skipped, and so are all names that begin with a dot. Once all directories were read to their ends, `files`
     /// files must have come.
-    pub fn round<C: Clock>(
+    pub fn round(
         &mut self,
         place: &Place<'_>,
         files: u64,
-        clock: &C,
+        clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
@@ -168,14 +168,9 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
     }
 
     /// Returns true if it read the directory to its end, false if the deadline or the stop flag ends the round.
-    fn directory<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        dir: u64,
-        walk: &mut Walk<'_, C>,
-    ) -> Result<bool, Failure> {
+    fn directory(&mut self, place: &Place<'_>, dir: u64, walk: &mut Walk<'_>) -> Result<bool, Failure> {
         let steps = self.operation.steps();
-        let getdents = steps.len() - 1;
+        let (getdents, kind) = (steps.len() - 1, self.operation.kind());
         let flags = READ_FLAGS.union(OFlags::DIRECTORY);
         let directory = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
             .map_err(|errno: Errno| failed("open", walk.done, errno.into()))?;
@@ -194,7 +189,7 @@ impl<O: NameOps, S: Spelling> Entries<O, S> {
                 return Ok(false);
             }
             let name = entry.file_name();
-            if !self.spelling.can_be(name.to_bytes(), O::KIND) {
+            if !self.spelling.can_be(name.to_bytes(), kind) {
                 continue;
             }
             self.operation

@@ -20,6 +20,7 @@ use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::failure::{Cause, Failure};
 use crate::names::{FILE_DIGITS, Kind, Tree, until_nul, write_digits};
+use crate::pacing::{OpenLoop, Pacing};
 
 pub use calls::{Calls, Kernel, Nothing};
 pub use population::{Held, Own, Population, Random, Share, SharedFiles};
@@ -121,6 +122,8 @@ pub struct Flows<P = Own, K: Calls = Kernel> {
     random: Random,
     /// Pause after the last flow.
     think_ns: u64,
+    /// Times of flows that do not wait for each other.
+    pacing: Option<OpenLoop>,
     /// Sizes of new files, each as likely as the others.
     sizes: Box<[u64; SIZES]>,
     /// Number of files that the thread makes at the beginning, and number of those made.
@@ -201,6 +204,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
             deck,
             random: Random::new(seed),
             think_ns: 0,
+            pacing: None,
             sizes: Box::new(sizes),
             files,
             made: 0,
@@ -216,6 +220,12 @@ impl<P: Population, K: Calls> Flows<P, K> {
             log_end_bytes: 0,
             has_log: of.has_log(),
         }
+    }
+
+    /// Starts flows when they are due, without pauses after them.
+    #[must_use]
+    pub fn paced(self, pacing: Option<OpenLoop>) -> Self {
+        Self { pacing, ..self }
     }
 
     /// The files that it works on.
@@ -271,12 +281,12 @@ impl<P: Population, K: Calls> Flows<P, K> {
     /// Performs an operation of a flow. It is matched in its place: a copy would be stored in parts and loaded whole,
     /// which takes as long as a clock read.
     #[inline]
-    fn one<C: Clock>(
+    fn one(
         &mut self,
         at: usize,
         held: &mut Held,
         place: &Place<'_>,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), Cause> {
         let directory = place.directory;
         let (number, size_bytes, (kind, other_kind)) = (held.number, held.size_bytes(), held.kinds());
@@ -498,12 +508,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 
     /// Makes one flow, each of its operations timed.
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        _: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, _: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let flow = self.deal();
         let mut held = self.population.claim(&mut self.random);
         let Flow { operations, think_ns } = &self.flows[flow];
@@ -524,10 +529,23 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         self.at
     }
 
-    /// Pauses as the last flow asks for.
+    fn begin(&mut self, start_ns: u64) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.begin(start_ns);
+        }
+    }
+
+    /// Waits for the next flow of an open loop, or pauses as the last flow asks for.
     #[inline]
-    fn is_due<C: Clock>(&mut self, laps: &mut Laps<'_, C>, limits: RoundLimits<'_>) -> bool {
-        self.think_ns == 0 || laps.wait_until(laps.last_ns.saturating_add(self.think_ns), limits)
+    fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
+        match &mut self.pacing {
+            Some(pacing) => laps.wait_for_next(pacing, limits),
+            None => self.think_ns == 0 || laps.wait_until(laps.last_ns.saturating_add(self.think_ns), limits),
+        }
+    }
+
+    fn missed(&mut self, end_ns: u64) -> u64 {
+        self.pacing.as_mut().map_or(0, |pacing| pacing.missed(end_ns))
     }
 
     fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
@@ -557,7 +575,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
             let synced = self.calls.sync_all(place.directory);
             result = synced.map_err(|errno| self.failure(0, errno.into()));
         }
-        Some((Round { done, start_ns, end_ns: Monotonic.now_ns(), result }, written_bytes))
+        Some((Round { done, missed: 0, start_ns, end_ns: Monotonic.now_ns(), result }, written_bytes))
     }
 }
 
@@ -565,9 +583,9 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 mod tests {
     use super::*;
     use crate::budget::BOUNDLESS;
+    use crate::clock::Timer;
     use crate::files::tests::watched;
-    use crate::files::{Visits, due, round};
-    use crate::pacing::OpenLoop;
+    use crate::files::{Visits, round};
     use crate::recorder::{Latencies, Recorder, Shape};
     use model::mix::Mix;
     use model::workload::MixName;
@@ -656,7 +674,7 @@ mod tests {
                 let visits = Visits::in_sequence(0, 300);
                 let (flown, counted) = watched(Operation::STEPS.len(), u64::MAX, |recorder, limits| {
                     let limits = RoundLimits { budget: &more, ..limits };
-                    round(&mut flows, &directory.place(), visits, &Monotonic, recorder, limits)
+                    round(&mut flows, &directory.place(), visits, &Timer::Kernel, recorder, limits)
                 });
                 assert_eq!(flown.result, Ok(()), "{name}");
                 assert!(counted.1 + more.left_bytes() >= 1_000_000, "{name}");
@@ -679,7 +697,7 @@ mod tests {
             let weights: u64 = of.flows.iter().map(|flow| flow.weight).sum();
             let (mut recorder, _) = Recorder::new(Shape::default());
             let visits = Visits::in_sequence(0, 20 * weights);
-            let round = round(&mut flows, &place, visits, &Monotonic, &mut recorder, limits(&stop));
+            let round = round(&mut flows, &place, visits, &Timer::Kernel, &mut recorder, limits(&stop));
             assert_eq!((round.done, round.result), (20 * weights, Ok(())), "{name}");
             assert_eq!(flows.population.count(), files, "{name}");
             let found = directory.found();
@@ -722,7 +740,8 @@ mod tests {
                     scope.spawn(move || {
                         let (mut recorder, _) = Recorder::new(Shape::default());
                         let visits = Visits::in_sequence(0, 20 * weights);
-                        let round = round(&mut flows, place, visits, &Monotonic, &mut recorder, limits(stop));
+                        let round =
+                            round(&mut flows, place, visits, &Timer::Kernel, &mut recorder, limits(stop));
                         assert_eq!((round.done, round.result), (20 * weights, Ok(())), "{name}");
                     });
                 }
@@ -780,7 +799,7 @@ mod tests {
         assert!(flows.populate(&place, limits(&stop)).unwrap().0.result.is_ok());
         let (latency_ns, _) = longest(false, |recorder| {
             let visits = Visits::in_sequence(0, 4);
-            let paused = round(&mut flows, &place, visits, &Monotonic, recorder, limits(&stop));
+            let paused = round(&mut flows, &place, visits, &Timer::Kernel, recorder, limits(&stop));
             // Three pauses lie between four flows.
             assert!(paused.done == 4 && paused.end_ns - paused.start_ns >= 3 * PAUSE_MS * 1_000_000);
         });
@@ -788,14 +807,15 @@ mod tests {
 
         // 1,000 flows a second are due, and each takes 20 ms: most are late, or never start.
         let (latency_ns, delay_ns) = longest(true, |recorder| {
-            let mut pacing = OpenLoop::new(1000.0, false, 0, 1, 7);
+            let mut slow = Slow(OpenLoop::new(1000.0, false, 0, 1, 7));
             let limits = RoundLimits {
                 deadline_ns: Monotonic.now_ns() + 300_000_000,
                 stop: &stop,
                 budget: &BOUNDLESS,
             };
-            let (round, missed) = due(&mut Slow, &place, &mut pacing, &Monotonic, recorder, limits);
-            let (due, lasted_ms) = (round.done + missed, (round.end_ns - round.start_ns) / 1_000_000);
+            let visits = Visits::in_sequence(0, u64::MAX);
+            let round = round(&mut slow, &place, visits, &Timer::Kernel, recorder, limits);
+            let (due, lasted_ms) = (round.done + round.missed, (round.end_ns - round.start_ns) / 1_000_000);
             // The last flow ends after the deadline.
             assert!(due <= lasted_ms + 1 && due + 60 >= lasted_ms, "{due} in {lasted_ms} ms");
             assert!(round.done <= lasted_ms / 20 + 1 && round.done > 0, "{} in {lasted_ms} ms", round.done);
@@ -804,22 +824,29 @@ mod tests {
     }
 
     /// Takes 20 ms.
-    struct Slow;
+    struct Slow(OpenLoop);
 
     impl FileOps for Slow {
         fn steps(&self) -> &'static [&'static str] {
             &[]
         }
 
-        fn operate<C: Clock>(
-            &mut self,
-            _: &Place<'_>,
-            _: u64,
-            laps: &mut Laps<'_, C>,
-        ) -> Result<(), CallError> {
+        fn operate(&mut self, _: &Place<'_>, _: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
             std::thread::sleep(std::time::Duration::from_millis(20));
             laps.lap(0);
             Ok(())
+        }
+
+        fn begin(&mut self, start_ns: u64) {
+            self.0.begin(start_ns);
+        }
+
+        fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
+            laps.wait_for_next(&mut self.0, limits)
+        }
+
+        fn missed(&mut self, end_ns: u64) -> u64 {
+            self.0.missed(end_ns)
         }
     }
 }

@@ -16,7 +16,7 @@ use super::directories::BUFFER_BYTES;
 use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Unexpected, close};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
-use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Plain, Spelling, is_directory, until_nul};
+use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Spelling, is_directory, until_nul};
 
 /// Smallest slice of the pool that writes come from.
 const SLICE_BYTES_MIN: usize = 4096;
@@ -157,7 +157,7 @@ impl Replay {
 
     /// Begins the next pass: no handle is open. Returns false if closing one failed, which ends the test.
     #[cold]
-    fn begin_pass<C: Clock>(&mut self, laps: &mut Laps<'_, C>) -> bool {
+    fn begin_pass(&mut self, laps: &mut Laps<'_>) -> bool {
         for slot in 0..self.handles.len() {
             if let Some(closed) = self.handles[slot].take().map(close) {
                 self.closed(closed);
@@ -187,12 +187,7 @@ impl Replay {
 
     /// Waits until a line with a time is due. Returns false if the round is over.
     #[cold]
-    fn wait_until_due<C: Clock>(
-        &mut self,
-        due_ns: u64,
-        laps: &mut Laps<'_, C>,
-        limits: RoundLimits<'_>,
-    ) -> bool {
+    fn wait_until_due(&mut self, due_ns: u64, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
         // Later turns of a loop, and repetitions, are due when they start.
         if self.next < self.reached {
             return true;
@@ -245,12 +240,7 @@ impl Replay {
 
     /// Makes one call. Returns false if it succeeded, but not as the file says.
     #[inline]
-    fn one<C: Clock>(
-        &mut self,
-        call: Call,
-        directory: BorrowedFd<'_>,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<bool, Errno> {
+    fn one(&mut self, call: Call, directory: BorrowedFd<'_>, laps: &mut Laps<'_>) -> Result<bool, Errno> {
         match call.operation {
             Operation::Open { path, slot, makes, cuts, is_directory } => {
                 let opened = self.create(path, makes, cuts, is_directory, directory)?;
@@ -459,7 +449,7 @@ fn delete_files(parent: BorrowedFd<'_>, path: &CStr, listings: &mut [Listing]) -
         // Names that are not of the load are left.
         if is_directory(name.to_bytes()) {
             delete_files(opened.as_fd(), name, deeper)?;
-        } else if Plain.can_be(name.to_bytes(), Kind::File) {
+        } else if Spelling::Plain.can_be(name.to_bytes(), Kind::File) {
             rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
             rustix::fs::unlinkat(&opened, name, AtFlags::empty())?;
         }
@@ -499,7 +489,7 @@ impl FileOps for Replay {
 
     /// Follows the lines that direct others, up to the next operation.
     #[inline]
-    fn is_due<C: Clock>(&mut self, laps: &mut Laps<'_, C>, limits: RoundLimits<'_>) -> bool {
+    fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
         if self.load.operations == 0 {
             return false;
         }
@@ -540,12 +530,7 @@ impl FileOps for Replay {
     }
 
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        _: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, _: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let Some(&call) = self.load.calls.get(self.next) else {
             return Err((CLOSE, self.unclosed.unwrap_or(Errno::IO).into()));
         };
@@ -579,7 +564,7 @@ impl FileOps for Replay {
     fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
         // The tree is empty, as the file begins with it.
         let now_ns = Monotonic.now_ns();
-        Some((Round { done: self.files, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }, 0))
+        Some((Round { done: self.files, missed: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }, 0))
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::directories::{BUFFER_BYTES, failed};
 use super::{Place, READ_FLAGS, Round, RoundLimits, Walk, close};
-use crate::clock::Clock;
+use crate::clock::Timer;
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Names, Spelling, is_directory};
 use crate::recorder::Recorder;
@@ -21,7 +21,7 @@ use crate::recorder::Recorder;
 type Buffer = Box<[MaybeUninit<u8>]>;
 
 /// Returns a buffer for each level of a tree, its root included.
-fn buffers<S>(names: &Names<S>) -> Box<[Buffer]> {
+fn buffers(names: &Names) -> Box<[Buffer]> {
     (0..=names.tree.levels_below()).map(|_| Box::new_uninit_slice(BUFFER_BYTES)).collect()
 }
 
@@ -31,17 +31,17 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
 
 /// Looks at every entry below a directory, and goes into the directories that it finds.
 #[derive(Debug)]
-pub struct WalkTree<S> {
-    names: Names<S>,
+pub struct WalkTree {
+    names: Names,
     buffers: Box<[Buffer]>,
 }
 
-impl<S: Spelling> WalkTree<S> {
+impl WalkTree {
     /// Names of its calls.
     pub const STEPS: &'static [&'static str] = &["open", "getdents64", "stat", "close"];
 
     /// A walk through the tree of a set.
-    pub fn new(names: Names<S>) -> Self {
+    pub fn new(names: Names) -> Self {
         Self { names, buffers: buffers(&names) }
     }
 
@@ -50,11 +50,11 @@ impl<S: Spelling> WalkTree<S> {
     /// The latency of an operation includes the `getdents64` that returned its name, if the walk needed one. It also
     /// includes opening its directory, if the name is its first, and closing the directories that were left before it.
     /// At least `files` files must have come, and all directories; where directories are shared, more may come.
-    pub fn round<C: Clock>(
+    pub fn round(
         &mut self,
         place: &Place<'_>,
         files: u64,
-        clock: &C,
+        clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
@@ -74,12 +74,12 @@ impl<S: Spelling> WalkTree<S> {
 }
 
 /// Visits all that is below a directory. Returns false if the deadline or the stop flag ends the round.
-fn descend<C: Clock, S: Spelling>(
+fn descend(
     parent: BorrowedFd<'_>,
     name: &CStr,
-    spelling: S,
+    spelling: Spelling,
     buffers: &mut [Buffer],
-    walk: &mut Walk<'_, C>,
+    walk: &mut Walk<'_>,
 ) -> Result<bool, Failure> {
     const OPEN: usize = 0;
     const GETDENTS: usize = 1;
@@ -87,7 +87,7 @@ fn descend<C: Clock, S: Spelling>(
     const CLOSE: usize = 3;
     // No directory of the set lies below its lowest level.
     let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(true) };
-    let fail = |step: usize, done, errno: Errno| failed(WalkTree::<S>::STEPS[step], done, errno.into());
+    let fail = |step: usize, done, errno: Errno| failed(WalkTree::STEPS[step], done, errno.into());
     let directory = open(parent, name).map_err(|errno| fail(OPEN, walk.done, errno))?;
     walk.laps.lap(OPEN);
     let mut entries = RawDir::new(&directory, buffer);
@@ -131,8 +131,8 @@ fn descend<C: Clock, S: Spelling>(
 
 /// Removes every entry of a set below a directory, as `rm -r` does.
 #[derive(Debug)]
-pub struct RemoveTree<S> {
-    names: Names<S>,
+pub struct RemoveTree {
+    names: Names,
     buffers: Box<[Buffer]>,
     durable: bool,
 }
@@ -148,9 +148,9 @@ enum Emptied {
     Stopped,
 }
 
-impl<S: Spelling> RemoveTree<S> {
+impl RemoveTree {
     /// A removal of the tree of a set. If `durable`, each removal is made durable.
-    pub fn new(names: Names<S>, durable: bool) -> Self {
+    pub fn new(names: Names, durable: bool) -> Self {
         Self { names, buffers: buffers(&names), durable }
     }
 
@@ -164,11 +164,11 @@ impl<S: Spelling> RemoveTree<S> {
     /// The latency of an operation is that of [`WalkTree::round`]. Names that are not of the set are left, as are the
     /// directories above them; that is a failure, once all else is gone. If `files` is given, so many files must have
     /// come, and all directories.
-    pub fn round<C: Clock>(
+    pub fn round(
         &mut self,
         place: &Place<'_>,
         files: Option<u64>,
-        clock: &C,
+        clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
@@ -191,15 +191,15 @@ impl<S: Spelling> RemoveTree<S> {
 
 /// Rules of a removal.
 #[derive(Debug, Clone, Copy)]
-struct Removal<S> {
-    spelling: S,
+struct Removal {
+    spelling: Spelling,
     durable: bool,
 }
 
 /// Calls of a removal; the last where each is made durable.
 const REMOVAL_STEPS: &[&str] = &["open", "getdents64", "unlink", "rmdir", "close", "fsync"];
 
-impl<S: Spelling> Removal<S> {
+impl Removal {
     const OPEN: usize = 0;
     const GETDENTS: usize = 1;
     const UNLINK: usize = 2;
@@ -212,12 +212,12 @@ impl<S: Spelling> Removal<S> {
     }
 
     /// Removes all of the set that is below a directory.
-    fn empty<C: Clock>(
+    fn empty(
         self,
         parent: BorrowedFd<'_>,
         name: &CStr,
         buffers: &mut [Buffer],
-        walk: &mut Walk<'_, C>,
+        walk: &mut Walk<'_>,
     ) -> Result<Emptied, Failure> {
         // No directory of the set lies below its lowest level.
         let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(Emptied::Foreign) };
@@ -283,11 +283,10 @@ mod tests {
 
     use super::super::tests::{Counted, watched};
     use super::*;
-    use crate::clock::Monotonic;
-    use crate::names::{LettersFirst, Plain, Tree};
+    use crate::names::{Spelling, Tree};
 
     /// Makes the directories and the files of a set.
-    fn make<S: Spelling>(path: &Path, names: Names<S>) {
+    fn make(path: &Path, names: Names) {
         (0..names.tree.dirs)
             .for_each(|dir| fs::create_dir_all(path.join(names.tree.directory(dir))).unwrap());
         (0..names.tree.files).for_each(|file| {
@@ -295,22 +294,22 @@ mod tests {
         });
     }
 
-    fn walk<S: Spelling>(names: Names<S>, place: &Place<'_>, files: u64) -> (Round, Counted) {
+    fn walk(names: Names, place: &Place<'_>, files: u64) -> (Round, Counted) {
         let mut walk = WalkTree::new(names);
-        watched(WalkTree::<S>::STEPS.len(), u64::MAX, |recorder, limits| {
-            walk.round(place, files, &Monotonic, recorder, limits)
+        watched(WalkTree::STEPS.len(), u64::MAX, |recorder, limits| {
+            walk.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }
 
-    fn remove<S: Spelling>(names: Names<S>, place: &Place<'_>, deadline_ns: u64) -> (Round, Counted) {
+    fn remove(names: Names, place: &Place<'_>, deadline_ns: u64) -> (Round, Counted) {
         let mut remove = RemoveTree::new(names, false);
         let files = Some(names.tree.files);
         watched(remove.steps().len(), deadline_ns, |recorder, limits| {
-            remove.round(place, files, &Monotonic, recorder, limits)
+            remove.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }
 
-    fn every_entry_comes_once<S: Spelling>(spelling: S) {
+    fn every_entry_comes_once(spelling: Spelling) {
         // More entries than one call returns, upper levels with few and with many directories, and empty ones.
         for (files, dirs, levels) in [(3000, 1, 1), (500, 7, 2), (9, 8, 1), (100, 27, 3)] {
             let temp = tempfile::tempdir().unwrap();
@@ -335,8 +334,8 @@ mod tests {
 
     #[test]
     fn trees_are_walked_and_removed_whole() {
-        every_entry_comes_once(Plain);
-        every_entry_comes_once(LettersFirst { seed: 3 });
+        every_entry_comes_once(Spelling::Plain);
+        every_entry_comes_once(Spelling::LettersFirst { seed: 3 });
     }
 
     #[test]

@@ -7,10 +7,9 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close, finish, open_first};
-use crate::clock::Clock;
 use crate::data::{self, Pool, Stamp};
 use crate::failure::Cause;
-use crate::names::{Kind, Name, Names, Spelling};
+use crate::names::{Kind, Name, Names};
 
 pub(super) const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -18,62 +17,59 @@ pub(super) const CREATE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Same as [`READ_FLAGS`], but follows symbolic links.
 const FOLLOWING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// Counts a missing name as success if `MISSING` is set, and an existing one as an error.
+/// Counts a missing name as success if it should be missing, and an existing one as an error.
 #[inline]
-fn expect<T, const MISSING: bool>(step: usize, result: Result<T, Errno>) -> Result<(), CallError> {
+fn expect<T>(is_missing: bool, result: Result<T, Errno>) -> Result<(), CallError> {
     match result {
-        Ok(_) if !MISSING => Ok(()),
-        Err(Errno::NOENT) if MISSING => Ok(()),
-        Ok(_) => Err((step, Errno::EXIST.into())),
-        Err(errno) => Err((step, errno.into())),
+        Ok(_) if !is_missing => Ok(()),
+        Err(Errno::NOENT) if is_missing => Ok(()),
+        Ok(_) => Err((0, Errno::EXIST.into())),
+        Err(errno) => Err((0, errno.into())),
     }
 }
 
-const fn lookup_kind(missing: bool) -> Kind {
-    if missing { Kind::Missing } else { Kind::File }
+const fn lookup_kind(is_missing: bool) -> Kind {
+    if is_missing { Kind::Missing } else { Kind::File }
 }
 
 /// A name operation applied to the files of a set by their numbers.
 #[derive(Debug)]
-pub struct Numbered<O, S> {
-    name: Name<S>,
+pub struct Numbered<O> {
+    name: Name,
     operation: O,
 }
 
-impl<O: NameOps, S: Spelling> Numbered<O, S> {
+impl<O: NameOps> Numbered<O> {
     /// Operates on the names in a set that are of the operation's kind.
-    pub fn new(names: Names<S>, operation: O) -> Self {
-        Self { name: Name::new(names, O::KIND), operation }
+    pub fn new(names: Names, operation: O) -> Self {
+        Self { name: Name::new(names, operation.kind()), operation }
     }
 }
 
-impl<O: NameOps, S: Spelling> FileOps for Numbered<O, S> {
+impl<O: NameOps> FileOps for Numbered<O> {
     fn steps(&self) -> &'static [&'static str] {
         // No directory is read.
         self.operation.steps().split_last().map_or(&[], |(_, own)| own)
     }
 
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         self.operation.operate(place.directory, self.name.of(file), laps)
     }
 }
 
 /// `fstatat` of a name.
 #[derive(Debug)]
-pub struct Stat<const MISSING: bool> {
+pub struct Stat {
     flags: AtFlags,
+    is_missing: bool,
 }
 
-impl<const MISSING: bool> Stat<MISSING> {
-    /// A `stat` of names that exist, or of names that are never made. It follows symbolic links if `follows` is set.
-    pub fn new(follows: bool) -> Self {
-        Self { flags: stat_flags(follows) }
+impl Stat {
+    /// A `stat` of names that exist, or of names that are never made if `is_missing`. It follows symbolic links if
+    /// `follows` is set.
+    pub fn new(is_missing: bool, follows: bool) -> Self {
+        Self { flags: stat_flags(follows), is_missing }
     }
 }
 
@@ -85,22 +81,24 @@ fn read_flags(follows: bool) -> OFlags {
     if follows { FOLLOWING_FLAGS } else { READ_FLAGS }
 }
 
-impl<const MISSING: bool> NameOps for Stat<MISSING> {
-    const KIND: Kind = lookup_kind(MISSING);
+impl NameOps for Stat {
+    fn kind(&self) -> Kind {
+        lookup_kind(self.is_missing)
+    }
 
     fn steps(&self) -> &'static [&'static str] {
         &["stat", "getdents64"]
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let found = rustix::fs::statat(directory, name, self.flags);
-        expect::<_, MISSING>(0, found)?;
+        expect(self.is_missing, found)?;
         laps.lap(0);
         Ok(())
     }
@@ -108,39 +106,45 @@ impl<const MISSING: bool> NameOps for Stat<MISSING> {
 
 /// `openat` for reading, and `close`.
 #[derive(Debug)]
-pub struct Open<const MISSING: bool> {
+pub struct Open {
     flags: OFlags,
+    is_missing: bool,
 }
 
-impl<const MISSING: bool> Open<MISSING> {
-    /// An open of names that exist, or of names that are never made. It follows symbolic links if `follows` is set.
-    pub fn new(follows: bool) -> Self {
-        Self { flags: read_flags(follows) }
+impl Open {
+    /// An open of names that exist, or of names that are never made if `is_missing`. It follows symbolic links if
+    /// `follows` is set.
+    pub fn new(is_missing: bool, follows: bool) -> Self {
+        Self { flags: read_flags(follows), is_missing }
     }
 }
 
-impl<const MISSING: bool> NameOps for Open<MISSING> {
-    const KIND: Kind = lookup_kind(MISSING);
+impl NameOps for Open {
+    fn kind(&self) -> Kind {
+        lookup_kind(self.is_missing)
+    }
 
     fn steps(&self) -> &'static [&'static str] {
-        if MISSING { &["open", "getdents64"] } else { &["open", "close", "getdents64"] }
+        if self.is_missing { &["open", "getdents64"] } else { &["open", "close", "getdents64"] }
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let opened = rustix::fs::openat(directory, name, self.flags, Mode::empty());
         laps.lap(0);
-        if !MISSING && let Ok(opened) = opened {
+        if !self.is_missing
+            && let Ok(opened) = opened
+        {
             close(opened).map_err(|errno| (1, errno.into()))?;
             laps.lap(1);
             return Ok(());
         }
-        expect::<_, MISSING>(0, opened)
+        expect(self.is_missing, opened)
     }
 }
 
@@ -179,18 +183,16 @@ pub(super) fn read_whole(file: &OwnedFd, chunk: &mut [u8], size_bytes: Option<u6
 }
 
 impl NameOps for StatContents {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         &["stat", "open", "read", "close", "getdents64"]
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let found = rustix::fs::statat(directory, name, self.stat_flags);
         let size_bytes = found.map_err(|errno| (0, errno.into()))?.st_size as u64;
@@ -226,18 +228,16 @@ impl ReadFile {
 }
 
 impl NameOps for ReadFile {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         &["open", "read", "close", "getdents64"]
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let opened = open_first(directory, name, READ_FLAGS, laps)?;
         let read_bytes = read_whole(&opened, &mut self.chunk, self.size_bytes).map_err(|cause| (1, cause))?;
@@ -262,18 +262,16 @@ impl Readlink {
 }
 
 impl NameOps for Readlink {
-    const KIND: Kind = Kind::File;
-
     fn steps(&self) -> &'static [&'static str] {
         &["readlink", "getdents64"]
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
         let wanted_bytes = self.target.len();
         let read = rustix::fs::readlinkat_raw(directory, name, &mut self.target[..]);
@@ -285,64 +283,48 @@ impl NameOps for Readlink {
     }
 }
 
-/// `unlinkat` of a name, and `fsync` of its directory if each removal is made durable.
+/// `unlinkat` of a name that exists, and `fsync` of its directory if each removal is made durable; or of a name that is
+/// never made.
 #[derive(Debug)]
 pub struct UnlinkNamed {
+    is_missing: bool,
     durable: bool,
 }
 
 impl UnlinkNamed {
     /// An unlink; if `durable`, each removal is made durable.
     pub fn new(durable: bool) -> Self {
-        Self { durable }
+        Self { is_missing: false, durable }
+    }
+
+    /// An unlink of names that are never made.
+    pub fn missing() -> Self {
+        Self { is_missing: true, durable: false }
     }
 }
 
 impl NameOps for UnlinkNamed {
-    const KIND: Kind = Kind::File;
+    fn kind(&self) -> Kind {
+        lookup_kind(self.is_missing)
+    }
 
     fn steps(&self) -> &'static [&'static str] {
         if self.durable { &["unlink", "fsync", "getdents64"] } else { &["unlink", "getdents64"] }
     }
 
     #[inline]
-    fn operate<C: Clock>(
+    fn operate(
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_, C>,
+        laps: &mut Laps<'_>,
     ) -> Result<(), CallError> {
-        rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(|errno| (0, errno.into()))?;
+        expect(self.is_missing, rustix::fs::unlinkat(directory, name, AtFlags::empty()))?;
         laps.lap(0);
         if self.durable {
             rustix::fs::fsync(directory).map_err(|errno| (1, errno.into()))?;
             laps.lap(1);
         }
-        Ok(())
-    }
-}
-
-/// `unlinkat` of names that do not exist.
-#[derive(Debug)]
-pub struct UnlinkMissing;
-
-impl NameOps for UnlinkMissing {
-    const KIND: Kind = Kind::Missing;
-
-    fn steps(&self) -> &'static [&'static str] {
-        &["unlink", "getdents64"]
-    }
-
-    #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        directory: BorrowedFd<'_>,
-        name: &CStr,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
-        let removed = rustix::fs::unlinkat(directory, name, AtFlags::empty());
-        expect::<_, true>(0, removed)?;
-        laps.lap(0);
         Ok(())
     }
 }
@@ -380,6 +362,11 @@ impl Content {
         Self { pool, size_min_bytes, size_spread_bytes, chunk_bytes, seed, generation }
     }
 
+    /// That of empty files.
+    pub(super) fn none() -> Self {
+        Self::new(0, 0, 1, 0, 0)
+    }
+
     /// Size of a file.
     pub fn size_bytes(&self, file: u64) -> u64 {
         match self.size_spread_bytes {
@@ -413,20 +400,20 @@ impl Content {
 
 /// `openat(O_CREAT|O_EXCL)`, a write if files have a size, `fsync` if each file is made durable, and `close`.
 #[derive(Debug)]
-pub struct Create<S> {
-    name: Name<S>,
+pub struct Create {
+    name: Name,
     content: Option<Content>,
     durable: bool,
 }
 
-impl<S: Spelling> Create<S> {
+impl Create {
     /// Makes the files of a set, empty or with a content. If `durable`, each file is made durable.
-    pub fn new(names: Names<S>, content: Option<Content>, durable: bool) -> Self {
+    pub fn new(names: Names, content: Option<Content>, durable: bool) -> Self {
         Self { name: Name::new(names, Kind::File), content, durable }
     }
 }
 
-impl<S: Spelling> FileOps for Create<S> {
+impl FileOps for Create {
     fn steps(&self) -> &'static [&'static str] {
         if self.durable {
             &["open", "write", "fsync", "close"]
@@ -438,12 +425,7 @@ impl<S: Spelling> FileOps for Create<S> {
     }
 
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
         laps.pay(size_bytes)?;
         let made = rustix::fs::openat(place.directory, self.name.of(file), CREATE_FLAGS, CREATE_MODE);
@@ -475,25 +457,26 @@ impl<S: Spelling> FileOps for Create<S> {
 /// `linkat` or `symlinkat` to the original, which is a file of the set and itself made when its turn comes. If each
 /// link is made durable, `fsync`.
 #[derive(Debug)]
-pub struct CreateLinks<const SYMBOLIC: bool, S> {
-    name: Name<S>,
+pub struct CreateLinks {
+    name: Name,
+    is_symbolic: bool,
     original: u64,
     /// Path of the original, as a link uses it.
     target: CString,
     durable: bool,
 }
 
-impl<const SYMBOLIC: bool, S: Spelling> CreateLinks<SYMBOLIC, S> {
-    /// Makes links of a set to one of its files. If `durable`, each link is made durable.
-    pub fn new(names: Names<S>, original: u64, durable: bool) -> Self {
-        let target = if SYMBOLIC { names.path_from_lowest(original) } else { names.path(original) };
-        Self { name: Name::new(names, Kind::File), original, target, durable }
+impl CreateLinks {
+    /// Makes hard or symbolic links of a set to one of its files. If `durable`, each link is made durable.
+    pub fn new(names: Names, is_symbolic: bool, original: u64, durable: bool) -> Self {
+        let target = if is_symbolic { names.path_from_lowest(original) } else { names.path(original) };
+        Self { name: Name::new(names, Kind::File), is_symbolic, original, target, durable }
     }
 }
 
-impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
+impl FileOps for CreateLinks {
     fn steps(&self) -> &'static [&'static str] {
-        match (SYMBOLIC, self.durable) {
+        match (self.is_symbolic, self.durable) {
             (false, false) => &["link", "open", "close"],
             (false, true) => &["link", "open", "close", "fsync"],
             (true, false) => &["symlink", "open", "close"],
@@ -502,12 +485,7 @@ impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
     }
 
     #[inline]
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), CallError> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let (directory, name) = (place.directory, self.name.of(file));
         if file == self.original {
             let made = rustix::fs::openat(directory, name, CREATE_FLAGS, CREATE_MODE);
@@ -516,7 +494,7 @@ impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
             close(made).map_err(|errno| (2, errno.into()))?;
             laps.lap(2);
         } else {
-            let made = if SYMBOLIC {
+            let made = if self.is_symbolic {
                 rustix::fs::symlinkat(&self.target, directory, name)
             } else {
                 rustix::fs::linkat(directory, &self.target, directory, name, AtFlags::empty())
@@ -533,70 +511,106 @@ impl<const SYMBOLIC: bool, S: Spelling> FileOps for CreateLinks<SYMBOLIC, S> {
     }
 }
 
-macro_rules! name_change {
-    ($(#[$meta:meta])* $name:ident, $step:literal, |$place:ident, $from:ident, $to:ident, $file:ident| $call:expr) => {
-        $(#[$meta])*
-        #[derive(Debug)]
-        pub struct $name<S> {
-            from: Name<S>,
-            to: Name<S>,
-            durable: bool,
-        }
-
-        impl<S: Spelling> $name<S> {
-            /// A change of names from one kind to another in a set. If `durable`, each change is made durable.
-            pub fn new(names: Names<S>, from: Kind, to: Kind, durable: bool) -> Self {
-                Self { from: Name::new(names, from), to: Name::new(names, to), durable }
-            }
-        }
-
-        impl<S: Spelling> FileOps for $name<S> {
-            fn steps(&self) -> &'static [&'static str] {
-                if self.durable { &[$step, "fsync"] } else { &[$step] }
-            }
-
-            #[inline]
-            fn operate<C: Clock>(&mut self, $place: &Place<'_>, $file: u64, laps: &mut Laps<'_, C>) -> Result<(), CallError> {
-                let ($from, $to) = (&mut self.from, &mut self.to);
-                $call.map_err(|errno| (0, errno.into()))?;
-                laps.lap(0);
-                if self.durable {
-                    rustix::fs::fsync($place.leaf($file)).map_err(|errno| (1, errno.into()))?;
-                    laps.lap(1);
-                }
-                Ok(())
-            }
-        }
-    };
-}
-
-name_change! {
+/// A call that changes one name or two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameCall {
     /// `renameat` from one name to another.
-    Rename, "rename", |place, from, to, file|
-        rustix::fs::renameat(place.directory, from.of(file), place.directory, to.of(file))
-}
-name_change! {
+    Rename,
     /// `linkat`: a second name for a file.
-    Link, "link", |place, from, to, file|
-        rustix::fs::linkat(place.directory, from.of(file), place.directory, to.of(file), AtFlags::empty())
-}
-name_change! {
+    Link,
     /// `symlinkat`: a link to the file of the same number in the same directory.
-    Symlink, "symlink", |place, from, to, file|
-        rustix::fs::symlinkat(from.leaf_of(file), place.directory, to.of(file))
-}
-name_change! {
+    Symlink,
     /// `unlinkat` of a file.
-    Unlink, "unlink", |place, from, _to, file|
-        rustix::fs::unlinkat(place.directory, from.of(file), AtFlags::empty())
-}
-name_change! {
+    Unlink,
     /// `mkdirat`.
-    Mkdir, "mkdir", |place, from, _to, file|
-        rustix::fs::mkdirat(place.directory, from.of(file), Mode::RWXU)
-}
-name_change! {
+    Mkdir,
     /// `unlinkat(AT_REMOVEDIR)`.
-    Rmdir, "rmdir", |place, from, _to, file|
-        rustix::fs::unlinkat(place.directory, from.of(file), AtFlags::REMOVEDIR)
+    Rmdir,
+}
+
+/// A change of names, and `fsync` of the directory if each change is made durable.
+#[derive(Debug)]
+pub struct NameChange {
+    call: NameCall,
+    from: Name,
+    to: Name,
+    durable: bool,
+}
+
+impl NameChange {
+    /// Makes a call for each file of a set, on its names of two kinds. If `durable`, each change is made durable.
+    fn new(call: NameCall, names: Names, [from, to]: [Kind; 2], durable: bool) -> Self {
+        Self { call, from: Name::new(names, from), to: Name::new(names, to), durable }
+    }
+
+    /// Gives files names of another kind.
+    pub fn rename(names: Names, kinds: [Kind; 2], durable: bool) -> Self {
+        Self::new(NameCall::Rename, names, kinds, durable)
+    }
+
+    /// Makes hard links to files.
+    pub fn link(names: Names, durable: bool) -> Self {
+        Self::new(NameCall::Link, names, [Kind::File, Kind::Link], durable)
+    }
+
+    /// Makes symbolic links to files.
+    pub fn symlink(names: Names, durable: bool) -> Self {
+        Self::new(NameCall::Symlink, names, [Kind::File, Kind::Symlink], durable)
+    }
+
+    /// Removes names of a kind.
+    pub fn unlink(names: Names, kind: Kind, durable: bool) -> Self {
+        Self::new(NameCall::Unlink, names, [kind; 2], durable)
+    }
+
+    /// Makes directories.
+    pub fn mkdir(names: Names, durable: bool) -> Self {
+        Self::new(NameCall::Mkdir, names, [Kind::Directory; 2], durable)
+    }
+
+    /// Removes directories.
+    pub fn rmdir(names: Names, durable: bool) -> Self {
+        Self::new(NameCall::Rmdir, names, [Kind::Directory; 2], durable)
+    }
+}
+
+impl FileOps for NameChange {
+    fn steps(&self) -> &'static [&'static str] {
+        match (self.call, self.durable) {
+            (NameCall::Rename, false) => &["rename"],
+            (NameCall::Rename, true) => &["rename", "fsync"],
+            (NameCall::Link, false) => &["link"],
+            (NameCall::Link, true) => &["link", "fsync"],
+            (NameCall::Symlink, false) => &["symlink"],
+            (NameCall::Symlink, true) => &["symlink", "fsync"],
+            (NameCall::Unlink, false) => &["unlink"],
+            (NameCall::Unlink, true) => &["unlink", "fsync"],
+            (NameCall::Mkdir, false) => &["mkdir"],
+            (NameCall::Mkdir, true) => &["mkdir", "fsync"],
+            (NameCall::Rmdir, false) => &["rmdir"],
+            (NameCall::Rmdir, true) => &["rmdir", "fsync"],
+        }
+    }
+
+    #[inline]
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+        let (directory, from, to) = (place.directory, &mut self.from, &mut self.to);
+        let changed = match self.call {
+            NameCall::Rename => rustix::fs::renameat(directory, from.of(file), directory, to.of(file)),
+            NameCall::Link => {
+                rustix::fs::linkat(directory, from.of(file), directory, to.of(file), AtFlags::empty())
+            }
+            NameCall::Symlink => rustix::fs::symlinkat(from.leaf_of(file), directory, to.of(file)),
+            NameCall::Unlink => rustix::fs::unlinkat(directory, from.of(file), AtFlags::empty()),
+            NameCall::Mkdir => rustix::fs::mkdirat(directory, from.of(file), Mode::RWXU),
+            NameCall::Rmdir => rustix::fs::unlinkat(directory, from.of(file), AtFlags::REMOVEDIR),
+        };
+        changed.map_err(|errno| (0, errno.into()))?;
+        laps.lap(0);
+        if self.durable {
+            rustix::fs::fsync(place.leaf(file)).map_err(|errno| (1, errno.into()))?;
+            laps.lap(1);
+        }
+        Ok(())
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use engine::clock::{Clock, Monotonic};
+use engine::clock::Timer;
 use engine::files::{
-    Create, CreateLinks, FileOps, Laps, Numbered, Place, RemoveTree, Restore, Round, SetAttribute, Unlink,
-    Visits,
+    Create, CreateLinks, FileOps, Laps, NameChange, Numbered, Place, RemoveTree, Restore, Round,
+    SetAttribute, Visits,
 };
-use engine::names::{Kind, Names, Spelling};
+use engine::names::{Kind, Names};
 use engine::recorder::{self, Recorder};
 use engine::{Failure, failure::Cause};
 use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
@@ -39,20 +39,15 @@ pub(super) fn operations(work: &FilesWork, set: &FileSet) -> u64 {
 }
 
 /// Two operations on each file, one after the other.
-struct Both<A, B>(A, B);
+struct Both<'a>(&'a mut dyn FileOps, &'a mut dyn FileOps);
 
-impl<A: FileOps, B: FileOps> FileOps for Both<A, B> {
+impl FileOps for Both<'_> {
     fn steps(&self) -> &'static [&'static str] {
         // They are not measured, and the name of a failed call is that of the second: the first makes common calls.
         self.1.steps()
     }
 
-    fn operate<C: Clock>(
-        &mut self,
-        place: &Place<'_>,
-        file: u64,
-        laps: &mut Laps<'_, C>,
-    ) -> Result<(), (usize, Cause)> {
+    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), (usize, Cause)> {
         self.0.operate(place, file, laps)?;
         self.1.operate(place, file, laps)
     }
@@ -101,12 +96,7 @@ impl Member {
     }
 
     /// Makes the files of the set that do not exist yet; true if all of them exist then.
-    pub(super) fn make_rest<S: Spelling>(
-        &mut self,
-        names: Names<S>,
-        place: &Place<'_>,
-        deadline_ns: u64,
-    ) -> (Round, bool) {
+    pub(super) fn make_rest(&mut self, names: Names, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
         let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
         let (mut round, is_whole) = self.make_files(names, place, rest, deadline_ns);
         if let Some(content) = self.content() {
@@ -124,29 +114,19 @@ impl Member {
     }
 
     /// Makes these files of the set.
-    fn make_files<S: Spelling>(
-        &self,
-        names: Names<S>,
-        place: &Place<'_>,
-        visits: Visits,
-        deadline_ns: u64,
-    ) -> (Round, bool) {
-        let original = self.first;
+    fn make_files(&self, names: Names, place: &Place<'_>, visits: Visits, deadline_ns: u64) -> (Round, bool) {
         match self.work.kind {
             FileKind::File => {
                 let mut create = Create::new(names, self.content(), false);
                 if self.work.verb != FileVerb::XattrGet {
                     return self.quietly(&mut create, place, visits, deadline_ns);
                 }
-                let mut both = Both(create, Numbered::new(names, SetAttribute::new(false)));
-                self.quietly(&mut both, place, visits, deadline_ns)
+                let mut set = Numbered::new(names, SetAttribute::new(false));
+                self.quietly(&mut Both(&mut create, &mut set), place, visits, deadline_ns)
             }
-            FileKind::Hardlink => {
-                let mut links = CreateLinks::<false, _>::new(names, original, false);
-                self.quietly(&mut links, place, visits, deadline_ns)
-            }
-            FileKind::Symlink => {
-                let mut links = CreateLinks::<true, _>::new(names, original, false);
+            kind => {
+                let is_symbolic = kind == FileKind::Symlink;
+                let mut links = CreateLinks::new(names, is_symbolic, self.first, false);
                 self.quietly(&mut links, place, visits, deadline_ns)
             }
         }
@@ -160,9 +140,9 @@ impl Member {
     }
 
     /// Gives the files that a round has changed their sizes and contents back.
-    pub(super) fn restore<S: Spelling>(
+    pub(super) fn restore(
         &mut self,
-        names: Names<S>,
+        names: Names,
         place: &Place<'_>,
         done: u64,
         deadline_ns: u64,
@@ -174,9 +154,9 @@ impl Member {
     }
 
     /// Removes what the removal of a tree has left.
-    pub(super) fn remove_rest<S: Spelling>(
+    pub(super) fn remove_rest(
         &mut self,
-        names: Names<S>,
+        names: Names,
         place: &Place<'_>,
         done: u64,
         deadline_ns: u64,
@@ -189,7 +169,7 @@ impl Member {
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
         let limits = self.untimed_until(deadline_ns);
         let mut remove = RemoveTree::new(names, false);
-        let round = remove.round(place, None, &Monotonic, &mut recorder, limits);
+        let round = remove.round(place, None, &Timer::Kernel, &mut recorder, limits);
         let is_whole = round.done == rest;
         (round, is_whole)
     }
@@ -200,13 +180,13 @@ impl Member {
         (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
     }
 
-    pub(super) fn remove_files<S: Spelling>(
+    pub(super) fn remove_files(
         &mut self,
-        names: Names<S>,
+        names: Names,
         place: &Place<'_>,
         deadline_ns: u64,
     ) -> (Round, bool) {
-        let mut unlink = Unlink::new(names, Kind::File, Kind::File, false);
+        let mut unlink = NameChange::unlink(names, Kind::File, false);
         let made = Visits::in_sequence(self.first, self.made);
         let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
         self.made = 0;

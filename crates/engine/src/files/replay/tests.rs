@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::budget::BOUNDLESS;
+use crate::clock::Timer;
 use crate::files::{Visits, round};
 use crate::names::Tree;
 use crate::recorder::{Delta, DeltaReader, Recorder, Shape};
@@ -39,7 +40,8 @@ fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns
     assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
     // On a slow disk, more intervals pass than the recorder has room for.
     let reader = std::thread::spawn(move || counted(&reader));
-    let round = round(replay, &place, Visits::in_sequence(0, operations), &Monotonic, &mut recorder, limits);
+    let round =
+        round(replay, &place, Visits::in_sequence(0, operations), &Timer::Kernel, &mut recorder, limits);
     drop(recorder);
     (round, reader.join().unwrap())
 }
@@ -158,20 +160,6 @@ fn lines_with_a_time_do_not_start_before_it() {
     assert_eq!((round.done, round.result), (0, Ok(())));
 }
 
-/// A clock that moves by a microsecond with each look at it, and by waiting, so each latency shows what it counts.
-struct Waited(std::cell::Cell<u64>);
-
-impl Clock for Waited {
-    fn now_ns(&self) -> u64 {
-        self.0.set(self.0.get() + 1000);
-        self.0.get()
-    }
-
-    fn wait_until(&self, at_ns: u64) {
-        self.0.set(self.0.get().max(at_ns));
-    }
-}
-
 /// Returns the largest latency of so many operations, and the time in which they are made.
 fn waited(text: &str, operations: u64) -> (u64, u64) {
     let temp = tempfile::tempdir().unwrap();
@@ -180,7 +168,7 @@ fn waited(text: &str, operations: u64) -> (u64, u64) {
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
     let visits = Visits::in_sequence(0, operations);
-    let clock = Waited(1.into());
+    let clock = Timer::virtual_one();
     // Intervals pass faster than the recorder has room for.
     let reader = std::thread::spawn(move || {
         let mut max_ns = 0;
