@@ -47,18 +47,18 @@ pub fn patience() -> Duration {
     if is_insistent() || hanging().is_some() { longest() / LITTLE } else { longest() }
 }
 
-/// Returns the same while nobody insists and nothing hangs.
+/// Returns the same until the user insists or a call hangs.
 pub(crate) fn longest() -> Duration {
     static LONGEST: LazyLock<Duration> = LazyLock::new(|| {
-        let asked = std::env::var(SHORTER).ok().filter(|_| cfg!(debug_assertions));
-        shortened(asked.as_deref())
+        let requested = std::env::var(SHORTER).ok().filter(|_| cfg!(debug_assertions));
+        shortened(requested.as_deref())
     });
     *LONGEST
 }
 
 /// Returns [`PATIENCE`], or the whole seconds of a test if they are fewer.
-fn shortened(asked: Option<&str>) -> Duration {
-    let seconds = asked.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+fn shortened(requested: Option<&str>) -> Duration {
+    let seconds = requested.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
     seconds.map_or(PATIENCE, Duration::from_secs).min(PATIENCE)
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn tests_shorten_the_patience_and_never_lengthen_it() {
-        for (asked, seconds) in [
+        for (requested, seconds) in [
             (None, 20),
             (Some("8"), 8),
             (Some("21"), 20),
@@ -251,7 +251,7 @@ mod tests {
             (Some("-1"), 20),
             (Some("soon"), 20),
         ] {
-            assert_eq!(shortened(asked), Duration::from_secs(seconds), "{asked:?}");
+            assert_eq!(shortened(requested), Duration::from_secs(seconds), "{requested:?}");
         }
     }
 

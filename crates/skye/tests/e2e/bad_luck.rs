@@ -380,7 +380,7 @@ fn who_insists_does_not_wait_for_what_hangs() {
     let mut running = program.spawn();
     assert!(running.wait_until(|| fuse.counts().hanging > 0));
     let hung = Instant::now();
-    (0..2).for_each(|_| running.takes(Signal::INT));
+    (0..2).for_each(|_| running.send_taken(Signal::INT));
     until_it_has_left(&mut running, "unlinkat");
     let waited = hung.elapsed();
     fuse.release();

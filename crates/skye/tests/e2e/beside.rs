@@ -139,7 +139,7 @@ fn a_run_that_is_ended_keeps_its_output_and_leaves_no_process() {
         let began = program.home().join("began");
         let mut running = program.spawn();
         assert!(running.wait_until(|| began.exists()));
-        signals.iter().for_each(|signal| running.takes(*signal));
+        signals.iter().for_each(|signal| running.send_taken(*signal));
         let ran = running.wait().did_not_panic().exits(code);
         assert_nothing_left(target.path());
         ran

@@ -45,7 +45,7 @@ fn interrupted(stage: &Stage, signals: &[Signal]) -> Ran {
     let fuse = slow();
     let mut running = program(&fuse).spawn();
     assert!(running.wait_until(|| (stage.is_reached)(&fuse.counts())), "{} is not reached", stage.name);
-    signals.iter().for_each(|signal| running.takes(*signal));
+    signals.iter().for_each(|signal| running.send_taken(*signal));
     let ran = running.wait().did_not_panic();
     assert_nothing_left(fuse.path());
     ran

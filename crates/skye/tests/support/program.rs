@@ -246,7 +246,7 @@ impl Running {
 
     /// Sends it a signal, and waits until one of its threads takes it. The kernel makes one of two equal signals that wait.
     #[track_caller]
-    pub fn takes(&mut self, signal: Signal) {
+    pub fn send_taken(&mut self, signal: Signal) {
         self.signal(signal);
         let status = format!("/proc/{}/status", self.id());
         let is_pending = || {

@@ -39,7 +39,7 @@ fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns
     let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
     assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
     // On a slow disk, more intervals pass than the recorder has room for.
-    let reader = std::thread::spawn(move || counted(&reader));
+    let reader = std::thread::spawn(move || count_of(&reader));
     let round =
         round(replay, &place, Visits::in_sequence(0, operations), &Timer::Kernel, &mut recorder, limits);
     drop(recorder);
@@ -47,7 +47,7 @@ fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns
 }
 
 /// Counts all that a worker hands over.
-fn counted(reader: &DeltaReader) -> Counted {
+fn count_of(reader: &DeltaReader) -> Counted {
     let mut counted = Counted { steps: vec![0; Operation::STEPS.len()], ..Counted::default() };
     let mut add = |delta: &Delta| {
         counted.ops += delta.ops;
