@@ -1,7 +1,11 @@
 //! Several clients of a server that takes its time.
 
-use rig::Spec;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rig::{Rig, Spec};
 use serde_json::Value;
+use xtask::sized;
 
 use super::Tmpfs;
 use crate::clients::{by, not_named, together, watched};
@@ -9,7 +13,7 @@ use crate::quiet::{answer, disturbance, settle, settled};
 use crate::support::program::rig_program;
 use crate::support::scratch;
 use crate::support::sshd::configured;
-use crate::{holds, off, phases, rate, start};
+use crate::{disk, holds, off, phases, rate, start};
 
 #[test]
 fn a_server_gives_any_number_of_clients_the_same() {
@@ -71,4 +75,120 @@ fn clients_far_away_begin_within_half_of_a_round_trip() {
         let complaint = late.map(|skew_ns| format!("the starts are up to {skew_ns} ns apart"));
         (answer((), complaint.as_slice()), disturbance(&document))
     }));
+}
+
+#[test]
+fn a_limit_on_a_group_is_that_of_its_clients_together() {
+    xtask::require!(root, loop, ext4, blkio);
+    let rig = start(disk().read_iops(2000));
+    let (seconds, near) = sized((6, 0.01), (20, 0.005));
+    let words = format!("--hosts local*8 --time {seconds} --test read:rnd4k:q4");
+    settled!(holds(
+        || together(rig.path(), &words),
+        |phase| { off("IOPS", rate(phase), 2000.0, near).or_else(|| not_named(phase, "io_throttle")) },
+    ));
+    rig.finish().unwrap();
+}
+
+/// The server is a process in a container of its own, and so is the observer.
+#[test]
+fn a_server_that_used_up_its_quota_is_named() {
+    xtask::require!(root, fuse, quota);
+    let (server, quota) = (start(Spec::fuse()), start(Spec::quota(0.1)));
+    quota.join(server.id()).unwrap();
+    let launcher =
+        format!(r#"sh -c 'echo $$ > {}/cgroup.procs; shift; exec "$@"' x"#, quota.path().display());
+    let words = "--hosts local*4 --time 4 --test read:rnd4k:q4 --size 16m";
+    // From the clients' side alone it cannot be told what a server lacks.
+    for is_observed in sized(&[true][..], &[true, false, true, false, true, false]).iter().copied() {
+        let words = match is_observed {
+            true => format!("{words} --observe nas:{}", server.path().display()),
+            false => words.to_owned(),
+        };
+        let expected = if is_observed { "server_saturated" } else { "below_clients" };
+        settled!(holds(
+            || by(&launcher, server.path(), &words),
+            |phase| {
+                let is_seen =
+                    phase["servers"][0]["quota"]["used_up_share"].as_f64().is_some_and(|share| share > 0.9);
+                not_named(phase, expected)
+                    .or_else(|| (is_observed && !is_seen).then(|| format!("{:#}", phase["servers"])))
+            }
+        ));
+    }
+    quota.finish().unwrap();
+    server.finish().unwrap();
+}
+
+/// A machine with a network of its own: a link to a server, and an sshd.
+struct Host {
+    /// Process that holds the namespace.
+    holder: Child,
+    rig: Option<Rig>,
+}
+
+impl Host {
+    fn new(bits_per_second: u64) -> Self {
+        let mut holder = Command::new("unshare");
+        holder.args(["--net", "sleep", "1000"]).stdin(Stdio::null());
+        let mut host = Self { holder: holder.spawn().unwrap(), rig: None };
+        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+        let namespace = format!("/proc/{}/ns/net", host.holder.id());
+        while std::fs::read_link(&namespace).unwrap() == own {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let inside = ["nsenter", "--target", &host.holder.id().to_string(), "--net"].map(Into::into);
+        let program = [&inside[..], &rig_program()].concat();
+        let spec = Spec::network(bits_per_second).size_mib(128);
+        host.rig = Some(Rig::start(&program, spec).unwrap_or_else(|trouble| panic!("{trouble}")));
+        host
+    }
+
+    fn path(&self) -> &Path {
+        self.rig.as_ref().unwrap().path()
+    }
+
+    /// Returns the command that runs another one there.
+    fn there(&self) -> String {
+        format!("nsenter --target {} --net", self.holder.id())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(rig) = self.rig.take() {
+            rig.finish().unwrap();
+        }
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+#[test]
+fn a_client_behind_a_slow_link_is_named() {
+    xtask::require!(root, netns, sshfs);
+    let home = scratch(1 << 20);
+    let hosts = [("ada", 200_000_000), ("bob", 200_000_000), ("eve", 50_000_000)];
+    let hosts = hosts.map(|(name, bits_per_second)| (name, Host::new(bits_per_second)));
+    let launcher = configured(home.path(), &hosts.each_ref().map(|(name, host)| (*name, host.there())));
+    let places: Vec<_> =
+        hosts.iter().map(|(name, host)| format!("{name}:{}", host.path().display())).collect();
+    let words =
+        format!("--hosts {} --size {} --test read:seq1m:buffered", places.join(","), sized("16m", "64m"));
+    for observer in watched(home.path()) {
+        settled!(holds(
+            || by(&launcher, Path::new("/"), &format!("{observer}{words}")),
+            |phase| {
+                let slow =
+                    phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");
+                let named = slow.map(|slow| [&slow["finding"]["client"], &slow["finding"]["limit"]]);
+                // Clients make no experiments, which would tell bandwidth from latency.
+                let is_named = named.is_some_and(|named| named == ["eve", "network bandwidth or latency"]);
+                let eve = &phase["hosts"][2];
+                let of = |key: &str| eve[key].as_f64().unwrap();
+                let rate = off("bytes per second", of("bytes") * 1e9 / of("elapsed_ns"), 50e6 / 8.0, 0.1);
+                rate.or_else(|| (!is_named).then(|| format!("{named:?}: {phase:#}")))
+            },
+        ));
+    }
 }

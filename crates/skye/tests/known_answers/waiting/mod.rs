@@ -80,7 +80,7 @@ fn two_kinds_of_answers_are_both_named() {
             || {
                 let _ = rig.take_served().unwrap();
                 // If its rate changes on the way, enough operations for a p99.9 still follow.
-                let mut document = document_of(rig.path(), &format!("--size 64m --time 12 --test {test}"));
+                let mut document = document_of(rig.path(), &format!("--size 64m --time 8 --test {test}"));
                 document["phases"][0]["truth_ns"] = rig.served().unwrap().quantile_ns(0.999).into();
                 document
             },
@@ -133,7 +133,8 @@ fn a_server_with_slots_is_measured_and_every_operation_counted() {
 fn stalls_show_in_open_loops_as_users_feel_them() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(1000).stall_ms(200, 2000).only_reads());
-    let words = "--size 64m --time 5 --test read:rnd4k --test read:rnd4k:q256:rate=500";
+    // Each test has a stall at least.
+    let words = "--size 64m --time 4 --test read:rnd4k --test read:rnd4k:q256:rate=500";
     let p99_ns = |phase: &Value| phase["latency_ns"]["p99"].as_f64().unwrap_or(f64::NAN);
     settled!(settle(|| {
         let document = document_of(rig.path(), words);
