@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
         "lab" => lab::command(&rest),
-        // Cargo starts each test program through this.
+        // Cargo hands over each test program through this.
         "test-program" => test::run_program(&rest),
         "help" | "-h" | "--help" => {
             println!("{HELP}");

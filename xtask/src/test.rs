@@ -71,7 +71,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     }
 
     let skips = NamedTempFile::new().context("make a file that lists skipped tests")?;
-    let results = NamedTempFile::new().context("make a file for results")?;
+    let noted = NamedTempFile::new().context("make a file for test programs")?;
     // A target of documentation is no test program: rustdoc runs it in its own way.
     let (runs_doc, runs_programs) = match wish.for_cargo {
         [] => (true, true),
@@ -97,7 +97,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             .args(wish.for_cargo)
             .current_dir(crate::root())
             .env(SKIPS_VARIABLE, skips.path())
-            .env(program::RESULTS_VARIABLE, results.path())
+            .env(program::PROGRAMS_VARIABLE, noted.path())
             .status()
             .context("run cargo test")?;
         Ok(status.success())
@@ -110,12 +110,13 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             if wish.for_cargo.is_empty() { &["--lib", "--bins", "--tests", "--examples"] } else { &[] };
         is_good &= cargo(&[&["--config", &runner], targets].concat())?;
     }
-    if runs_doc {
-        let doc: &[&str] = if wish.for_cargo.is_empty() { &["--doc", "--quiet"] } else { &[] };
-        is_good &= cargo(doc)?;
-    }
-    let results = fs::read_to_string(results.path()).context("read the results")?;
-    let tests: Vec<_> = results.lines().filter_map(Test::read).collect();
+    let programs = program::read(&fs::read_to_string(noted.path()).context("read the test programs")?)?;
+    let documentation = || match runs_doc {
+        true => cargo(if wish.for_cargo.is_empty() { &["--doc", "--quiet"] } else { &[] }),
+        false => Ok(true),
+    };
+    let (tests, is_documented) = program::run_all(&programs, documentation)?;
+    is_good &= is_documented;
     let skips = fs::read_to_string(skips.path()).context("read the list of skipped tests")?;
     is_good &= summary(&tests, &skips, &wish);
     for journal in rig::abandoned() {
@@ -125,7 +126,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     Ok(is_good)
 }
 
-/// Returns the setting with which cargo starts test programs through [`run_program`].
+/// Returns the setting with which cargo hands test programs to [`run_program`].
 fn runner() -> Result<String> {
     let own = std::env::current_exe().context("find this program")?;
     let words = [own.display().to_string(), "test-program".into()];

@@ -1,4 +1,4 @@
-//! The result of one test, as one line of a file: test programs run one after another, in processes of their own.
+//! The result of one test.
 
 use std::time::Duration;
 
@@ -28,28 +28,7 @@ pub(super) struct Test {
     pub took: Duration,
 }
 
-const WORDS: [(Outcome, &str); 3] =
-    [(Outcome::Passed, "ok"), (Outcome::Failed, "failed"), (Outcome::Ignored, "ignored")];
-
 impl Test {
-    /// Returns its line in the file of results.
-    pub fn line(&self) -> String {
-        let Self { target, selection, name, outcome, took } = self;
-        let word = WORDS.iter().find(|(known, _)| known == outcome).map_or("", |(_, word)| word);
-        format!("{word}\t{}\t{target}\t{selection}\t{name}\n", took.as_millis())
-    }
-
-    /// Parses the test from its line.
-    pub fn read(line: &str) -> Option<Self> {
-        let mut fields = line.split('\t');
-        let mut field = || fields.next();
-        let word = field()?;
-        let (outcome, _) = WORDS.into_iter().find(|(_, known)| *known == word)?;
-        let took = Duration::from_millis(field()?.parse().ok()?);
-        let [target, selection, name] = [field()?, field()?, field()?].map(str::to_owned);
-        Some(Self { target, selection, name, outcome, took })
-    }
-
     /// Returns its name among the tests of all programs.
     pub fn full_name(&self) -> String {
         format!("{}::{}", self.target, self.name)
@@ -66,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_reads_back_as_the_test() {
+    fn tests_have_commands_that_run_them_alone() {
         let test = Test {
             target: "e2e".into(),
             selection: "-p skye --test e2e".into(),
@@ -74,9 +53,7 @@ mod tests {
             outcome: Outcome::Failed,
             took: Duration::from_millis(1500),
         };
-        assert_eq!(Test::read(test.line().trim_end()), Some(test.clone()));
         assert_eq!(test.full_name(), "e2e::signals::int");
         assert_eq!(test.command_line(), "cargo xtask test -- -p skye --test e2e -- --exact signals::int");
-        assert_eq!(Test::read("ok\tsoon\te2e\t-p skye\tx"), None);
     }
 }

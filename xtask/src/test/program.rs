@@ -1,23 +1,26 @@
-//! One test program that cargo starts through us: its tests as they end, with their times.
+//! Test programs: cargo hands over each of them, and they run once all are built. Most run side by side, as those with
+//! the longest tests wait for most of their time. Each test has its time.
 //!
 //! The times, and the output of each test by itself, need the JSON form of results. Stable compilers call that form
-//! unstable; the variable `RUSTC_BOOTSTRAP` opens it for this one process.
+//! unstable; the variable `RUSTC_BOOTSTRAP` opens it for these processes alone.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, anyhow};
+use serde_json::{Value, json};
 
 use super::outcome::{Outcome, Test};
 use crate::Usage;
 
-/// Environment variable: the file to which results are appended, a line each.
-pub(super) const RESULTS_VARIABLE: &str = "SKYE_TEST_RESULTS";
+/// Environment variable: the file to which programs are appended, a line each.
+pub(super) const PROGRAMS_VARIABLE: &str = "SKYE_TEST_PROGRAMS";
 /// Arguments that make a test program print its results as JSON, one event per line.
 const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format", "json"];
 
@@ -25,93 +28,219 @@ const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format
 type Part = (&'static [&'static str], u32);
 /// Programs whose tests do not run one on each CPU. Known answers need the machine for themselves, but two that wait
 /// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
+/// Guests and browsers are few and take long: they begin with the others, and keep none of them waiting.
 const PARTS: [(&str, &[Part]); 2] = [
-    ("-p skye --test known_answers", &[(&["--skip", "waiting::"], 1), (&["waiting::"], 2)]),
-    ("-p skye --test e2e", &[(&[], 10)]),
+    (KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 2)]),
+    (
+        LONGEST[0],
+        &[
+            (&["--skip", "another_kernel::", "--skip", "browser::"], 10),
+            (&["another_kernel::"], 1),
+            (&["browser::"], 1),
+        ],
+    ),
 ];
+/// Program that needs the machine for itself. Its parts run after all others, one after the other.
+const KNOWN_ANSWERS: &str = "-p skye --test known_answers";
+/// Programs that take longest. They begin first.
+const LONGEST: [&str; 4] =
+    ["-p skye --test e2e", "-p xtask --lib", "-p stats --test known_answers", "-p rig --test rigs"];
+/// Parts of programs that run at once: those of the longest program, and one more.
+const LANES: usize = 4;
 
-/// Runs `xtask test-program PROGRAM ARGS…`, and returns true if no test failed.
+/// A test program as cargo starts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Program {
+    path: PathBuf,
+    arguments: Vec<String>,
+    directory: PathBuf,
+    environment: BTreeMap<String, String>,
+}
+
+/// Takes down a program for `xtask test-program PROGRAM ARGS…`, and returns true. [`run_all`] runs it.
 ///
 /// # Errors
-/// The program cannot be run, or the results cannot be written.
+/// The command line has no program, or the program cannot be written down.
 pub fn command(arguments: &[String]) -> Result<bool> {
-    let Some((program, rest)) = arguments.split_first() else {
+    let Some((path, arguments)) = arguments.split_first() else {
         return Err(Usage("`test-program` needs the path of a test program".into()).into());
     };
-    let program = Path::new(program);
-    let (target, selection) = names(program);
-    let begun = Instant::now();
-    let parts = PARTS.iter().find(|(known, _)| *known == selection).map(|(_, parts)| *parts);
-    let mut events = Events { target, selection, ..Events::default() };
-    match parts {
-        None => run(program, rest, &mut events)?,
-        // The user's own words choose, too: then all runs as the first part does.
-        Some([(_, threads), ..]) if !rest.is_empty() => {
-            run(program, &[rest, &[threads_word(*threads)]].concat(), &mut events)?;
-        }
-        Some(parts) => {
-            for (words, threads) in parts {
-                let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-                run(program, &[words, vec![threads_word(*threads)]].concat(), &mut events)?;
-            }
-        }
-    }
-    write(&events.ended)?;
-    let failed = events.ended.iter().filter(|test| test.outcome == Outcome::Failed).count();
-    if !events.ended.is_empty() {
-        let (count, took) = (events.ended.len() - failed, begun.elapsed().as_secs_f64());
-        println!("{:<18} {count:4} passed, {failed} failed, {took:.1} s", events.target);
-    }
-    Ok(failed == 0)
-}
-
-fn threads_word(threads: u32) -> String {
-    format!("--test-threads={threads}")
-}
-
-/// Runs a test program with these words, and takes its events.
-fn run(program: &Path, words: &[String], events: &mut Events) -> Result<()> {
-    let begun = Instant::now();
-    let mut child = Command::new(program)
-        .args(words)
-        .args(AS_JSON)
-        .env("RUSTC_BOOTSTRAP", "1")
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("run {}", program.display()))?;
-    let stdout = child.stdout.take().context("read what the test program prints")?;
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line.context("read what the test program prints")?;
-        events.take(&String::from_utf8_lossy(&line));
-    }
-    let status = child.wait().context("wait for the test program")?;
-    // A test that began and did not end took the program down.
-    for (name, since) in std::mem::take(&mut events.running) {
-        events.end(&name, Outcome::Failed, since.elapsed(), &format!("the test program ended: {status}"));
-    }
-    if !status.success() && !events.has_failed() {
-        events.end("(the program itself)", Outcome::Failed, begun.elapsed(), &format!("{status}"));
-    }
-    Ok(())
-}
-
-/// Returns the name of a test program, and the words that choose it for `cargo test`.
-fn names(program: &Path) -> (String, String) {
-    let stem = program.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    // Cargo appends a hash to the name.
-    let target = stem.rsplit_once('-').map_or(stem.as_str(), |(name, _)| name).to_owned();
-    // Cargo sets both variables for every program that it runs.
-    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
-    let home = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    let has = |path: &str| Path::new(&home).join(path).exists();
-    let kind = if has(&format!("tests/{target}.rs")) || has(&format!("tests/{target}/main.rs")) {
-        format!("--test {target}")
-    } else if package == target && has("src/lib.rs") {
-        "--lib".to_owned()
-    } else {
-        "--bins".to_owned()
+    let file = std::env::var_os(PROGRAMS_VARIABLE)
+        .ok_or_else(|| Usage(format!("`test-program` needs a file in {PROGRAMS_VARIABLE}")))?;
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    (target, format!("-p {package} {kind}"))
+    let program = Program {
+        path: path.into(),
+        arguments: arguments.to_vec(),
+        directory: std::env::current_dir().context("find the directory of the test program")?,
+        environment: std::env::vars_os().filter_map(text).collect(),
+    };
+    let line = program.line();
+    let file = OpenOptions::new().append(true).create(true).open(file);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).context("write the test program down")?;
+    Ok(true)
+}
+
+/// Reads the programs that were taken down.
+///
+/// # Errors
+/// The text has another form.
+pub(super) fn read(text: &str) -> Result<Vec<Program>> {
+    text.lines().map(|line| Program::read(line).context("read the test programs")).collect()
+}
+
+/// Runs all programs, and `documentation` with the first of them. Returns their tests, and the result of `documentation`.
+///
+/// # Errors
+/// A program cannot be run.
+pub(super) fn run_all<T: Send>(
+    programs: &[Program],
+    documentation: impl FnOnce() -> Result<T> + Send,
+) -> Result<(Vec<Test>, T)> {
+    let (first, alone) = in_order(programs);
+    let waiting = Mutex::new(first.into_iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let lane = || -> Result<Vec<Test>> {
+        let mut tests = Vec::new();
+        while let Some(job) = next() {
+            tests.extend(job.run()?);
+        }
+        Ok(tests)
+    };
+    let (mut tests, documented) = thread::scope(|scope| -> Result<_> {
+        let documentation = scope.spawn(documentation);
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        let gone = || anyhow!("a thread that runs tests has panicked");
+        let mut tests = Vec::new();
+        for lane in lanes {
+            tests.extend(lane.join().map_err(|_| gone())??);
+        }
+        Ok((tests, documentation.join().map_err(|_| gone())??))
+    })?;
+    for job in alone {
+        tests.extend(job.run()?);
+    }
+    Ok((tests, documented))
+}
+
+/// Returns what runs side by side, the longest first, and what runs by itself afterwards.
+fn in_order(programs: &[Program]) -> (Vec<Job<'_>>, Vec<Job<'_>>) {
+    let mut programs: Vec<_> = programs.iter().collect();
+    programs.sort_by_key(|program| {
+        let (_, selection) = program.names();
+        LONGEST.iter().position(|known| *known == selection).unwrap_or(LONGEST.len())
+    });
+    let jobs = programs.into_iter().flat_map(Program::jobs);
+    jobs.partition(|job| job.program.names().1 != KNOWN_ANSWERS)
+}
+
+/// Tests of a program that run in one process.
+#[derive(Debug, PartialEq, Eq)]
+struct Job<'a> {
+    program: &'a Program,
+    arguments: Vec<String>,
+}
+
+impl Job<'_> {
+    /// Runs the tests, and prints those that fail.
+    fn run(&self) -> Result<Vec<Test>> {
+        let (target, selection) = self.program.names();
+        let begun = Instant::now();
+        let mut events = Events { target, selection, ..Events::default() };
+        self.run_to_its_end(&mut events)?;
+        let failed = events.ended.iter().filter(|test| test.outcome == Outcome::Failed).count();
+        if !events.ended.is_empty() {
+            let (count, took) = (events.ended.len() - failed, begun.elapsed().as_secs_f64());
+            println!("{:<18} {count:4} passed, {failed} failed, {took:.1} s", events.target);
+        }
+        Ok(events.ended)
+    }
+
+    /// Runs the process, and takes its events.
+    fn run_to_its_end(&self, events: &mut Events) -> Result<()> {
+        let Program { path, directory, environment, .. } = self.program;
+        let begun = Instant::now();
+        let mut child = Command::new(path)
+            .args(&self.arguments)
+            .args(AS_JSON)
+            .env_clear()
+            .envs(environment)
+            .env("RUSTC_BOOTSTRAP", "1")
+            .current_dir(directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("run {}", path.display()))?;
+        let stdout = child.stdout.take().context("read what the test program prints")?;
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.context("read what the test program prints")?;
+            events.take(&String::from_utf8_lossy(&line));
+        }
+        let status = child.wait().context("wait for the test program")?;
+        // A test that began and did not end took the program down.
+        for (name, since) in std::mem::take(&mut events.running) {
+            events.end(&name, Outcome::Failed, since.elapsed(), &format!("the test program ended: {status}"));
+        }
+        if !status.success() && !events.has_failed() {
+            events.end("(the program itself)", Outcome::Failed, begun.elapsed(), &format!("{status}"));
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    /// Returns its line in the file of programs.
+    fn line(&self) -> String {
+        let Self { path, arguments, directory, environment } = self;
+        format!("{}\n", json!([path, arguments, directory, environment]))
+    }
+
+    /// Parses a program from its line.
+    fn read(line: &str) -> Option<Self> {
+        let (path, arguments, directory, environment) = serde_json::from_str(line).ok()?;
+        Some(Self { path, arguments, directory, environment })
+    }
+
+    /// Returns the processes that run its tests.
+    fn jobs(&self) -> Vec<Job<'_>> {
+        let (_, selection) = self.names();
+        let parts = PARTS.iter().find(|(known, _)| *known == selection).map_or(&[][..], |(_, parts)| *parts);
+        let threads = |threads: u32| format!("--test-threads={threads}");
+        let job = |arguments| Job { program: self, arguments };
+        match parts {
+            [] => vec![job(self.arguments.clone())],
+            // The user's own words choose, too: then all runs as the first part does.
+            [(_, count), ..] if !self.arguments.is_empty() => {
+                vec![job([&self.arguments[..], &[threads(*count)]].concat())]
+            }
+            _ => parts
+                .iter()
+                .map(|(words, count)| {
+                    let words = words.iter().map(|word| (*word).to_owned());
+                    job(words.chain([threads(*count)]).collect())
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns its name, and the words that choose it for `cargo test`.
+    fn names(&self) -> (String, String) {
+        let stem = self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        // Cargo appends a hash to the name.
+        let target = stem.rsplit_once('-').map_or(stem.as_str(), |(name, _)| name).to_owned();
+        // Cargo sets both variables for every program that it runs.
+        let of = |name: &str| self.environment.get(name).map_or("", String::as_str);
+        let (package, home) = (of("CARGO_PKG_NAME"), Path::new(of("CARGO_MANIFEST_DIR")));
+        let has = |path: &str| home.join(path).exists();
+        let kind = if has(&format!("tests/{target}.rs")) || has(&format!("tests/{target}/main.rs")) {
+            format!("--test {target}")
+        } else if package == target && has("src/lib.rs") {
+            "--lib".to_owned()
+        } else {
+            "--bins".to_owned()
+        };
+        (target, format!("-p {package} {kind}"))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -168,13 +297,6 @@ fn took(event: &Value) -> Duration {
     Duration::from_secs_f64(event["exec_time"].as_f64().unwrap_or(0.0).max(0.0))
 }
 
-fn write(tests: &[Test]) -> Result<()> {
-    let Some(path) = std::env::var_os(RESULTS_VARIABLE) else { return Ok(()) };
-    let lines: String = tests.iter().map(Test::line).collect();
-    let file = OpenOptions::new().append(true).create(true).open(&path);
-    file.and_then(|mut file| file.write_all(lines.as_bytes())).context("write the results")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,11 +328,51 @@ mod tests {
         assert_eq!(events.running.keys().collect::<Vec<_>>(), ["d"]);
     }
 
+    /// Returns a program of a package, as cargo starts it.
+    fn program(path: &str, package: &str, directory: &str) -> Program {
+        let directory = crate::root().join(directory);
+        let environment = [("CARGO_PKG_NAME", package), ("CARGO_MANIFEST_DIR", directory.to_str().unwrap())]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Program { path: path.into(), arguments: Vec::new(), directory, environment: environment.into() }
+    }
+
     #[test]
     fn a_program_is_named_as_cargo_chooses_it() {
-        // Cargo sets the name of this package for this very test, too.
-        let named = |path: &str| names(Path::new(path));
+        let named = |path: &str| program(path, "xtask", "xtask").names();
         assert_eq!(named("target/debug/deps/xtask-0123abcd"), ("xtask".into(), "-p xtask --lib".into()));
         assert_eq!(named("target/debug/deps/other-0123abcd").1, "-p xtask --bins");
+    }
+
+    #[test]
+    fn long_programs_begin_first_and_known_answers_run_alone() {
+        let of = |name: &str| program(&format!("deps/{name}-0123abcd"), "skye", "crates/skye");
+        let others = [of("skye"), program("deps/xtask-0123abcd", "xtask", "xtask")];
+        let all = [&others[..], &[of("known_answers"), of("e2e")]].concat();
+        let (first, alone) = in_order(&all);
+        let names = |jobs: &[Job<'_>]| jobs.iter().map(|job| job.program.names().0).collect::<Vec<_>>();
+        assert_eq!(names(&first), ["e2e", "e2e", "e2e", "xtask", "skye"]);
+        assert_eq!(names(&alone), ["known_answers", "known_answers"]);
+        assert_eq!(first[2].arguments, ["browser::", "--test-threads=1"]);
+        let lines: String = all.iter().map(Program::line).collect();
+        assert_eq!(read(&lines).unwrap(), all);
+    }
+
+    #[test]
+    fn words_of_the_user_choose_among_all_parts() {
+        let mut chosen = program("deps/e2e-0123abcd", "skye", "crates/skye");
+        chosen.arguments = vec!["browser::".into()];
+        let (jobs, _) = in_order(std::slice::from_ref(&chosen));
+        assert_eq!(jobs.len(), 1);
+        assert_eq!(jobs[0].arguments, ["browser::", "--test-threads=10"]);
+    }
+
+    #[test]
+    fn programs_run_as_cargo_would_start_them() {
+        let mut shell = program("/bin/sh", "xtask", "xtask");
+        let event = r#"{\"type\":\"test\",\"event\":\"ok\",\"name\":\"$CARGO_PKG_NAME:${PWD##*/}\"}"#;
+        shell.arguments = ["-c".to_owned(), format!("echo \"{event}\"")].into();
+        let (tests, documented) = run_all(&[shell.clone(), shell], || Ok(7)).unwrap();
+        let names: Vec<_> = tests.iter().map(|test| (test.name.as_str(), test.outcome)).collect();
+        assert_eq!((names, documented), (vec![("xtask:xtask", Outcome::Passed); 2], 7));
     }
 }
