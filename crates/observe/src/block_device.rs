@@ -13,12 +13,14 @@ const READ_ONLY: Opcode = opcode::none(0x12, 94);
 const DISK_SEQUENCE: Opcode = opcode::read::<u64>(0x12, 128);
 /// `LOOP_GET_STATUS64` of linux/loop.h, whose number has no direction and no size.
 const LOOP_STATUS: Opcode = 0x4C05;
-/// Words of 8 bytes in its `struct loop_info64`, and those of the backing file: its device, its inode, and the device
-/// that it is.
+/// Words of 8 bytes in its `struct loop_info64`. Those of the backing file are its device, its inode, and the device that it
+/// is. The last two are the part of it that the loop device shows.
 const LOOP_STATUS_WORDS: usize = 29;
 const BACKING_DEVICE: usize = 0;
 const BACKING_INODE: usize = 1;
 const BACKING_NUMBERS: usize = 2;
+const BACKING_OFFSET: usize = 3;
+const BACKING_LIMIT: usize = 4;
 
 /// Identity of an open block device. Another disk under the same numbers differs in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,20 +62,23 @@ impl BlockDevice {
     }
 }
 
-/// File below a loop device.
+/// Identity of a file: numbers of its file system, as `statx` and the list of mounts have them, and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Backing {
-    /// Device and inode of the file.
-    pub file: (u64, u64),
-    /// Major and minor number where the file is a device itself; zeros where it is none.
-    pub numbers: (u32, u32),
+pub(crate) struct FileId {
+    pub device: (u32, u32),
+    pub inode: u64,
 }
 
-impl Backing {
-    /// Returns the major and minor number of the file's file system, as `statx` and the list of mounts have them.
-    pub fn device(&self) -> (u32, u32) {
-        (major(self.file.0), minor(self.file.0))
-    }
+/// File below a loop device, and the part of it that the device shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Backing {
+    pub file: FileId,
+    /// Major and minor number where the file is a device itself; zeros where it is none.
+    pub numbers: (u32, u32),
+    /// Start of the part in the file.
+    offset_bytes: u64,
+    /// Most bytes of the part; 0 without limit.
+    limit_bytes: u64,
 }
 
 /// Asks an open loop device for its file; `None` if it has none.
@@ -82,10 +87,12 @@ pub(crate) fn backing(device: impl AsFd) -> Option<Backing> {
     // bits are numbers. Devices that are no loops refuse the call.
     let status =
         unsafe { ioctl::ioctl(device, Getter::<LOOP_STATUS, [u64; LOOP_STATUS_WORDS]>::new()) }.ok()?;
-    let numbers = status[BACKING_NUMBERS];
+    let numbers = |word: usize| (major(status[word]), minor(status[word]));
     Some(Backing {
-        file: (status[BACKING_DEVICE], status[BACKING_INODE]),
-        numbers: (major(numbers), minor(numbers)),
+        file: FileId { device: numbers(BACKING_DEVICE), inode: status[BACKING_INODE] },
+        numbers: numbers(BACKING_NUMBERS),
+        offset_bytes: status[BACKING_OFFSET],
+        limit_bytes: status[BACKING_LIMIT],
     })
 }
 

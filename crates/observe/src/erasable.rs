@@ -14,19 +14,16 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::block_device::{Backing, BlockDevice, backing};
+use crate::block_device::{Backing, BlockDevice, FileId, backing};
 use crate::device::{Place, numbers};
 use crate::hiding::hidden;
-use crate::holding::{PARTS_MAX, Seen, above, all_mounts, backed, file_below, parts, serial, wwn};
+use crate::holding::{PARTS_MAX, above, all_mounts, backed, parts, serial, wwn};
+use crate::loop_file::{LoopFile, kernel_uses, loop_path};
 use crate::openers::{Wanted, openers};
-use crate::parse::mountinfo::Mount;
 use crate::root::Root;
 
 /// Time after which a process that is just ending is gone.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
-/// File systems without a block device of their own that still have one inode for each file. On an overlay, FUSE or NFS, the
-/// same bytes may be a file of another file system, too.
-const OWN_INODES: &[&str] = &["bcachefs", "btrfs", "ramfs", "tmpfs", "zfs"];
 
 /// Reasons to leave a device as it is, as clauses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +34,8 @@ pub struct Obstacles {
     pub hidden: Vec<String>,
     /// Processes that may use it, as their files cannot be read.
     pub unreadable: Vec<String>,
+    /// Why the file below a loop device, or a file that the kernel uses, cannot be found.
+    pub unreached: Vec<String>,
     /// Other disks with its serial number and WWNs of their own, as the namespaces of an NVMe controller.
     pub namesakes: Vec<String>,
 }
@@ -86,12 +85,23 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
         }
     }
     other_paths(root, &place, &mut found);
-    found.uses.extend(exports(root, &family));
-    let file = device.and_then(|device| loops(root, device, &place, &family, &mounts.seen, &mut found));
-    let file_bytes = file.and_then(|_| file_bytes(root, place.disk_name()));
-    let wanted = Wanted::new(root, &family, file, file_bytes);
+    let exported = exported(root);
+    found.uses.extend(exports(root, &exported, &family));
+    let own = device.and_then(|device| loops(root, device, &place, &family, &mut found));
+    let id = own.map(|(id, _)| id);
+    if let Some(id) = id {
+        let paths: Vec<_> = exported.into_iter().map(|(_, path)| path).collect();
+        let kernel = kernel_uses(root, &mounts.seen, &paths, id);
+        found.uses.extend(kernel.uses);
+        found.unreached.extend(kernel.unknown);
+    }
+    let file_bytes = own.and_then(|(_, file)| Some(file?.size_bytes));
+    let wanted = Wanted::new(root, &family, id, file_bytes);
     let opened = openers(root, &wanted, progress);
     found.uses.extend(opened.by);
+    found.uses.extend(opened.ended.last().map(|process| {
+        format!("processes start and end faster than their open files can be read, such as process {process}")
+    }));
     found.unreadable.extend(unseen("open files", &opened.unread_files));
     found.unreadable.extend(unseen("rings of io_uring", &opened.unread_rings));
     found
@@ -152,8 +162,9 @@ fn other_paths(root: &Root, place: &Place, found: &mut Obstacles) {
     }
 }
 
-/// Returns the devices of a family that this machine exports over NVMe, whose target driver takes no lock.
-fn exports(root: &Root, family: &[Place]) -> Vec<String> {
+/// Returns what this machine exports over NVMe, whose target driver takes no lock: names of subsystems, and paths of devices
+/// or files.
+fn exported(root: &Root) -> Vec<(String, String)> {
     const SUBSYSTEMS: &str = "sys/kernel/config/nvmet/subsystems";
     let mut found = Vec::new();
     for subsystem in root.list(SUBSYSTEMS) {
@@ -161,14 +172,19 @@ fn exports(root: &Root, family: &[Place]) -> Vec<String> {
             let at = format!("{SUBSYSTEMS}/{subsystem}/namespaces/{number}");
             let is_on = root.line(&format!("{at}/enable")).as_deref() == Some("1");
             let path = root.line(&format!("{at}/device_path")).filter(|_| is_on);
-            let device = path.and_then(|path| crate::stack::source_device(root, &path));
-            let of_family = family.iter().find(|place| Some(&place.name) == device.as_ref());
-            found.extend(
-                of_family.map(|place| format!("{} is exported over NVMe as {subsystem}", place.name)),
-            );
+            found.extend(path.map(|path| (subsystem.clone(), path)));
         }
     }
     found
+}
+
+/// Returns the devices of a family that are exported.
+fn exports(root: &Root, exported: &[(String, String)], family: &[Place]) -> Vec<String> {
+    let found = exported.iter().filter_map(|(subsystem, path)| {
+        let device = crate::stack::source_device(root, path)?;
+        family.iter().any(|place| place.name == device).then_some((subsystem, device))
+    });
+    found.map(|(subsystem, device)| format!("{device} is exported over NVMe as {subsystem}")).collect()
 }
 
 /// Asks each loop device for its file: paths of other mount namespaces mislead. Adds those on a device of the family, and
@@ -178,9 +194,8 @@ fn loops(
     device: BorrowedFd<'_>,
     place: &Place,
     family: &[Place],
-    mounts: &[Seen],
     found: &mut Obstacles,
-) -> Option<Backing> {
+) -> Option<(FileId, Option<LoopFile>)> {
     let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
     let attached = names.filter(|name| root.exists(&format!("sys/class/block/{name}/loop/backing_file")));
     let ask = |name: &str| -> Option<Backing> {
@@ -196,13 +211,24 @@ fn loops(
     if disk.starts_with("loop") && own.is_none() {
         found.hidden.push(format!("{disk} does not tell its file"));
     }
-    let is_unique = |name: &str, backing: Backing| has_unique_file(root, name, backing, mounts);
-    if let Some(own) = own {
-        if own.numbers != (0, 0) {
+    let is_on_file = |backing: &Backing| backing.numbers == (0, 0);
+    let file = own.filter(is_on_file).and_then(|own| LoopFile::find(root, disk, own));
+    match (own, &file) {
+        (None, _) => {}
+        (Some(own), _) if !is_on_file(&own) => {
             found.uses.push("it is a loop device on another device: name that one".into());
-        } else if !is_unique(disk, own) {
+        }
+        (_, None) => {
+            let path = loop_path(root, disk).unwrap_or_default();
+            found.unreached.push(format!(
+                "no path leads to its file {}: the file is deleted, or its mount is gone or hidden",
+                path.display()
+            ));
+        }
+        (_, Some(file)) if !file.is_unique => {
             found.uses.push("its file is on an overlay or a server, where it may have another path".into());
         }
+        _ => {}
     }
     for name in attached.filter(|name| name != disk) {
         let Some(other) = ask(&name) else {
@@ -212,7 +238,7 @@ fn loops(
             }
             continue;
         };
-        let is_below = |place: &&Place| numbers(root, place) == other.numbers && other.numbers != (0, 0);
+        let is_below = |place: &&Place| numbers(root, place) == other.numbers && !is_on_file(&other);
         let already = format!("{name} lies on ");
         if let Some(below) = family.iter().find(is_below)
             && !found.uses.iter().any(|use_| use_.starts_with(&already))
@@ -222,55 +248,37 @@ fn loops(
         let Some(own) = own else { continue };
         if own.file == other.file {
             found.uses.push(format!("{name} has the same file below it"));
-        } else if other.numbers == (0, 0) && may_be_equal(root, disk, &name) && !is_unique(&name, other) {
+            continue;
+        }
+        // On a file system with a block device, another inode is another file.
+        if !is_on_file(&other) || other.file.device.0 != 0 {
+            continue;
+        }
+        let theirs = LoopFile::find(root, &name, other);
+        let ends = [(disk, &file), (&name, &theirs)].map(|(name, file)| ends(root, name, file.as_ref()));
+        if !theirs.is_some_and(|theirs| theirs.is_unique) && may_be_equal(&ends) {
             found.uses.push(format!("{name} may have the same file below it, by another path"));
         }
     }
-    own
+    own.map(|own| (own.file, file))
 }
 
-/// Returns true if no other file can have the bytes of the file below a loop device.
-fn has_unique_file(root: &Root, name: &str, backing: Backing, mounts: &[Seen]) -> bool {
-    let (major, minor) = backing.device();
-    if major != 0 {
-        return true;
-    }
-    let by_numbers =
-        mounts.iter().map(|seen| &seen.mount).find(|mount| (mount.major, mount.minor) == (major, minor));
-    // Files of a subvolume of btrfs have device numbers that no mount has: the longest mount above the path tells.
-    let by_path = || {
-        let path = root.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
-        let above = mounts.iter().map(|seen| &seen.mount).filter(|mount| {
-            let rest = path.strip_prefix(mount.mount_point.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.starts_with('/'))
-        });
-        above.max_by_key(|mount| mount.mount_point.len())
-    };
-    by_numbers.or_else(by_path).is_some_and(has_own_inodes)
-}
-
-/// Returns true for a file system without a block device in which each file has one inode.
-fn has_own_inodes(mount: &Mount) -> bool {
-    OWN_INODES.contains(&mount.file_system.as_str())
-}
-
-/// Returns the present size of the file below a loop device, if its path still leads to one.
-fn file_bytes(root: &Root, name: &str) -> Option<u64> {
-    file_below(root, name).map(|found| found.stx_size)
-}
-
-/// Returns true if the files below two loop devices may have the same size. A limit hides the size of a file.
-fn may_be_equal(root: &Root, one: &str, other: &str) -> bool {
-    let number = |name: &str, file: &str| root.number::<u64>(&format!("sys/class/block/{name}/{file}"));
-    let end = |name: &str| {
-        let is_limited = number(name, "loop/sizelimit")? > 0;
-        let end = number(name, "loop/offset")?.checked_add(number(name, "size")?.checked_mul(512)?)?;
+/// Returns the sizes that are known of a file below a loop device: when the device was set up, and now. A limit hides the
+/// first one.
+fn ends(root: &Root, name: &str, file: Option<&LoopFile>) -> Vec<u64> {
+    let number = |file: &str| root.number::<u64>(&format!("sys/class/block/{name}/{file}"));
+    let end = || {
+        let is_limited = number("loop/sizelimit")? > 0;
+        let end = number("loop/offset")?.checked_add(number("size")?.checked_mul(512)?)?;
         (!is_limited).then_some(end)
     };
-    // A file that has grown since is larger than its device.
-    let sizes = |name: &str| [end(name), file_bytes(root, name)];
-    let pairs = sizes(one).into_iter().zip(sizes(other));
-    pairs.into_iter().any(|(one, other)| one.zip(other).is_none_or(|(one, other)| one.abs_diff(other) < 512))
+    end().into_iter().chain(file.map(|file| file.size_bytes)).collect()
+}
+
+/// Returns true if two files may be one. Files of which no size is known may be.
+fn may_be_equal([one, other]: &[Vec<u64>; 2]) -> bool {
+    let is_equal = |one: &u64| other.iter().any(|other| one.abs_diff(*other) < 512);
+    one.is_empty() || other.is_empty() || one.iter().any(is_equal)
 }
 
 #[cfg(test)]
@@ -431,5 +439,16 @@ mod tests {
         fs::remove_file(home.path().join("proc/self/ns/pid")).unwrap();
         set(&home, "proc/self/ns/pid", "");
         assert!(with("").contains("a PID namespace of its own"));
+    }
+
+    #[test]
+    fn files_of_other_sizes_are_two() {
+        let may_be_equal = |one: &[u64], other: &[u64]| may_be_equal(&[one.to_vec(), other.to_vec()]);
+        assert!(may_be_equal(&[4096], &[4096, 8192]));
+        assert!(may_be_equal(&[4096, 8292], &[8192]));
+        // The present size of one is unknown, and it was smaller than the other ever was.
+        assert!(!may_be_equal(&[8192, 8192], &[4096]));
+        assert!(may_be_equal(&[], &[4096]));
+        assert!(may_be_equal(&[4096], &[]));
     }
 }

@@ -4,8 +4,6 @@ use model::Target;
 use model::holding::{Contents, Holding, Part};
 use model::target::TargetKind;
 
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
-
 use crate::device::Place;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
@@ -94,18 +92,6 @@ pub fn disk_of(root: &Root, name: &str) -> Option<String> {
     Place::by_name(root, name).map(|place| place.disk_name().to_owned())
 }
 
-/// Returns the time of the last change of the file below a loop device.
-pub fn file_changed_ns(root: &Root, name: &str) -> Option<i128> {
-    let found = file_below(root, &disk_of(root, name)?)?;
-    Some(i128::from(found.stx_mtime.tv_sec) * 1_000_000_000 + i128::from(found.stx_mtime.tv_nsec))
-}
-
-/// Returns size and times of the file to which the path below a loop device leads now. A dead server is not waited for.
-pub(crate) fn file_below(root: &Root, disk: &str) -> Option<Statx> {
-    let path = root.line(&format!("sys/class/block/{disk}/loop/backing_file"))?;
-    statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::SIZE | StatxFlags::MTIME).ok()
-}
-
 /// Returns the other devices that have the size of this one. Those with a serial number or WWN do not count.
 fn same_size(root: &Root, name: &str) -> Vec<String> {
     let sectors = |place: &Place| place.line(root, "size").filter(|sectors| sectors != "0");
@@ -158,7 +144,7 @@ fn words(text: Option<String>) -> Option<String> {
 /// A mount, and the process in whose namespace it is; none for the namespace of this process.
 pub(crate) struct Seen {
     pub mount: Mount,
-    process: Option<i32>,
+    pub process: Option<i32>,
 }
 
 /// Returns the mounts of the namespace of this process.

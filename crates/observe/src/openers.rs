@@ -3,31 +3,43 @@
 //! Threads may have tables of descriptors of their own, and live on when the first thread of their process has ended. So
 //! each table is read once, by any thread that has it. A descriptor that is in flight on a socket is in no table. Neither are
 //! the files of a ring without descriptor and mapping.
+//!
+//! A thread may end between the list and its reading, and leave its files to a child that is not listed. So the list is
+//! read again until no thread ends unread. A descriptor of `O_PATH` reads and writes nothing, and is no use.
 
+use std::collections::BTreeSet;
 use std::ffi::c_long;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, readlinkat, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, readlinkat, statx};
 use rustix::io::Errno;
 
-use crate::block_device::Backing;
+use crate::block_device::FileId;
 use crate::device::{Place, numbers};
 use crate::holding::lives;
+use crate::loop_file::has_own_inodes;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
 
 /// Samples of the open files. A process that udev started is gone before the last, and a ring that is busy shows its files
 /// in one of them.
 const SAMPLES: u32 = 8;
+/// Samples without a user that end the search after one with a user, who may change its process.
+const FREE_SAMPLES: u32 = 2;
+/// Fewest and most lists of all threads in one sample. After the highest number, new threads begin at
+/// the lowest again, so that one list may miss one.
+const LISTS_MIN: u32 = 2;
+const LISTS_MAX: u32 = 64;
+/// Threads that end unread, after which a sample ends.
+const ENDED_MAX: usize = 1000;
 /// Pause between two samples.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 /// `KCMP_FILES` of linux/kcmp.h: compares the tables of descriptors of two threads.
 const KCMP_FILES: c_long = 2;
 /// Magic number of FUSE.
 const FUSE: u64 = 0x6573_5546;
-/// Magic numbers of tmpfs, ramfs, hugetlbfs, btrfs, bcachefs and ZFS. Each file there has one inode.
-const OWN_INODES: [u64; 6] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
 /// Names of registered files that are no device and no file of a file system.
@@ -42,6 +54,8 @@ pub(crate) struct Opened {
     pub unread_files: Vec<i32>,
     /// Processes whose rings of io_uring cannot be read.
     pub unread_rings: Vec<i32>,
+    /// Processes that ended before their open files were read, if each list had some.
+    pub ended: Vec<i32>,
 }
 
 /// Device or file whose users are wanted.
@@ -49,7 +63,7 @@ pub(crate) struct Wanted {
     /// Devices by their numbers, with their names.
     devices: Vec<((u32, u32), String)>,
     /// File below a loop device.
-    file: Option<Backing>,
+    file: Option<FileId>,
     /// Its size.
     file_bytes: Option<u64>,
 }
@@ -62,7 +76,7 @@ enum Leads {
 }
 
 impl Wanted {
-    pub fn new(root: &Root, family: &[Place], file: Option<Backing>, file_bytes: Option<u64>) -> Self {
+    pub fn new(root: &Root, family: &[Place], file: Option<FileId>, file_bytes: Option<u64>) -> Self {
         let devices = family.iter().map(|place| (numbers(root, place), place.name.clone())).collect();
         Self { devices, file, file_bytes }
     }
@@ -76,7 +90,7 @@ impl Wanted {
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
         let found = match statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted) {
             // A user's own FUSE file system answers nobody else, and has no devices. Its files may be those below a loop.
-            Err(Errno::ACCESS) if self.file.is_none() && file_system(path) == Some(FUSE) => {
+            Err(Errno::ACCESS) if self.file.is_none() && is_fuse(path) => {
                 return Ok(Leads::Elsewhere);
             }
             found => found?,
@@ -98,60 +112,95 @@ impl Wanted {
 
     fn is_file(&self, found: &Statx) -> bool {
         let device = (found.stx_dev_major, found.stx_dev_minor);
-        self.file.is_some_and(|file| file.device() == device && file.file.1 == found.stx_ino)
+        self.file == Some(FileId { device, inode: found.stx_ino })
     }
 
     /// Returns true for a file of the same size on an overlay, in user space or on a server.
     fn may_be_file(&self, found: &Statx, path: &Path) -> bool {
         found.stx_dev_major == 0
             && self.file_bytes == Some(found.stx_size)
-            && !file_system(path).is_some_and(|magic| OWN_INODES.contains(&magic))
+            && !rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+                .is_ok_and(|file| has_own_inodes(file.as_fd()))
     }
 }
 
-/// Returns the magic number of the file system that has a file (linux/magic.h).
-fn file_system(path: &Path) -> Option<u64> {
-    // Only its low half is the number, on machines where it has a sign.
-    rustix::fs::statfs(path).ok().map(|found| found.f_type as u64 & 0xffff_ffff)
+/// Returns true for a file of a FUSE file system.
+fn is_fuse(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as u64 & 0xffff_ffff == FUSE)
 }
 
 /// Returns the processes that use what is wanted. This process does not count, and neither does one that has opened it for
 /// a moment. `progress` counts processes.
 pub(crate) fn openers(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
-    let mut now = Opened::default();
+    let (mut used, mut free) = (None, 0);
     if !root.is_system() {
-        return now;
+        return Opened::default();
     }
     for sample in 0..SAMPLES {
         if sample > 0 {
             std::thread::sleep(PAUSE);
         }
-        now = open_now(root, wanted, progress);
-        if now.by.is_empty() && now.unread_rings.is_empty() {
-            break;
+        let found = open_now(root, wanted, progress);
+        if !(found.by.is_empty() && found.unread_rings.is_empty() && found.ended.is_empty()) {
+            (used, free) = (Some(found), 0);
+            continue;
+        }
+        free += 1;
+        if used.is_none() || free >= FREE_SAMPLES {
+            return found;
         }
     }
-    now
+    used.unwrap_or_default()
 }
 
 fn open_now(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
+    let mut found = Opened::default();
+    let Some(processes) = root.numbered("proc") else { return found };
     // Its own number in this /proc, which may be that of another namespace.
     let own = root.real("proc/self");
-    let processes = root.list("proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
-    let mut found = Opened::default();
-    for process in processes.filter(|process| own != Some(format!("proc/{process}"))) {
-        progress.fetch_add(1, Ordering::Relaxed);
-        match use_by(root, process, wanted) {
-            Ok(None) => {}
-            Ok(Some(how)) => {
-                let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
-                found.by.push(format!("process {process} ({comm}) has {how}"));
+    let (mut known, mut ended) = (BTreeSet::new(), 0);
+    for list in 0..LISTS_MAX {
+        found.ended.clear();
+        processes.visit_live(|process| {
+            if ended >= ENDED_MAX || own == Some(format!("proc/{process}")) {
+                return;
             }
-            Err(Unreadable::Files) => found.unread_files.push(process),
-            Err(Unreadable::Rings) => found.unread_rings.push(process),
+            let tasks = tasks(root, process);
+            if !tasks.is_empty() && tasks.iter().all(|task| known.contains(task)) {
+                return;
+            }
+            progress.fetch_add(1, Ordering::Relaxed);
+            match use_by(root, &tasks, wanted) {
+                Ok(None) => {}
+                Ok(Some(how)) => {
+                    let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
+                    let clause = format!("process {process} ({comm}) has {how}");
+                    found.by.extend((!found.by.contains(&clause)).then_some(clause));
+                }
+                Err(Unreadable::Files) => found.unread_files.push(process),
+                Err(Unreadable::Rings) => found.unread_rings.push(process),
+            }
+            // A thread that lives now had its files when they were read.
+            if tasks.is_empty() || tasks.iter().any(|task| !known.contains(task) && !lives(root, *task)) {
+                found.ended.push(process);
+                ended += 1;
+            }
+            known.extend(tasks);
+        });
+        if ended >= ENDED_MAX || list + 1 >= LISTS_MIN && found.ended.is_empty() {
+            break;
         }
     }
+    for processes in [&mut found.unread_files, &mut found.unread_rings, &mut found.ended] {
+        processes.dedup();
+    }
     found
+}
+
+/// Returns the threads of a process; none if it has ended.
+fn tasks(root: &Root, process: i32) -> Vec<i32> {
+    let names = root.list(&format!("proc/{process}/task"));
+    names.iter().filter_map(|task| task.parse().ok()).collect()
 }
 
 /// Part of a living process that cannot be read.
@@ -162,12 +211,11 @@ enum Unreadable {
 }
 
 /// Returns how a process uses what is wanted: "sda open", "sda mapped".
-fn use_by(root: &Root, process: i32, wanted: &Wanted) -> Result<Option<String>, Unreadable> {
-    let tasks = root.list(&format!("proc/{process}/task"));
+fn use_by(root: &Root, tasks: &[i32], wanted: &Wanted) -> Result<Option<String>, Unreadable> {
     // Each table of descriptors by the first thread that has it.
     let mut owners: Vec<i32> = Vec::new();
     let (mut has_mapped_ring, mut rings, mut unread) = (false, 0, None);
-    for task in tasks.iter().filter_map(|task| task.parse().ok()) {
+    for &task in tasks {
         if !lives(root, task) || owners.iter().any(|owner| have_one_table(*owner, task)) {
             continue;
         }
@@ -225,6 +273,7 @@ fn open_by(root: &Root, task: i32, wanted: &Wanted) -> Result<Table, Unreadable>
         }
         let path = root.path(&format!("{at}/{number}"));
         match wanted.leads(&path) {
+            Ok(Leads::To(_)) if is_path_alone(root, task, number) => {}
             Ok(Leads::To(name)) => table.how = Some(format!("{name} open")),
             Ok(Leads::NoType) if is_ring(&path) => {
                 table.rings += 1;
@@ -240,6 +289,13 @@ fn open_by(root: &Root, task: i32, wanted: &Wanted) -> Result<Table, Unreadable>
         }
     });
     Ok(table)
+}
+
+/// Returns true for a descriptor of `O_PATH`, through which nothing is read or written.
+fn is_path_alone(root: &Root, task: i32, number: i32) -> bool {
+    let text = root.read(&format!("proc/{task}/fdinfo/{number}")).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or_default();
+    u32::from_str_radix(flags.trim(), 8).is_ok_and(|flags| flags & OFlags::PATH.bits() != 0)
 }
 
 fn is_ring(path: &Path) -> bool {

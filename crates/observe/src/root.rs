@@ -16,6 +16,8 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 const OPEN_ATTEMPTS_MAX: usize = 16;
 /// Size of the stack buffer for a list of numbers: each call returns some 200 of them.
 const NUMBERED_BUFFER_BYTES: usize = 8192;
+/// Size of the buffer for a list that is read while it changes: room for one entry of any name, and few numbers.
+const LIVE_BUFFER_BYTES: usize = 288;
 /// Room for "2147483647/schedstat" and more.
 const NUMBERED_PATH_BYTES: usize = 64;
 
@@ -138,12 +140,21 @@ pub(crate) struct Numbered(OwnedFd);
 
 impl Numbered {
     /// Calls `visit` with each number that is there now.
-    pub(crate) fn visit(&self, mut visit: impl FnMut(i32)) {
+    pub(crate) fn visit(&self, visit: impl FnMut(i32)) {
+        self.visit_by(&mut [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES], visit);
+    }
+
+    /// The same, but few numbers are listed before the first of them is visited. The kernel lists numbers in ascending order, so
+    /// that a number which comes up during a visit is mostly listed, too.
+    pub(crate) fn visit_live(&self, visit: impl FnMut(i32)) {
+        self.visit_by(&mut [MaybeUninit::uninit(); LIVE_BUFFER_BYTES], visit);
+    }
+
+    fn visit_by(&self, buffer: &mut [MaybeUninit<u8>], mut visit: impl FnMut(i32)) {
         if rustix::fs::seek(&self.0, SeekFrom::Start(0)).is_err() {
             return;
         }
-        let mut buffer = [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES];
-        let mut entries = RawDir::new(&self.0, &mut buffer);
+        let mut entries = RawDir::new(&self.0, buffer);
         while let Some(Ok(entry)) = entries.next() {
             let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
             if let Some(number) = number {

@@ -18,7 +18,7 @@ use model::holding::{Holding, Part};
 use model::request::Allow;
 use model::target::{Erased, ErasedContents};
 use model::{Request, Target, Trouble, size};
-use observe::{BlockDevice, Obstacles, Root};
+use observe::{BlockDevice, LoopFile, Obstacles, Root, Traffic};
 use run::patience;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -53,9 +53,8 @@ struct Permission {
 pub struct Erasure {
     permission: Permission,
     attempt: String,
-    found: BlockDevice,
-    /// Traffic before the first check.
-    written: Written,
+    /// Its state before the first check.
+    before: State,
     /// The device, as the document names it.
     pub erased: Erased,
 }
@@ -92,12 +91,11 @@ impl Erasure {
                 Ok(device) => device,
                 Err(_) => open_raw(&target, OFlags::RDONLY).map_err(|errno| not_opened(&tried, errno))?,
             };
-            let found = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
-            let written = Written::until_now(&root, &target, &device);
+            let before = State::now(&root, &target, &device).map_err(|error| Trouble::new(&tried, error))?;
             let mut examined = examine(&root, &target, &device, &permission, progress)?;
             examined.locked(lock_error);
             let erased = examined.refuse(&tried, &target.path)?;
-            Ok(Some(Self { permission, attempt: tried, found, written, erased }))
+            Ok(Some(Self { permission, attempt: tried, before, erased }))
         };
         with_progress(&attempt, work)
     }
@@ -107,76 +105,108 @@ impl Erasure {
     /// # Errors
     /// As [`Erasure::check`]; or the device has changed since.
     pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, Trouble> {
-        let (permission, found, before) = (self.permission.clone(), self.found, self.erased.clone());
-        let written_before = self.written;
+        let (permission, erased, before) = (self.permission.clone(), self.erased.clone(), self.before);
         let (root, target, tried) = (root.clone(), target.clone(), self.attempt.clone());
         let work = move |progress: &AtomicU64| {
-            let changed =
-                |cause| Err(Trouble::new(&tried, cause).remedy("check it again with `skye doctor`"));
+            let unknown = |error| Trouble::new(&tried, error);
+            let changed = |(cause, remedy): Change| Trouble::new(&tried, cause).remedy(remedy);
             let device = lock(&target, OFlags::RDWR).map_err(|errno| not_opened(&tried, errno))?;
-            let now = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(&tried, error))?;
-            if now != found {
-                return changed(
-                    match (now.size_bytes == found.size_bytes, now.is_read_only == found.is_read_only) {
-                        _ if (now.major, now.minor, now.sequence)
-                            != (found.major, found.minor, found.sequence) =>
-                        {
-                            "another device has taken its place since the first check"
-                        }
-                        (false, _) => "its size has changed since the first check",
-                        _ => "it has become read-only or writable since the first check",
-                    },
-                );
+            let now = BlockDevice::of(device.as_fd()).map_err(unknown)?;
+            // The checks name what they find on another device or part of it, so this comes before them, too.
+            if let Some(change) = identity_change(&now, &before.device) {
+                return Err(changed(change));
             }
-            let erased = examine(&root, &target, &device, &permission, progress)?;
-            if !erased.refuse(&tried, &target.path)?.is_same(&before) {
-                return changed("its identity or its contents have changed since the first check");
+            let examined = examine(&root, &target, &device, &permission, progress)?;
+            if !examined.refuse(&tried, &target.path)?.is_same(&erased) {
+                return Err(changed((
+                    "its identity or its contents have changed since the first check",
+                    CHECK_AGAIN,
+                )));
             }
             // This finds a writer that no list of open files shows, and one that wrote behind the check of the contents.
-            if let Some(change) = Written::until_now(&root, &target, &device).change_since(&written_before) {
-                return changed(change);
-            }
-            Ok(device)
+            let now = State::now(&root, &target, &device).map_err(unknown)?;
+            now.change_since(&before).map_or(Ok(device), |change| Err(changed(change)))
         };
         with_progress(&self.attempt, work)
     }
 }
 
-/// Traffic of a device, and last change of the file below it.
+/// Difference between two checks, as a clause, and its remedy.
+type Change = (&'static str, &'static str);
+
+const CHECK_AGAIN: &str = "check it again with `skye doctor`";
+
+/// All that must stay as it is from before the first check to the end of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Written {
-    traffic: Option<observe::Traffic>,
-    file_changed_ns: Option<i128>,
+struct State {
+    device: BlockDevice,
+    traffic: Option<Traffic>,
+    /// File below a loop device.
+    file: Option<LoopFile>,
 }
 
-impl Written {
+impl State {
     /// Reads the counters after all that waits in the page cache of the device and of its disk is written.
-    fn until_now(root: &Root, target: &Target, device: &OwnedFd) -> Self {
+    fn now(root: &Root, target: &Target, device: &OwnedFd) -> std::io::Result<Self> {
         let name = target.top_device().map_or("", |top| top.name.as_str());
         // A device that cannot be flushed fails elsewhere.
         let _ = rustix::fs::fsync(device);
-        let disk = observe::disk_of(root, name).filter(|disk| disk != name);
-        if let Some(disk) = disk.and_then(|disk| root.open(&format!("dev/{disk}"))) {
+        let disk = observe::disk_of(root, name).unwrap_or_default();
+        if disk != name
+            && let Some(disk) = root.open(&format!("dev/{disk}"))
+        {
             let _ = rustix::fs::fsync(disk);
         }
-        Self { traffic: observe::traffic(root, name), file_changed_ns: observe::file_changed_ns(root, name) }
+        let traffic = observe::traffic(root, name);
+        let file = LoopFile::ask(root, &disk, device.as_fd());
+        Ok(Self { device: BlockDevice::of(device.as_fd())?, traffic, file })
     }
 
-    /// Returns the first difference to what was written before, as a clause. The checks in between have read the device.
-    fn change_since(&self, before: &Self) -> Option<&'static str> {
-        let (now, then) = self.traffic.zip(before.traffic)?;
-        let is_counted = now.read_sectors != then.read_sectors;
-        // Other partitions of a loop device may change its file.
-        let is_idle = now.whole_written_sectors == then.whole_written_sectors;
-        let past_partitions = now.disk_written_sectors.zip(then.disk_written_sectors);
-        if now.written_sectors != then.written_sectors
-            || past_partitions.is_some_and(|(now, then)| now != then)
-            || (is_idle && self.file_changed_ns != before.file_changed_ns)
-        {
-            return Some("something has written to it since the first check");
+    /// Returns the first difference to the state before. The checks in between have read the device.
+    fn change_since(&self, before: &Self) -> Option<Change> {
+        if let Some(change) = identity_change(&self.device, &before.device) {
+            return Some(change);
         }
-        (!is_counted).then_some("its counters are off, so a write since the first check would not show")
+        let (file, old_file) = (self.file, before.file);
+        if !file.zip(old_file).map_or(file == old_file, |(now, then)| now.is_same_part(&then)) {
+            return Some((
+                "it shows another part of its file, or another file, than at the first check",
+                CHECK_AGAIN,
+            ));
+        }
+        const ON_COUNTERS: &str = "write 1 to queue/iostats of its disk below /sys/block";
+        let Some((now, then)) = self.traffic.zip(before.traffic) else {
+            return Some((
+                "its counters cannot be read, so a write since the first check would not show",
+                CHECK_AGAIN,
+            ));
+        };
+        if now.written_sectors != then.written_sectors
+            || now.disk_written_sectors.zip(then.disk_written_sectors).is_some_and(|(now, then)| now != then)
+            || (file != old_file && now.whole_written_sectors == then.whole_written_sectors)
+        {
+            return Some(("something has written to it since the first check", CHECK_AGAIN));
+        }
+        if file != old_file {
+            let why = "another partition was written since the first check, so a write to the file below would not show";
+            return Some((why, "stop what writes to the other partitions"));
+        }
+        let is_counted = now.read_sectors != then.read_sectors;
+        let off = "its counters are off, so a write since the first check would not show";
+        (!is_counted).then_some((off, ON_COUNTERS))
     }
+}
+
+/// Returns how the identity of a device has changed.
+fn identity_change(now: &BlockDevice, before: &BlockDevice) -> Option<Change> {
+    let numbers = |device: &BlockDevice| (device.major, device.minor, device.sequence);
+    let why = match now {
+        _ if numbers(now) != numbers(before) => "another device has taken its place since the first check",
+        _ if now.size_bytes != before.size_bytes => "its size has changed since the first check",
+        _ if now != before => "it has become read-only or writable since the first check",
+        _ => return None,
+    };
+    Some((why, CHECK_AGAIN))
 }
 
 /// Runs checks of a device, which count their reads, for as long as they make progress.
@@ -394,7 +424,7 @@ impl Examined {
         let Self {
             erased,
             identity,
-            obstacles: Obstacles { uses, hidden, unreadable, .. },
+            obstacles: Obstacles { uses, hidden, unreadable, unreached, namesakes: _ },
             signatures,
             data,
             unread,
@@ -406,6 +436,9 @@ impl Examined {
         }
         if !uses.is_empty() {
             remedies.push("unmount, stop or close what uses it".to_owned());
+        }
+        if !unreached.is_empty() {
+            remedies.push("give this file a path on the host that leads to it".to_owned());
         }
         let names: BTreeSet<_> = signatures.iter().map(|(_, name)| name).collect();
         let flags = names.into_iter().map(|name| format!("--erase-signature {name}"));
@@ -434,6 +467,7 @@ impl Examined {
             .map(|(why, _)| why)
             .into_iter()
             .chain(uses)
+            .chain(unreached)
             .chain(contents)
             .chain(hidden)
             .chain(unreadable)
@@ -558,6 +592,50 @@ mod tests {
             assert!(refused.contains(&format!("holds data at byte {}", at / 4096 * 4096)), "{refused}");
             file.write_all_at(&[0], at).unwrap();
         }
+    }
+
+    #[test]
+    fn file_write_with_restored_time_is_refused() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (target, erasure) = device.check();
+        let file = File::options().write(true).open(device.home.path().join("first")).unwrap();
+        let before = file.metadata().unwrap().modified().unwrap();
+        // The same contents, which no check of them finds.
+        file.write_all_at(&[0], 4096).unwrap();
+        file.set_modified(before).unwrap();
+        let refused = erasure.claim(&Root::system(), &target).unwrap_err();
+        assert_eq!(refused.cause, "something has written to it since the first check");
+    }
+
+    #[test]
+    fn busy_neighbour_hides_writes_to_the_file_alone() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (target, erasure) = device.check();
+        let of = |written: u64, read: u64| {
+            let traffic = Traffic {
+                read_sectors: read,
+                written_sectors: 7,
+                whole_written_sectors: written,
+                disk_written_sectors: Some(0),
+            };
+            State { traffic: Some(traffic), ..erasure.before }
+        };
+        let (before, after) = (of(7, 1), of(9, 2));
+        assert_eq!(after.change_since(&before), None);
+        let opened = open_raw(&target, OFlags::RDONLY).unwrap();
+        let file = File::options().write(true).open(device.home.path().join("first")).unwrap();
+        file.write_all_at(&[0], 0).unwrap();
+        let later = State::now(&Root::system(), &target, &opened).unwrap().file;
+        let (why, _) = State { file: later, ..after }.change_since(&before).unwrap();
+        assert!(why.contains("a write to the file below would not show"), "{why}");
+        let (why, _) = State { file: later, ..of(7, 2) }.change_since(&before).unwrap();
+        assert_eq!(why, "something has written to it since the first check");
+        let (why, _) = State { traffic: None, ..before }.change_since(&before).unwrap();
+        assert!(why.contains("counters cannot be read"), "{why}");
+        let (_, remedy) = of(7, 1).change_since(&before).unwrap();
+        assert_eq!(remedy, "write 1 to queue/iostats of its disk below /sys/block");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::support::program::{Ran, Skye, document, parse_document, skye};
 use crate::support::{device_id, scratch};
 
 mod contents;
+mod files;
 mod users;
 
 const MIB: u64 = 1 << 20;

@@ -2,10 +2,13 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <linux/loop.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,6 +33,20 @@ static void *open_in_thread(void *unused)
 		ready();
 	for (;;)
 		pause();
+}
+
+// Hands the open device from a process to its child, again and again, until nobody reads the output any more.
+static int hand_on(long ns)
+{
+	struct pollfd output = {.fd = 1};
+	struct timespec life = {.tv_nsec = ns};
+
+	for (;;) {
+		if (ppoll(&output, 1, &life, NULL))
+			return 0;
+		if (fork())
+			_exit(0);
+	}
 }
 
 int main(int argc, char **argv)
@@ -59,6 +76,40 @@ int main(int argc, char **argv)
 		unlink(device);
 	if (file < 0)
 		return 1;
+	if (!strcmp(way, "chain") || !strcmp(way, "slow-chain")) {
+		ready();
+		return hand_on(!strcmp(way, "chain") ? 300000 : 150000000);
+	}
+	if (!strcmp(way, "shift")) {
+		// The loop device shows another part of its file, which is as long.
+		struct loop_info64 info;
+		if (ioctl(file, LOOP_GET_STATUS64, &info))
+			return 1;
+		info.lo_offset += 4096;
+		if (ioctl(file, LOOP_SET_STATUS64, &info))
+			return 1;
+		close(file);
+		ready();
+		return 0;
+	}
+	if (!strcmp(way, "path")) {
+		int path = open(device, O_PATH);
+		close(file);
+		ready();
+		for (;;)
+			pause();
+	}
+	if (!strcmp(way, "memory")) {
+		// The file of this loop device is in memory, and has no path.
+		int memory = memfd_create("skye-test", 0);
+		if (memory < 0 || ftruncate(memory, 9437184 + 4096 * 3) || ioctl(file, LOOP_SET_FD, memory))
+			return 1;
+		close(memory);
+		close(file);
+		ready();
+		for (;;)
+			pause();
+	}
 	if (!strcmp(way, "mapped")) {
 		if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED)
 			return 1;

@@ -1,9 +1,11 @@
 //! Users of a device that no list of open files shows, and files with two paths.
 
+use std::os::unix::ffi::OsStrExt;
+
 use super::*;
 
 /// A process that uses a device in an unusual way; `opener.c` has the ways.
-fn opener(home: &Path, how: &str, device: &Path) -> Killed {
+pub fn opener(home: &Path, how: &str, device: &Path) -> Killed {
     let program = home.join("opener");
     if !program.exists() {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/erase/opener.c");
@@ -29,7 +31,27 @@ fn every_way_of_keeping_a_device_open_is_found() {
         drop(process);
     }
     device.wait_until_free();
+    // A descriptor of `O_PATH` neither reads nor writes.
+    let _path = opener(home.path(), "path", &device.path);
     writing(&device.path, &device.id(), "--allow busy").run().did_not_panic().exits(0);
+}
+
+#[test]
+fn process_that_hands_a_device_on_is_found() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(16);
+    let home = scratch(MIB);
+    for how in ["chain", "slow-chain"] {
+        let process = opener(home.path(), how, &device.path);
+        for _ in 0..xtask::sized(2, 40) {
+            let ran = refused(&device, "", &[]);
+            let reasons =
+                [format!("(opener) has {} open", device.name()), "processes start and end faster".into()];
+            assert!(reasons.iter().any(|reason| ran.stderr.contains(reason)), "{ran}");
+        }
+        drop(process);
+    }
+    device.wait_until_free();
 }
 
 #[test]
@@ -59,24 +81,25 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     run_command(Command::new("mount").args(["-t", "overlay", "skye-test", "-o", &options]).arg(&merged));
     let _unmount = Undo(|| drop(run_command(Command::new("umount").arg(&merged))));
     // No other device has this size.
-    File::create(merged.join("image")).unwrap().set_len(13 * MIB + 4096).unwrap();
-    let of_overlay = attach(&[], &merged.join("image"));
+    let name = std::ffi::OsStr::from_bytes(b" image\xff ");
+    File::create(merged.join(name)).unwrap().set_len(13 * MIB + 4096).unwrap();
+    let of_overlay = attach(&[], &merged.join(name));
     let first = Undo(|| detach(&of_overlay));
     let ran = writing(&of_overlay, &device_id(&of_overlay), "").run().did_not_panic().exits(2);
     ran.says(&["its file is on an overlay or a server, where it may have another path"]).has_no_result();
-    let of_upper = attach(&[], &files.join("image"));
+    let of_upper = attach(&[], &files.join(name));
     let _second = Undo(|| detach(&of_upper));
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
-    let name = of_overlay.file_name().unwrap().to_str().unwrap();
-    ran.says(&[&format!("{name} may have the same file below it, by another path")]).has_no_result();
+    let other = of_overlay.file_name().unwrap().to_str().unwrap();
+    ran.says(&[&format!("{other} may have the same file below it, by another path")]).has_no_result();
     drop(first);
     // A process that has it open by its other path.
-    let file = File::open(merged.join("image")).unwrap();
+    let file = File::open(merged.join(name)).unwrap();
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
     ran.says(&["has a file that may be its file, by another path, open"]).has_no_result();
     drop(file);
     writing(&of_upper, &device_id(&of_upper), "--size 4m --dry-run").run().did_not_panic().exits(0);
-    assert!(fs::read(files.join("image")).unwrap().iter().all(|byte| *byte == 0));
+    assert!(fs::read(files.join(name)).unwrap().iter().all(|byte| *byte == 0));
 }
 
 #[test]
@@ -113,15 +136,17 @@ fn data_written_during_the_second_check_is_kept() {
         ["-f", "-qq", "-e", "trace=pread64", "-e", "inject=pread64:delay_enter=4000", "-o", "/dev/null"];
     let program = writing(&device.path, &device.id(), words).through("strace", &options);
     let mut running = program.spawn();
-    let is_claimed = || {
-        let descriptors = fs::read_dir("/proc").unwrap().flatten();
-        descriptors.into_iter().any(|process| writes(&process.path(), &device.path))
-    };
-    assert!(running.wait_until(is_claimed), "it opens the device for writing");
+    assert!(running.wait_until(|| is_claimed(&device.path)), "it opens the device for writing");
     device.write(40 * MIB, b"precious");
     let ran = running.wait().did_not_panic().exits(2);
     ran.says(&["something has written to it since the first check"]).has_no_result();
     assert_eq!(&device.contents()[40 * MIB as usize..][..8], b"precious");
+}
+
+/// Returns true if any process has a device open for writing.
+pub fn is_claimed(device: &Path) -> bool {
+    let mut processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.any(|process| writes(&process.path(), device))
 }
 
 /// Returns true if a process has a file open for writing.
@@ -171,11 +196,15 @@ fn writes_past_a_partition_or_a_loop_are_refused() {
     let iostats = format!("/sys/class/block/{}/queue/iostats", device.name());
     fs::write(&iostats, "0").unwrap();
     let _on = Undo(|| fs::write(&iostats, "1").unwrap());
-    refused_as(writing(&part, &device_id(&part), ""), &device, &["its counters are off"]);
+    refused_as(
+        writing(&part, &device_id(&part), ""),
+        &device,
+        &["its counters are off", "write 1 to queue/iostats"],
+    );
 }
 
 #[test]
-fn partition_beside_a_busy_one_is_erased() {
+fn loop_partition_with_busy_neighbour_is_refused() {
     xtask::require!(root, loop, host, ext4);
     let device = Device::new(64);
     let (busy, part) = (device.partition(1, 1, 32), device.partition(2, 40, 16));
@@ -187,6 +216,10 @@ fn partition_beside_a_busy_one_is_erased() {
         file.display()
     );
     let writer = wait_until_ready(Command::new("sh").args(["-c", &script]));
-    writing(&part, &device_id(&part), "--allow busy").run().did_not_panic().exits(0);
+    // Its writes change the file below, so that no other change of it would show.
+    let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2).has_no_result();
+    ran.says(&["a write to the file below would not show", "stop what writes to the other partitions"]);
     drop(writer);
+    drop(mount);
+    writing(&part, &device_id(&part), "--allow busy").run().did_not_panic().exits(0);
 }
