@@ -15,11 +15,12 @@ const BESIDE_STACK_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// Fails if the system refuses another thread, or if the address space is too small.
-pub fn start<T: Send + 'static>(
-    name: &str,
-    stack_bytes: usize,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>> {
+pub fn start(name: &str, stack_bytes: usize, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    // The standard library's code for a thread is large: one copy serves all.
+    start_boxed(name, stack_bytes, Box::new(body))
+}
+
+fn start_boxed(name: &str, stack_bytes: usize, body: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>> {
     if address_space_left().is_some_and(|left| left < stack_bytes as u64 + BESIDE_STACK_BYTES) {
         return Err(Error::new(ErrorKind::OutOfMemory, "the limit of address space (ulimit -v) is reached"));
     }

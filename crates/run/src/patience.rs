@@ -87,7 +87,8 @@ pub struct Patient<T> {
 }
 
 enum State<T> {
-    Working(Receiver<T>),
+    /// The thread leaves its result, and then says that it is done.
+    Working(Arc<Mutex<Option<T>>>, Receiver<()>),
     /// It was done here, because no thread could be made: it must be done, and a hang is the lesser evil.
     Done(T),
     Lost,
@@ -99,20 +100,21 @@ const STACK_BYTES: usize = 2 << 20;
 /// Begins `work` in a thread of its own.
 pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Patient<T> {
     let (sender, receiver) = sync_channel(1);
+    let result = Arc::new(Mutex::new(None));
     let thread = Arc::new(AtomicI32::new(0));
     // The work is shared, because a thread that cannot be made would take the work with it.
     let work = Arc::new(Mutex::new(Some(work)));
-    let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
-    let (theirs, number) = (Arc::clone(&work), Arc::clone(&thread));
+    let (theirs, number, left) = (Arc::clone(&work), Arc::clone(&thread), Arc::clone(&result));
     let spawned = observe::thread::start("patient", STACK_BYTES, move || {
         number.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-        if let Some(work) = take(&theirs) {
-            let _ = sender.send(work());
+        if let Some(work) = taken(&theirs) {
+            leave(&left, work());
+            let _ = sender.send(());
         }
     });
     let state = match spawned {
-        Ok(_) => State::Working(receiver),
-        Err(_) => take(&work).map_or(State::Lost, |work| State::Done(work())),
+        Ok(_) => State::Working(result, receiver),
+        Err(_) => taken(&work).map_or(State::Lost, |work| State::Done(work())),
     };
     Patient { attempt: attempt.to_owned(), thread, state }
 }
@@ -135,6 +137,14 @@ impl Calls {
     }
 }
 
+fn leave<T>(result: &Mutex<Option<T>>, value: T) {
+    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+}
+
+fn taken<T>(result: &Mutex<Option<T>>) -> Option<T> {
+    result.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 impl<T> Patient<T> {
     /// Waits for the work as long as the value of `progress` changes, or its thread goes on from call to
     /// call.
@@ -147,33 +157,45 @@ impl<T> Patient<T> {
     }
 
     fn wait_with(self, patience: fn() -> Duration, mut progress: impl FnMut() -> u64) -> Result<T, Trouble> {
-        let receiver = match self.state {
-            State::Working(receiver) => receiver,
+        let (result, receiver) = match self.state {
+            State::Working(result, receiver) => (result, receiver),
             State::Done(result) => return Ok(result),
             State::Lost => return Err(Trouble::new(self.attempt, "no thread can be made")),
         };
-        let (thread, mut calls) = (Arc::clone(&self.thread), Calls::default());
-        let mut progress = || (progress(), calls.look(thread.load(Ordering::Relaxed)));
-        let mut seen = progress();
-        let mut moved_at = Instant::now();
-        let mut looked_at = moved_at;
-        loop {
-            // Nothing moves while the machine or this process is stopped.
-            moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
-            looked_at = Instant::now();
-            match receiver.recv_timeout(LOOK_EVERY) {
-                Ok(result) => return Ok(result),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Trouble::new(self.attempt, "a thread of skye panicked"));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now = progress();
-            if now != seen {
-                (seen, moved_at) = (now, Instant::now());
-            } else if moved_at.elapsed() > patience() {
-                return Err(hangs(&self.attempt, &[self.thread.load(Ordering::Relaxed)], moved_at.elapsed()));
-            }
+        wait_for(&self.attempt, &self.thread, &receiver, patience, &mut progress)?;
+        taken(&result).ok_or_else(|| Trouble::new(self.attempt, PANICKED))
+    }
+}
+
+const PANICKED: &str = "a thread of skye panicked";
+
+/// Waits until the work says that it is done.
+fn wait_for(
+    attempt: &str,
+    thread: &Arc<AtomicI32>,
+    receiver: &Receiver<()>,
+    patience: fn() -> Duration,
+    progress: &mut dyn FnMut() -> u64,
+) -> Result<(), Trouble> {
+    let mut calls = Calls::default();
+    let mut progress = || (progress(), calls.look(thread.load(Ordering::Relaxed)));
+    let mut seen = progress();
+    let mut moved_at = Instant::now();
+    let mut looked_at = moved_at;
+    loop {
+        // Nothing moves while the machine or this process is stopped.
+        moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
+        looked_at = Instant::now();
+        match receiver.recv_timeout(LOOK_EVERY) {
+            Ok(()) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return Err(Trouble::new(attempt, PANICKED)),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = progress();
+        if now != seen {
+            (seen, moved_at) = (now, Instant::now());
+        } else if moved_at.elapsed() > patience() {
+            return Err(hangs(attempt, &[thread.load(Ordering::Relaxed)], moved_at.elapsed()));
         }
     }
 }
@@ -213,7 +235,9 @@ pub fn write_patiently<T: Send + 'static>(
 /// target hangs.
 pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match begin(attempt, work).state {
-        State::Working(receiver) => receiver.recv_timeout(patience()).ok(),
+        State::Working(result, receiver) => {
+            receiver.recv_timeout(patience()).ok().and_then(|()| taken(&result))
+        }
         State::Done(result) => Some(result),
         State::Lost => None,
     }
