@@ -140,6 +140,8 @@ pub struct Client {
     /// True once files may exist there.
     pub(crate) may_leave: bool,
     clock_read_ns: f64,
+    /// Bytes that it may still write; a test tells them.
+    pub(crate) left_bytes: u64,
     /// Number of its process on its machine.
     process: u32,
     checks: Option<Vec<Check>>,
@@ -166,7 +168,6 @@ pub struct Fleet {
     pub(crate) say: Say,
     pub(crate) plan: Option<Plan>,
     pub(crate) begun_ns: u64,
-    pub(crate) untimed_bytes: u64,
     /// True if a client was lost whose loss ends the run.
     pub(crate) is_over: bool,
     /// True if all tests so far have ended well.
@@ -252,6 +253,7 @@ impl Fleet {
                 last_line: None,
                 may_leave: false,
                 clock_read_ns: 0.0,
+                left_bytes: u64::MAX,
                 process: 0,
                 checks: None,
                 own_name: String::new(),
@@ -274,7 +276,6 @@ impl Fleet {
             say,
             plan: None,
             begun_ns: agent::now_ns(),
-            untimed_bytes: 0,
             is_over: false,
             is_sound: true,
             names_unknown: false,
@@ -506,9 +507,10 @@ impl Fleet {
         cleared.map_err(|troubles| together("remove files", troubles))
     }
 
-    /// Returns the bytes that tests on files have written untimed.
-    pub fn untimed_bytes(&self) -> u64 {
-        self.untimed_bytes
+    /// Returns the bytes that each client may still write, as far as they have answered.
+    pub fn left_bytes(&self) -> u64 {
+        let live = self.clients.iter().filter(|client| client.is_live());
+        live.map(|client| client.left_bytes).min().unwrap_or(0)
     }
 
     /// Returns the largest cost of one read of a client's clock, in nanoseconds.

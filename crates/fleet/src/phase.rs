@@ -127,11 +127,6 @@ impl Fleet {
         (0..count).for_each(|index| self.hub.within(index, None));
         let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
         on_moment(Moment::Over);
-        let untimed_bytes = |gathered: &Gathered| {
-            let parts = gathered.parts().iter();
-            parts.map(|part| part.measured.untimed_bytes).fold(0, u64::saturating_add)
-        };
-        self.untimed_bytes = self.untimed_bytes.saturating_add(untimed_bytes(&running.gathered));
         let (mut record, parts) = running.gathered.sum(&plan, phase, repetition, self.begun_ns);
         record.seen.servers = servers;
         if let Some(failure) = running.failure {
@@ -203,7 +198,7 @@ impl Fleet {
 
     /// Takes an event of a client.
     fn take(&mut self, running: &mut Running, index: usize, event: Event) {
-        let client = &self.clients[index];
+        let client = &mut self.clients[index];
         let runner = &mut running.runners[index];
         let is_at_work = runner.stage != Stage::Ended && !running.led.contains(&index);
         match event {
@@ -225,6 +220,7 @@ impl Fleet {
                 if let Some(clock) = &client.clock {
                     let start_ns = clock::here(measured.start_ns, clock);
                     running.gathered.add(index as u32, &client.name, *measured, start_ns);
+                client.left_bytes = measured.left_bytes;
                 }
             }
             Event::Frame(FromAgent::Failed { trouble, .. }) if is_at_work => {

@@ -259,8 +259,9 @@ pub struct Measured {
     pub latencies: Vec<(u64, u64)>,
     /// Latencies of each step of the record, in the same form.
     pub steps: Vec<Vec<(u64, u64)>>,
-    /// Bytes that it wrote untimed.
-    pub untimed_bytes: u64,
+    /// Bytes that the client may still write.
+    #[serde(default)]
+    pub left_bytes: u64,
     /// True if something was cut short, so that the names of its files are not known.
     #[serde(default)]
     pub names_unknown: bool,

@@ -548,6 +548,23 @@ impl Plan {
         Some(bytes / 2 / (Experiment::ALL.len() * experiment::RUNS) as u64)
     }
 
+    /// Returns the most bytes that each client may still write from this test of a repetition on, with all that comes
+    /// later.
+    pub fn bytes_to_come_max(&self, index: usize, repetition: u32) -> u64 {
+        let each_bytes = self.bytes_to_write_max / u64::from(self.repetitions.max(1));
+        let later_bytes = each_bytes.saturating_mul(self.repetitions.saturating_sub(repetition).into());
+        let to_come = &self.phases[index..];
+        let refilled_bytes =
+            self.dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(to_come, self.probe));
+        // Experiments come after all tests, on each of them.
+        let probed =
+            self.phases.iter().filter(|phase| self.probe == Probing::Writes && self.may_probe(phase));
+        let probed = probed.filter_map(|phase| self.experiment_bytes(phase));
+        let probed = probed.map(|bytes| bytes * (Experiment::ALL.len() * experiment::RUNS) as u64);
+        let bytes = to_come.iter().map(volume::bytes_max).chain(probed).chain([later_bytes, refilled_bytes]);
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// Returns the request that gives this very plan again on the same target, as `--dry-run` prints it.
     pub fn to_request(&self) -> Request {
         let allowed = [

@@ -85,8 +85,6 @@ pub struct DataOutcome {
     pub extents: Option<Extents>,
     /// Bytes that it could write, if they ended it before its stop rule.
     pub write_limit_bytes: Option<u64>,
-    /// Bytes that were written untimed, because an earlier test had discarded them.
-    pub refilled_bytes: u64,
 }
 
 /// Part of each file that a test works on. First and repeated reads may differ below this system. So
@@ -196,7 +194,6 @@ fn run(
     let asked = &task.asked;
     let workload = &asked.phase.workload;
     let group_number = task.group;
-    let mut refilled_bytes = 0;
     let writes_blocks = group_number.is_some() && data.writes() && data.verb != DataVerb::Discard;
     if writes_blocks && task.budget.left_bytes() < data.block_bytes {
         let attempt = format!("write to {}", task.directory.path().display());
@@ -207,8 +204,7 @@ fn run(
             if group.filled == Filled::Discarded && !task.is_fill {
                 let deadline_ns = Monotonic.now_ns().saturating_add(asked.budget_ns);
                 let moved = drive.meter.movement();
-                refilled_bytes =
-                    group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, moved)?;
+                group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, moved)?;
             }
             check_filled(group, data, task.directory)?;
             let files = open_files(group, data, task.directory)?;
@@ -300,7 +296,6 @@ fn run(
         asked_ops: zoned.as_ref().map_or(asked_ops, |zoned| zoned.blocks(data.block_bytes)),
         residency: prepared.residency,
         extents: prepared.extents,
-        refilled_bytes,
         ..DataOutcome::default()
     };
     drive.collected.zoned = zoned;
@@ -309,8 +304,7 @@ fn run(
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
     drive.collected.end_rounds(outcome.last_done_ns);
     if outcome.failure.is_none() {
-        let written_bytes = drive.collected.bytes.max(drive.collected.written_bytes);
-        task.budget.give_back(taken_bytes.saturating_sub(written_bytes));
+        task.budget.give_back(taken_bytes.saturating_sub(drive.collected.written_bytes));
     }
     outcome.write_limit_bytes = Some(taken_bytes).filter(|_| is_cut && drive.collected.ops >= asked_ops);
     // A device that has just failed or hangs gets no more requests.

@@ -198,8 +198,7 @@ impl FileGroup {
         })
     }
 
-    /// Writes the files again from their beginning to their end, as a test has discarded parts of them. Returns the bytes
-    /// written.
+    /// Writes the files again from their beginning to their end, as a test has discarded parts of them.
     ///
     /// # Errors
     /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
@@ -210,7 +209,7 @@ impl FileGroup {
         budget: &Arc<Budget>,
         deadline_ns: u64,
         mut movement: impl FnMut() -> u64,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<(), Trouble> {
         let attempt = format!("write what was discarded in {} again", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
         let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
@@ -245,7 +244,7 @@ impl FileGroup {
         self.filled = Filled::Whole;
         self.whole_generation = self.generation;
         self.is_torn = self.has_stray;
-        Ok(written.load(Ordering::Relaxed))
+        Ok(())
     }
 
     /// Opens all files; `path` is the directory's, for messages.

@@ -199,7 +199,6 @@ impl Session {
         };
         let manner = Manner { until: None, delay, part, cache, fills: None };
         let record = self.measure(&phase, repetition, time, manner, on_moment);
-        self.experiment_bytes += record.counts.app_bytes_written;
         (record.status == Status::Done).then_some(record)
     }
 }

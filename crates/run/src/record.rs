@@ -263,8 +263,6 @@ pub struct PhaseTotals {
     pub files: u64,
     /// Times that rates are made from.
     pub times: Times,
-    /// Bytes written into files untimed, to prepare what is measured.
-    pub untimed_bytes: u64,
     /// Rate of an open loop.
     pub rate_ops_per_second: Option<f64>,
     /// Operations of an open loop that were due and never started.
@@ -324,7 +322,6 @@ impl PhaseTotals {
             lost: outcome.lost,
             is_damaged: outcome.is_damaged,
             is_torn: outcome.is_torn,
-            untimed_bytes: outcome.refilled_bytes,
             asked_ops: outcome.asked_ops,
             write_limit_bytes: outcome.write_limit_bytes,
             residency: outcome.residency,
@@ -374,7 +371,6 @@ impl PhaseTotals {
                 last_done_ns: outcome.last_done_ns,
                 ..Times::default()
             },
-            untimed_bytes: outcome.untimed_bytes,
             rounds: outcome.each,
             missed: outcome.missed,
             unexpected: outcome.unexpected,

@@ -54,11 +54,8 @@ pub struct Session {
     place: Place,
     start_ns: u64,
     phases_run: u64,
-    untimed_bytes: u64,
     /// Bytes that it may still write.
     budget: Arc<Budget>,
-    /// Bytes that experiments wrote.
-    pub(crate) experiment_bytes: u64,
     /// True if something below this system keeps data that was read, so that nothing may be read twice.
     keeps_below: bool,
     /// Slices of the part set aside that experiments have read.
@@ -233,9 +230,7 @@ impl Session {
             place,
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
-            untimed_bytes: 0,
             budget: Arc::new(Budget::new(plan.share_of_write_limit(), 1)),
-            experiment_bytes: 0,
             keeps_below: false,
             slices_read: 0,
             last_id: String::new(),
@@ -481,7 +476,6 @@ impl Session {
                 Err(trouble) => Measured::nothing(phase, trouble),
             };
         let totals = totals.unwrap_or_else(PhaseTotals::failed);
-        self.untimed_bytes += totals.untimed_bytes;
         let circumstances = Circumstances {
             plan: &self.plan,
             target: &self.target,
@@ -591,14 +585,9 @@ impl Session {
         record::untried(phase, repetition, status, reason)
     }
 
-    /// Returns the bytes that tests have written untimed, to prepare what they measure.
-    pub fn untimed_bytes(&self) -> u64 {
-        self.untimed_bytes
-    }
-
-    /// Returns the bytes that experiments have written.
-    pub fn experiment_bytes(&self) -> u64 {
-        self.experiment_bytes
+    /// Returns the bytes that may still be written.
+    pub fn left_bytes(&self) -> u64 {
+        self.budget.left_bytes()
     }
 
     /// Returns the seed of offsets. It is the same for the same phase of a run with the same seed, but
@@ -790,6 +779,18 @@ pub(crate) mod tests {
                 );
             }
         }
+        assert_eq!(session.close().unwrap().wait().unwrap().left, []);
+    }
+
+    #[test]
+    fn a_mix_pays_only_for_the_bytes_that_it_writes() {
+        let temp = tempfile::tempdir().unwrap();
+        let (mut session, plan) = session(temp.path(), &["rw:rnd4k:buffered:read=75:passes=2"]);
+        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        let before_bytes = session.left_bytes();
+        let counts = session.phase(&plan.phases[0], 1, LONG, &mut |_| {}).counts;
+        assert_eq!(counts.app_bytes_read + counts.app_bytes_written, 2 << 20);
+        assert_eq!(session.left_bytes(), before_bytes - counts.app_bytes_written);
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);
     }
 

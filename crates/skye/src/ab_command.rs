@@ -335,7 +335,7 @@ impl Measuring<'_> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut first = [Vec::new(), Vec::new()];
         let mut pairs = 0;
-        let (mut longest, mut written) = (Duration::ZERO, [0; SIDES as usize]);
+        let mut longest = Duration::ZERO;
         let mut known = None;
         let enough;
         loop {
@@ -354,18 +354,14 @@ impl Measuring<'_> {
                         self.view.preparing(&progress);
                         first[party].push(place == 0);
                         goes_on = self.turns[party].once(pairs);
-                        written[party] += self.turns[party].written_bytes();
                     }
                 }
                 known = widest(self.compared().as_ref());
             }
             longest = longest.max(begun.elapsed());
-            let of_block = self.parties.iter().map(|party| u64::from(BLOCK) * party.bytes_to_write_max());
+            let of_block = self.parties.iter().map(|party| u64::from(BLOCK) * party.plan.bytes_to_write_max);
             let has_time = self.started.elapsed() + longest <= self.limits.total;
-            let has_bytes = written
-                .iter()
-                .zip(of_block)
-                .all(|(written, more)| written + more <= self.limits.bytes / SIDES);
+            let has_bytes = self.turns.iter().zip(of_block).all(|(turns, more)| more <= turns.left_bytes());
             enough = match () {
                 () if !goes_on => Enough::Broken,
                 () if pairs >= self.pairs_min && self.is_enough(known.as_ref()) => Enough::Known,

@@ -229,7 +229,6 @@ impl Agent<'_> {
             is_sound,
         }));
         wire.enough().store(false, Ordering::SeqCst);
-        let untimed_bytes = session.untimed_bytes();
         let mut slices = Vec::with_capacity(SLICES);
         let send = |slices: &mut Vec<Slice>| {
             if !slices.is_empty() {
@@ -252,7 +251,7 @@ impl Agent<'_> {
             start_ns: session.start_ns() + record.counts.start_ns,
             latencies: sum::buckets(figures.histogram.as_deref()),
             steps: figures.steps.iter().map(|step| sum::buckets(step.histogram.as_deref())).collect(),
-            untimed_bytes: session.untimed_bytes() - untimed_bytes,
+            left_bytes: session.left_bytes(),
             names_unknown: session.has_unknown_names(),
             record,
         };

@@ -150,7 +150,6 @@ impl Turns {
         driver.plan.repetitions = repetition;
         driver.started = Instant::now();
         driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
-        driver.written_bytes = 0;
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
         let laid_out = driver.lay_out(side, repetition);
         let is_complete = laid_out.is_ok();
@@ -176,9 +175,9 @@ impl Turns {
         &self.driver.phases
     }
 
-    /// Returns the bytes that the last repetition wrote.
-    pub fn written_bytes(&self) -> u64 {
-        self.driver.written_bytes
+    /// Returns the bytes that each client may still write.
+    pub fn left_bytes(&self) -> u64 {
+        self.side.left_bytes()
     }
 
     /// Removes what is left, and returns what was measured.
@@ -198,7 +197,6 @@ struct Driver {
     gate: Option<Gate>,
     quiet: bool,
     deadline: Instant,
-    written_bytes: u64,
     phases: Vec<PhaseRecord>,
     warnings: Vec<String>,
     ceilings: Ceilings,
@@ -335,7 +333,6 @@ impl Driver {
             gate,
             quiet,
             deadline: started + Duration::from_nanos(plan.total_ns),
-            written_bytes: 0,
             phases: Vec::new(),
             warnings: Vec::new(),
             ceilings: Ceilings::default(),
@@ -410,8 +407,6 @@ impl Driver {
             if repetition == 1 && laid_out.is_ok() {
                 self.view.preparing("looking below this system");
                 self.target_probes = side.probe_target();
-                let probe = self.target_probes.as_ref().and_then(|probes| probes.compressible.as_ref());
-                self.written_bytes += probe.map_or(0, |probe| probe.bytes);
             }
             self.repetition(&mut *side, repetition, laid_out);
         }
@@ -455,14 +450,12 @@ impl Driver {
         let progress = LayoutProgress::default();
         let left = self.deadline.saturating_duration_since(Instant::now());
         side.lay_out(left.as_nanos() as u64, &progress)?;
-        self.written_bytes += progress.bytes.load(Ordering::Relaxed);
         let left = self.deadline.saturating_duration_since(Instant::now());
         let (all_bytes, view) = (self.fill_bytes(), &mut self.view);
         let filled = side.fill(repetition, left.as_nanos() as u64, &mut |fill, moment| {
             let done = if let Moment::Tick(tick) = moment { tick.bytes * 100 / all_bytes } else { 0 };
             view.preparing(&format!("filling the data before the tests: {}, {done} %", fill.id));
         })?;
-        self.written_bytes += filled.iter().map(|fill| fill.bytes).sum::<u64>();
         self.fills.extend(filled);
         Ok(())
     }
@@ -604,7 +597,6 @@ impl Driver {
                 .saturating_sub(self.started.elapsed().as_nanos() as u64)
                 .max(time_ns),
         };
-        let untimed_bytes = side.untimed_bytes();
         self.view.begin();
         let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
         let (audience, mut lost) = (&mut self.audience, None);
@@ -637,7 +629,6 @@ impl Driver {
         }
         record.figures.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         record.figures.ceiling_shares = self.ceilings.shares(&record, self.cpus);
-        self.written_bytes += record.counts.app_bytes_written + side.untimed_bytes() - untimed_bytes;
         record.figures.next_run = self.earlier.next_after(&record);
         self.judge_clients(&mut record, clients);
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
@@ -673,15 +664,8 @@ impl Driver {
         let phases = (self.plan.phases.len() - index) as u64 + later * self.plan.phases.len() as u64;
         let others = self.plan.phase_time_ns.saturating_mul(phases);
         let has_time = self.left_ns() > others.saturating_add(budget.0);
-        let later_bytes = later * (self.plan.bytes_to_write_max / u64::from(self.plan.repetitions));
-        let clients = self.plan.clients.map_or(1, |clients| u64::from(clients.count));
-        let still_planned: u64 = self.plan.phases[index..].iter().filter_map(|p| p.stop.bytes).sum();
         let has_bytes = first.counts.app_bytes_written == 0
-            || still_planned
-                .saturating_add(later_bytes)
-                .saturating_mul(clients)
-                .saturating_add(self.written_bytes)
-                <= self.plan.write_limit_bytes;
+            || self.plan.bytes_to_come_max(index, repetition) <= side.left_bytes();
         // A difference of half the bytes is no accident: the file system does not do direct I/O.
         let may_agree = before < 0.5 && first.status == Status::Done;
         if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {

@@ -70,6 +70,18 @@ fn write_weight(phase: &PlannedPhase) -> u64 {
     }
 }
 
+/// Returns the most bytes that a phase writes before anything is measured.
+fn prepared_bytes_max(phase: &PlannedPhase) -> u64 {
+    let threads = phase.workload.threads;
+    phase.workload.files().map_or(0, |files| files.prepared_bytes_max(threads))
+}
+
+/// Returns the most bytes that a planned phase writes.
+pub(super) fn bytes_max(phase: &PlannedPhase) -> u64 {
+    let measured_bytes = phase.stop.bytes.filter(|_| write_weight(phase) > 0).unwrap_or(0);
+    measured_bytes.saturating_add(prepared_bytes_max(phase))
+}
+
 /// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that each client can write.
 ///
 /// Repetitions and clients have equal shares of the limit.
@@ -86,11 +98,7 @@ pub(super) fn share_write_limit(
 ) -> Result<u64, Trouble> {
     let repetitions = u64::from(repetitions);
     let clients = clients.map_or(1, |clients| u64::from(clients.count.max(1)));
-    let prepared = |phase: &PlannedPhase| {
-        let threads = phase.workload.threads;
-        phase.workload.files().map_or(0, |files| files.prepared_bytes_max(threads))
-    };
-    let sets: u64 = phases.iter().map(prepared).sum();
+    let sets: u64 = phases.iter().map(prepared_bytes_max).sum();
     let layout =
         dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(besides_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
@@ -408,6 +416,21 @@ mod tests {
             high - low
         });
         assert!((four / one - 2.0).abs() < 0.01, "{one} {four}");
+    }
+
+    #[test]
+    fn all_tests_together_have_the_announced_bytes_to_come() {
+        let tests = ["rw:rnd4k:q8", "write:seq1m", "create:files=9:size=1m", "discard:seq1m", "read"];
+        let request = Request { probe: Some(Probing::Writes), repeat: Some(3), ..asking(&tests) };
+        let plan = planned(&request, Backing::Devices, None).unwrap();
+        let laid_out_bytes = plan.dataset.as_ref().unwrap().layout_bytes_max();
+        let to_come = |index, repetition| plan.bytes_to_come_max(index, repetition);
+        // Experiments are divided into runs of whole bytes, and only follow the last repetition.
+        let missing_bytes = plan.bytes_to_write_max - laid_out_bytes - to_come(0, 1);
+        assert!(missing_bytes < 1 << 10, "{missing_bytes} bytes are never taken");
+        assert_eq!(to_come(0, 1) - to_come(0, 2), plan.bytes_to_write_max / 3);
+        assert_eq!(to_come(0, 3) - to_come(1, 3), plan.phases[0].stop.bytes.unwrap());
+        assert_eq!(to_come(2, 3) - to_come(3, 3), plan.phases[2].stop.bytes.unwrap() + (9 << 20));
     }
 
     #[test]

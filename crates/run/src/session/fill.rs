@@ -42,7 +42,6 @@ impl Session {
             };
             let record =
                 self.measure(phase, repetition, time, manner, &mut |moment| on_moment(phase, moment));
-            self.untimed_bytes += record.counts.app_bytes_written;
             if record.status != Status::Done {
                 let cause = record.reason.unwrap_or_else(|| "nobody knows why".into());
                 return Err(Trouble::new("fill the data before the tests", cause));

@@ -63,7 +63,7 @@ fn client(plan: &Plan, ops: &[u64]) -> Measured {
         start_ns: 0,
         latencies: vec![(100_000, all)],
         steps: vec![],
-        untimed_bytes: 0,
+        left_bytes: 0,
         names_unknown: false,
     }
 }

@@ -85,7 +85,6 @@ impl Driver {
             record.label,
             experiment.word()
         ));
-        let before = side.experiment_bytes();
         let begun = std::time::Instant::now();
         let sensed = side.experiment(experiment, phase, record);
         let state = |sensed: &Sensed| match judge::has_moved(record, sensed) {
@@ -95,7 +94,6 @@ impl Driver {
         let state = sensed.as_ref().map(state);
         let is_again = record.judged.sensitivity.as_ref().is_some_and(|known| known.of(experiment).is_some());
         log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), begun.elapsed());
-        self.written_bytes += side.experiment_bytes() - before;
         // A second answer from another state says no more than the first.
         let sensed = sensed.filter(|_| !(is_again && state == Some(State::Other)))?;
         let is_of =

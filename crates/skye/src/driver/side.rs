@@ -61,10 +61,8 @@ pub trait Side {
         phase: &PlannedPhase,
         record: &PhaseRecord,
     ) -> Option<Sensed>;
-    /// Returns the bytes that tests on files have written untimed.
-    fn untimed_bytes(&self) -> u64;
-    /// Returns the bytes that experiments have written.
-    fn experiment_bytes(&self) -> u64;
+    /// Returns the bytes that each client may still write.
+    fn left_bytes(&self) -> u64;
     /// Returns the cost of one read of the clock, in nanoseconds.
     fn clock_read_ns(&self) -> f64;
     /// Removes everything.
@@ -121,12 +119,8 @@ impl Side for Session {
         Session::experiment(self, experiment, phase, record, &mut |_| {})
     }
 
-    fn untimed_bytes(&self) -> u64 {
-        Session::untimed_bytes(self)
-    }
-
-    fn experiment_bytes(&self) -> u64 {
-        Session::experiment_bytes(self)
+    fn left_bytes(&self) -> u64 {
+        Session::left_bytes(self)
     }
 
     fn clock_read_ns(&self) -> f64 {
@@ -194,12 +188,8 @@ impl Side for Fleet {
         None
     }
 
-    fn untimed_bytes(&self) -> u64 {
-        Fleet::untimed_bytes(self)
-    }
-
-    fn experiment_bytes(&self) -> u64 {
-        0
+    fn left_bytes(&self) -> u64 {
+        Fleet::left_bytes(self)
     }
 
     fn clock_read_ns(&self) -> f64 {
