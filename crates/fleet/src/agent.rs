@@ -126,11 +126,6 @@ impl Wire {
         &self.session
     }
 
-    /// Returns the next command; `None` if the coordinator is gone.
-    pub fn next(&self) -> Option<ToAgent> {
-        self.commands.recv().ok()
-    }
-
     /// Returns the next command if it comes within a time; `Ok(None)` if none does.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::agent::now_ns;
 use crate::clock::{self, ROUND_TRIPS_AGAIN};
 use crate::coordinator::{Client, Fleet, LOOK, OnLoss, State, of_client};
 use crate::link::Event;
-use crate::waiting;
+use crate::waiting::{self, Urgency};
 
 /// Least time between the order to begin and the agreed instant.
 const LEAD_NS: u64 = 50_000_000;
@@ -109,6 +109,7 @@ impl Fleet {
             looked_ns: 0,
             is_enough: false,
             failure: None,
+            is_told: false,
             led: led.clone(),
             limit,
         };
@@ -153,15 +154,15 @@ impl Fleet {
         order: &dyn Fn(&Self, usize) -> ToAgent,
         on_moment: &mut dyn FnMut(Moment<'_>),
     ) {
-        let (mut is_told, mut ticked) = (false, Instant::now());
+        let mut ticked = Instant::now();
         while running.runners.iter().any(|runner| runner.stage != Stage::Ended) {
-            is_told |= self.heed(false);
+            running.is_told |= self.heed(false);
             if let Some((index, event)) = self.next() {
                 self.take(running, index, event);
             }
             if !running.led.is_empty() && running.runners[0].stage != Stage::Busy {
                 let led = std::mem::take(&mut running.led);
-                if running.runners[0].stage == Stage::Ready && !is_told {
+                if running.runners[0].stage == Stage::Ready && !running.is_told {
                     self.order_to(led.clone(), order);
                     for index in led.filter(|index| running.runners[*index].stage != Stage::Ended) {
                         self.expect(index, running.limit);
@@ -170,12 +171,11 @@ impl Fleet {
                     running.runners[led].iter_mut().for_each(|runner| runner.stage = Stage::Ended);
                 }
             }
-            let was_told = is_told;
-            if running.failure.is_some() && self.on_loss == OnLoss::Stop && !is_told {
-                is_told = true;
+            if running.failure.is_some() && self.on_loss == OnLoss::Stop && !running.is_told {
+                running.is_told = true;
                 self.end_work();
             }
-            if was_told || is_told {
+            if running.is_told {
                 for (index, runner) in running.runners.iter_mut().enumerate() {
                     // Its flag is raised, and nothing begins any more.
                     if runner.stage == Stage::Ready {
@@ -198,6 +198,7 @@ impl Fleet {
 
     /// Takes an event of a client.
     fn take(&mut self, running: &mut Running, index: usize, event: Event) {
+        let is_told = running.is_told || self.urgency() > Urgency::None;
         let client = &mut self.clients[index];
         let runner = &mut running.runners[index];
         let is_at_work = runner.stage != Stage::Ended && !running.led.contains(&index);
@@ -213,14 +214,17 @@ impl Fleet {
             Event::Frame(FromAgent::Tick { slices }) if is_at_work => {
                 slices.into_iter().for_each(|slice| runner.add(slice, &mut running.ops));
             }
+            // A client that was interrupted by itself ends, and is lost.
+            Event::Frame(FromAgent::Measured(measured))
+                if is_at_work && !is_told && is_interrupted(&measured.record) => {}
             Event::Frame(FromAgent::Measured(measured)) if is_at_work => {
                 log::debug!("{}: {} is over", client.name, measured.record.id);
                 runner.stage = Stage::Ended;
                 self.hub.expect(index, None);
+                client.left_bytes = measured.left_bytes;
                 if let Some(clock) = &client.clock {
                     let start_ns = clock::here(measured.start_ns, clock);
                     running.gathered.add(index as u32, &client.name, *measured, start_ns);
-                client.left_bytes = measured.left_bytes;
                 }
             }
             Event::Frame(FromAgent::Failed { trouble, .. }) if is_at_work => {
@@ -314,6 +318,12 @@ impl Fleet {
     }
 }
 
+/// Returns true if a signal has ended a test before its end.
+fn is_interrupted(record: &PhaseRecord) -> bool {
+    record.status != Status::Done
+        && record.reason.as_ref().is_some_and(|reason| reason.starts_with(INTERRUPTED))
+}
+
 impl Runner {
     /// Adds the counts at the end of an interval, and their operations to the sum of all clients.
     fn add(&mut self, slice: Slice, sums: &mut Vec<u64>) {
@@ -346,6 +356,8 @@ struct Running {
     looked_ns: u64,
     is_enough: bool,
     failure: Option<Trouble>,
+    /// True once all clients were told to end.
+    is_told: bool,
     /// Clients that begin once the first is ready.
     led: Range<usize>,
     /// Longest time of one part of a client.

@@ -235,6 +235,11 @@ pub enum FromAgent {
         /// True if nothing was written.
         is_refusal: bool,
     },
+    /// The client ends by itself, and has removed what it could.
+    Ended {
+        /// What it "was": "ended by SIGTERM".
+        reason: String,
+    },
 }
 
 /// Counts of a running test.

@@ -25,6 +25,8 @@ use crate::{Done, closing, doctor, driver, simulation};
 
 /// Interval between looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same while nothing is to be done. A thousand agents of one machine wake up as often.
+const IDLE_LOOK: Duration = Duration::from_millis(500);
 /// Interval between looks at the states of a machine that is watched.
 const WATCH: Duration = Duration::from_millis(20);
 /// Longest time until an agreed instant. Threads that wait for it hear nothing.
@@ -57,11 +59,15 @@ pub fn agent(arguments: &AgentArguments) -> Done {
         Ok(place) => agent.serve(place),
         Err(trouble) => {
             agent.refuse(trouble);
-            while agent.wire.next().is_some_and(|command| command != ToAgent::Close {}) {}
+            while agent.next().is_some_and(|command| command != ToAgent::Close {}) {}
             true
         }
     };
     let left = agent.close();
+    if let Some(code) = agent.interruption.exit_code() {
+        agent.wire.send(&FromAgent::Ended { reason: agent.interruption.reason() });
+        return Ok(code);
+    }
     Ok(if ended && left.is_empty() { exit::DONE } else { exit::FAILED })
 }
 
@@ -79,7 +85,19 @@ struct Agent<'a> {
 }
 
 impl Agent<'_> {
-    /// Carries out commands until the last; false if the coordinator has gone before.
+    /// Returns the next command; `None` if the coordinator has gone, or if a signal ends this agent.
+    fn next(&self) -> Option<ToAgent> {
+        while self.interruption.exit_code().is_none() {
+            match self.wire.next_within(IDLE_LOOK) {
+                Ok(None) => {}
+                Ok(command) => return command,
+                Err(fleet::agent::Gone) => return None,
+            }
+        }
+        None
+    }
+
+    /// Carries out commands until the last; false if the coordinator has gone before, or a signal has ended this agent.
     fn serve(&mut self, place: Place) -> bool {
         let settings = observe::settings(&self.root);
         let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
@@ -90,7 +108,7 @@ impl Agent<'_> {
             environment: Box::new(environment),
             process: std::process::id(),
         });
-        while let Some(command) = self.wire.next() {
+        while let Some(command) = self.next() {
             let answer = match command {
                 ToAgent::Plan { request, seed, number, count, sharers } => {
                     self.seed = seed;
@@ -123,6 +141,8 @@ impl Agent<'_> {
             };
             match answer {
                 Ok(frame) => self.wire.send(&frame),
+                // It is no fault of the target, and the last frame tells it.
+                Err(_) if self.interruption.exit_code().is_some() => {}
                 Err(trouble) if self.session.is_none() => self.refuse(trouble),
                 Err(trouble) => self.wire.send(&FromAgent::Failed { trouble, is_refusal: false }),
             }

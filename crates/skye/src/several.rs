@@ -365,7 +365,11 @@ pub fn directory(target: &Path) -> Result<String, Failure> {
 /// Returns one failure of all refusals: a line for each.
 fn refusals(troubles: Vec<Trouble>, interruption: &Interruption) -> Failure {
     if interruption.is_raised() && troubles.is_empty() {
-        return Failure::Refused(format!("{}; nothing was written", interruption.reason()));
+        let message = format!("{}; nothing was written", interruption.reason());
+        return match interruption.exit_code() {
+            Some(code) => Failure::Ended(message, code),
+            None => Failure::Refused(message),
+        };
     }
     let mut lines: Vec<_> = troubles.iter().map(ToString::to_string).collect();
     let last = lines.pop().unwrap_or_else(|| "the clients do not answer".into());

@@ -501,8 +501,7 @@ fn a_dry_run_asks_all_clients_and_writes_nothing() {
 
 /// Begins a run of two clients whose test lasts until something happens to it.
 fn long(directory: &Path, words: &str) -> crate::support::program::Running {
-    let tests =
-        "--hosts local*2 --time 40 --cache warm --test read:rnd4k:buffered --test read:seq4k:buffered";
+    let tests = "--hosts local*2 --cache warm --test read:rnd4k:buffered --test read:seq4k:buffered";
     let mut running = together(directory, tests).words(words).spawn();
     assert!(running.wait_until(|| holds_data(directory)), "the files are not laid out");
     // By now the clients go from the layout to the test.
@@ -513,7 +512,7 @@ fn long(directory: &Path, words: &str) -> crate::support::program::Running {
 #[test]
 fn an_agent_that_is_killed_is_named_and_leaves_nothing() {
     let directory = scratch(ROOM);
-    let running = long(directory.path(), "");
+    let running = long(directory.path(), "--time 40");
     let found = agents(running.id());
     assert_eq!(found.len(), 2);
     kill_process(found[1], Signal::KILL).unwrap();
@@ -527,6 +526,27 @@ fn an_agent_that_is_killed_is_named_and_leaves_nothing() {
     let phase = &run["phases"][0];
     assert_eq!((&phase["status"], phase["hosts"].as_array().unwrap().len()), (&"partial".into(), 1), "{ran}");
     assert_eq!(run["phases"].as_array().unwrap().len(), 1, "the run ends with it");
+}
+
+#[test]
+fn an_agent_with_a_signal_of_its_own_is_lost() {
+    for (signal, words, rows) in
+        [(Signal::TERM, "", 1), (Signal::INT, "--on-loss continue --test stat:files=500", 3)]
+    {
+        let directory = scratch(ROOM);
+        let running = long(directory.path(), &format!("--time 6 {words}"));
+        kill_process(agents(running.id())[1], signal).unwrap();
+        let why = format!("lost: it was ended by SIG{}", if signal == Signal::INT { "INT" } else { "TERM" });
+        let ran = running.wait().did_not_panic().exits(1).says(&["local#", &why]);
+        assert_nothing_left(directory.path());
+        let run = saved(&ran);
+        let phases = run["phases"].as_array().unwrap();
+        assert_eq!(phases.len(), rows, "{ran}");
+        for phase in phases {
+            assert_eq!(phase["hosts"].as_array().unwrap().len(), 1, "{phase}");
+            assert!(phase["ops"].as_u64() > Some(0), "{phase}");
+        }
+    }
 }
 
 #[test]
@@ -549,7 +569,7 @@ fn a_stopped_agent_is_lost_the_others_go_on_and_it_cleans_up_later() {
 #[test]
 fn a_coordinator_that_is_killed_leaves_nothing() {
     let directory = scratch(ROOM);
-    let mut running = long(directory.path(), "");
+    let mut running = long(directory.path(), "--time 40");
     let found = agents(running.id());
     assert_eq!(found.len(), 2);
     running.signal(Signal::KILL);
@@ -563,7 +583,7 @@ fn a_coordinator_that_is_killed_leaves_nothing() {
 #[test]
 fn an_interrupt_ends_all_clients_and_saves() {
     let directory = scratch(ROOM);
-    let mut running = long(directory.path(), "");
+    let mut running = long(directory.path(), "--time 40");
     running.signal(Signal::INT);
     let ran = running.wait().did_not_panic().exits(130).says(&["ended by SIGINT; its files are removed"]);
     assert_nothing_left(directory.path());

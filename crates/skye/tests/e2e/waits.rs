@@ -293,6 +293,16 @@ fn clients_lost_with_their_directory_name_its_removal() {
 }
 
 #[test]
+fn signals_before_anything_is_written_have_their_exit_code() {
+    side_by_side(vec!["found", "planned"], |step| {
+        let mut hostile = Hostile::begin(step, "beats");
+        hostile.reaches();
+        hostile.running().signal(Signal::INT);
+        hostile.ends(step).exits(130).says(&["ended by SIGINT; nothing was written"]);
+    });
+}
+
+#[test]
 fn signals_before_all_directories_are_made_are_named() {
     let mut hostile = Hostile::begin("opened", "beats");
     hostile.reaches();
