@@ -497,6 +497,12 @@ impl Plan {
         self.write_limit_bytes / self.clients.map_or(1, |clients| u64::from(clients.count.max(1)))
     }
 
+    /// Returns the most bytes that all clients together will write.
+    pub fn bytes_of_all_max(&self) -> u64 {
+        let clients = self.clients.map_or(1, |clients| clients.count);
+        self.bytes_to_write_max.saturating_mul(clients.into())
+    }
+
     /// Returns the number of clients that make a test; `None` in a run without clients.
     pub fn clients_of(&self, phase: &PlannedPhase) -> Option<u32> {
         self.clients.map(|clients| phase.clients.unwrap_or(clients.count))

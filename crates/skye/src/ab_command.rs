@@ -92,14 +92,6 @@ struct Party {
     plan: Plan,
 }
 
-impl Party {
-    /// Returns the most bytes that a turn writes, on all clients together.
-    fn bytes_to_write_max(&self) -> u64 {
-        let clients = self.plan.clients.map_or(1, |clients| clients.count);
-        self.plan.bytes_to_write_max.saturating_mul(clients.into())
-    }
-}
-
 /// Those who will measure a side.
 enum Planned {
     /// This process.
@@ -269,7 +261,7 @@ fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min
     }
     let plan = &parties[0].plan;
     let pair_ns: u64 = parties.iter().map(|party| party.plan.estimate_ns).sum();
-    let pair_bytes: u64 = parties.iter().map(Party::bytes_to_write_max).sum();
+    let pair_bytes: u64 = parties.iter().map(|party| party.plan.bytes_of_all_max()).sum();
     let tests =
         if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
     let by = plan.clients.map_or(String::new(), |clients| format!(", by {} clients at once", clients.count));

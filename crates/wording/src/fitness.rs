@@ -187,7 +187,7 @@ fn planned(health: &Health, standard: &Request) -> Check {
     let Some(dataset) = &plan.dataset else { return fine("plan", format!("{}: {tests} tests", plan.preset)) };
     let bytes = dataset.size_bytes_max;
     let mut found = format!("{}: {tests} tests on up to {} of data", plan.preset, size::binary(bytes));
-    let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_to_write_max));
+    let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_of_all_max()));
     if dataset.is_given {
         return match bytes < DATASET_BYTES_MIN {
             true => check(Warn, "plan", found).advising("caches hold so little: name a larger one"),

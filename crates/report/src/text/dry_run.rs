@@ -21,16 +21,15 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
         text.push('\n');
     }
     text.push_str(&format!(
-        "{}# limits   ends after {} at the latest, writes {} of data at most{} (allowed: {}{})\n#\n",
+        "{}# limits   ends after {} at the latest, writes {} of data at most (allowed: {}){}\n#\n",
         plan.until.map_or(String::new(), |until| format!(
             "# until    each rate is steady and known within ± {}\n",
             percent(until.precision)
         )),
         duration(plan.total_ns),
-        size::decimal(plan.bytes_to_write_max),
-        if plan.clients.is_some() { " by each client" } else { "" },
+        size::decimal(plan.bytes_of_all_max()),
         size::decimal(plan.write_limit_bytes),
-        if plan.clients.is_some() { " by all" } else { "" }
+        if plan.clients.is_some() { ", by all clients together" } else { "" }
     ));
     let mut last = None;
     for fill in plan.precondition.iter().flat_map(|precondition| &precondition.fills) {

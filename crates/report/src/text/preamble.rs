@@ -345,7 +345,7 @@ fn planned(plan: &Plan) -> String {
         parts.push(together(&sets.join(" + ")));
     }
     if plan.bytes_to_write_max > 0 {
-        parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_to_write_max))));
+        parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_of_all_max()))));
     }
     // A simulated run takes as long as the arithmetic, and has no estimate.
     let (estimate_ns, spread_ns) = (plan.estimate_ns, plan.estimate_spread_ns);
@@ -363,6 +363,7 @@ fn planned(plan: &Plan) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::plan::Clients;
     use model::target::Erased;
 
     fn shown(target: Target) -> String {
@@ -416,6 +417,15 @@ mod tests {
             ]
             .join("\n")
         );
+    }
+
+    #[test]
+    fn announced_bytes_are_those_of_all_clients() {
+        let (mut plan, environment) = sample::plan_for(sample::disk());
+        plan.bytes_to_write_max = 5_000_000_000;
+        plan.clients = Some(Clients { count: 3, number: None });
+        let text = sample::plain(&preamble(&plan, &environment, &sample::WIDE));
+        assert!(text.contains("writes up to 15 GB"), "{text}");
     }
 
     #[test]
