@@ -224,12 +224,12 @@ fn run(
     };
     let zoned = Zoned::new(data.zones_of(span.size_bytes), span.layout.first_bytes);
     let mut works = Vec::new();
-    let members = workload.threads;
     // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
     let timer = asked.timer.anchored();
     let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
     let units = span.size_bytes / unit_bytes;
+    let members = members(workload, units);
     let planned_ops = planned_ops(asked.phase.stop, data, units, unit_bytes);
     let asked_ops = match writes_blocks {
         true => planned_ops.min(task.budget.left_bytes() / data.block_bytes),
@@ -833,6 +833,11 @@ pub fn planned_ops(stop: Stop, data: &DataWork, units: u64, unit_bytes: u64) -> 
     let a_pass = units.saturating_mul(unit_bytes / data.block_bytes);
     let by_passes = stop.passes.map(|passes| passes.saturating_mul(a_pass));
     [stop.ops, by_bytes, by_passes].into_iter().flatten().min().unwrap_or(u64::MAX)
+}
+
+/// Returns the number of threads that work on this number of units. No thread is without one.
+pub fn members(workload: &Workload, units: u64) -> u32 {
+    u32::try_from(units).map_or(workload.threads, |units| workload.threads.min(units.max(1)))
 }
 
 /// Returns the part of each thread: disjoint ranges that together cover all units, and operations that together are

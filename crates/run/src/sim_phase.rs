@@ -16,7 +16,7 @@ use model::workload::{Arrival, DataWork};
 use model::{SimDevice, Trouble};
 
 use crate::collect::Collected;
-use crate::data_phase::{DataOutcome, pattern, planned_ops, shares};
+use crate::data_phase::{DataOutcome, members, pattern, planned_ops, shares};
 use crate::drive::{self, Beginning, Moment, Tick};
 use crate::meter::Observed;
 use crate::record::PhaseTotals;
@@ -137,11 +137,12 @@ fn simulate(
     sinks: &mut Sinks<'_>,
 ) -> Vec<Ended> {
     let phase = task.asked.phase;
-    let (threads, iodepth) = (phase.workload.threads, phase.workload.iodepth);
+    let iodepth = phase.workload.iodepth;
     let block_bytes = data.block_bytes;
     let poisson = matches!(data.arrival, Arrival::Open { poisson: true, .. });
     let verb = Steps::of(data, 0);
     let layout = Layout::dense(task.size_bytes / block_bytes, block_bytes);
+    let threads = members(&phase.workload, layout.blocks_per_file);
     sinks.collected.zoned = Zoned::new(data.zones_of(task.size_bytes), 0);
     let is_enough = Arc::clone(&sinks.is_enough);
     let mut readers = Vec::new();

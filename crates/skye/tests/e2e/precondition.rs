@@ -152,3 +152,14 @@ fn a_purge_without_holes_is_named_before_anything_is_written() {
     ran.says(&["this file system cannot punch holes: leave discard away"]);
     assert_nothing_left(fuse.path());
 }
+
+#[test]
+fn fills_have_no_thread_without_a_block() {
+    let home = scratch(64 * MIB);
+    let words = "--allow low-space,busy --cache warm --time 0.1 --size 2m --test read:rnd4k:buffered";
+    // The fills have 32 threads without a ring, and 16 blocks.
+    let run = skye().arg("run").arg(home.path()).words(words).words("--precondition");
+    let run = measured(run.without_io_uring());
+    writes_what_it_said(&run, 2 * MIB);
+    assert_nothing_left(home.path());
+}
