@@ -163,18 +163,21 @@ impl NameRule {
 
     /// Returns true if this rule produces the name.
     pub fn produces(&self, name: &[u8]) -> bool {
+        self.number_of(name).is_some_and(|number| number < self.count)
+    }
+
+    /// Returns the number in a name of the kind that this rule produces, whatever its count is.
+    pub fn number_of(&self, name: &[u8]) -> Option<u64> {
         let numbered = self.numbered(name).filter(|_| self.has_safe_prefix());
-        let Some(digits) = numbered.and_then(|name| name.strip_prefix(self.prefix.as_bytes())) else {
-            return false;
-        };
+        let digits = numbered.and_then(|name| name.strip_prefix(self.prefix.as_bytes()))?;
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         if digits.len() != usize::from(self.digits) || digits.len() > 15 || !digits.iter().all(is_digit) {
-            return false;
+            return None;
         }
         let number = digits.iter().fold(0u64, |number, byte| {
             number << 4 | u64::from(if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 })
         });
-        !digits.is_empty() && number < self.count
+        (!digits.is_empty()).then_some(number)
     }
 }
 

@@ -225,6 +225,11 @@ impl WorkDirectory {
         self.run.as_deref()
     }
 
+    /// Returns the rules of the names in it.
+    pub fn rules(&self) -> &[NameRule] {
+        &self.rules
+    }
+
     /// Returns the descriptor of the directory in which it was made.
     pub fn parent(&self) -> BorrowedFd<'_> {
         self.place.parent.as_fd()
@@ -249,8 +254,9 @@ impl WorkDirectory {
         let seen = Arc::clone(&progress);
         let work = move || removal::remove_contents(place.directory.as_fd(), &rules, &seen);
         let removal = patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)?;
-        // A file that no rule produces belongs to someone else and is in no one's way.
-        let stuck = removal.left.into_iter().find(|(_, why)| why != removal::NOT_OURS);
+        // A file that no rule produces is in no one's way.
+        let is_stuck = |why: &str| ![removal::NOT_OURS, removal::UNNAMED].contains(&why);
+        let stuck = removal.left.into_iter().find(|(_, why)| is_stuck(why));
         stuck.map_or(Ok(()), |(name, why)| Err(Trouble::new(attempt, format!("{name}: {why}"))))
     }
 
@@ -594,6 +600,23 @@ mod tests {
         assert!(
             path.join("mine").exists() && !path.join(FILE_NAME).exists() && !path.join("data-0000").exists()
         );
+    }
+
+    #[test]
+    fn markers_stay_with_names_of_their_kind() {
+        let temp = tempfile::tempdir().unwrap();
+        let inside = vec![NameRule::files("f", 2, 4)];
+        let rules = vec![NameRule::directories("t", 4, 1, inside)];
+        let work = WorkDirectory::create(temp.path(), rules, None, &AtomicU64::new(0)).unwrap();
+        let path = work.path().to_owned();
+        for (directory, file) in [("t0000", "f03"), ("t0000", "f04"), ("t0001", "f00")] {
+            fs::create_dir_all(path.join(directory)).unwrap();
+            fs::write(path.join(directory).join(file), "x").unwrap();
+        }
+        let left = work.remove(|| 0).wait().unwrap().left;
+        let names: Vec<_> = left.iter().map(|(name, _)| name.strip_prefix(&path).unwrap()).collect();
+        assert!(names.contains(&Path::new("t0000/f04")) && names.contains(&Path::new("t0001")), "{left:?}");
+        assert!(path.join(FILE_NAME).exists() && !path.join("t0000/f03").exists());
     }
 
     #[test]

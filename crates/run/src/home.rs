@@ -111,7 +111,8 @@ impl Home {
         let name = CString::new(name).map_err(|error| fail(&error))?;
         let own = |descriptor: BorrowedFd<'_>| descriptor.try_clone_to_owned().map_err(|error| fail(&error));
         let (parent, own) = (own(ours.parent())?, own(ours.descriptor())?);
-        let work = move || peer::open(parent.as_fd(), &name, own.as_fd(), &client);
+        let rules = ours.rules().to_vec();
+        let work = move || peer::open(parent.as_fd(), &name, own.as_fd(), &client, &rules);
         let directory = patience::wait_while_it_moves(&attempt, || 0, work)?.map_err(|why| fail(&why))?;
         Ok(Self::Others { directory, path })
     }

@@ -7,14 +7,15 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use model::marker::{Client, FILE_NAME, Marker};
+use model::marker::{Client, FILE_NAME, Marker, NameRule};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::clean::{is_own_file, parse_marker};
 use crate::{process, removal};
 
-/// Opens the work directory of a client, which lies in `parent`. It must have the owner and the rights of `own`.
+/// Opens the work directory of a client, which lies in `parent`. It must have the owner and the rights of `own`, and name
+/// the same files by its rules: its client removes no others.
 ///
 /// # Errors
 /// Returns the reason why it is none.
@@ -23,6 +24,7 @@ pub fn open(
     name: &CStr,
     own: BorrowedFd<'_>,
     client: &Client,
+    rules: &[NameRule],
 ) -> Result<OwnedFd, String> {
     let cause = |errno: Errno| std::io::Error::from(errno).to_string();
     let directory = match removal::open_directory(parent, name) {
@@ -41,6 +43,9 @@ pub fn open(
     }
     if marker.client != Some(client.number) {
         return Err(format!("its marker does not name client {}", client.number));
+    }
+    if marker.rules != rules {
+        return Err("its client has another plan, and would not remove the files of this one".into());
     }
     if !is_held(&file, &marker) {
         return Err("its client has ended".into());
@@ -96,7 +101,7 @@ mod tests {
 
     /// Opens a directory by its name, as client 1 of run "r" that looks for client 0.
     fn open_first(own: &WorkDirectory, name: &str) -> Result<OwnedFd, String> {
-        open(own.parent(), &CString::new(name).unwrap(), own.descriptor(), &client(0, "r"))
+        open(own.parent(), &CString::new(name).unwrap(), own.descriptor(), &client(0, "r"), &[])
     }
 
     fn name(work: &WorkDirectory) -> &str {
@@ -121,6 +126,11 @@ mod tests {
             let cause = open_first(&own, name).unwrap_err();
             assert!(cause.contains(why), "{name}: {cause}");
         };
+        let rules = vec![NameRule::files("data-", 4, 2)];
+        let other_plan =
+            WorkDirectory::create(temp.path(), rules, Some(&client(0, "r")), &AtomicU64::new(0)).unwrap();
+        refused(name(&other_plan), "another plan");
+        drop(other_plan);
         let [stranger, alone, second] = [Some(client(0, "s")), None, Some(client(2, "r"))]
             .map(|client| work(temp.path(), client.as_ref()));
         refused(name(&stranger), "another run");

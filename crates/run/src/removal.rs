@@ -16,6 +16,9 @@ pub const DIRECTORY_FLAGS: OFlags =
 /// Reason for leaving a file that no rule produces.
 pub const NOT_OURS: &str = "not made by skye";
 
+/// Reason for leaving a file with a name of the kind that a rule produces, and a number beyond it.
+pub const UNNAMED: &str = "not named by its marker";
+
 /// Names that a pass over a directory may meet without removing one of them. No one else makes any in a
 /// directory that is ours alone.
 const PASSED_OVER_MAX: u64 = 10_000;
@@ -159,7 +162,8 @@ fn remove_pass(
         }
         let shown = || format!("{path}{}", name.to_string_lossy());
         let Some(rule) = rules.iter().find(|rule| rule.produces(name.to_bytes())) else {
-            removal.left.push((shown(), NOT_OURS.into()));
+            let is_of_kind = rules.iter().any(|rule| rule.number_of(name.to_bytes()).is_some());
+            removal.left.push((shown(), if is_of_kind { UNNAMED } else { NOT_OURS }.into()));
             continue;
         };
         let removed = match &rule.inside {

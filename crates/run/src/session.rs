@@ -149,7 +149,8 @@ impl Session {
     ) -> Result<Self, Unmade> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
-        rules.extend(probes::rules(target));
+        // A client makes no probe, and all clients have the same rules.
+        rules.extend(plan.clients.is_none().then(|| probes::rules(target)).into_iter().flatten());
         let attempt = Home::attempt(target);
         let remedy =
             format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
@@ -783,7 +784,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mix_pays_only_for_the_bytes_that_it_writes() {
+    fn mixes_pay_for_written_bytes_alone() {
         let temp = tempfile::tempdir().unwrap();
         let (mut session, plan) = session(temp.path(), &["rw:rnd4k:buffered:read=75:passes=2"]);
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
