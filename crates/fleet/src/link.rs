@@ -60,6 +60,17 @@ pub enum Far {
     Rank(UnixStream),
 }
 
+/// Returns the time that all threads of a process have spent waiting for a CPU. Any of them may owe the answer.
+fn starved(process: u32) -> Option<Duration> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let of_thread = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    let ns = threads.flatten().filter_map(of_thread).fold(0, u64::saturating_add);
+    Some(Duration::from_nanos(ns))
+}
+
 /// A channel to a client.
 pub struct Link {
     /// The process that was started; `None` for a rank.
@@ -437,9 +448,8 @@ impl Link {
 
     /// Adds the time that a process of this machine has spent waiting for a CPU to its limit. Returns true if some is left.
     fn has_more_time(&mut self, now: Duration) -> bool {
-        let text = self.process_file("schedstat");
-        let starved = text.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
-        let starved = starved.map_or(self.starved, Duration::from_nanos);
+        let child = self.child.as_ref().filter(|_| self.is_local);
+        let starved = child.and_then(|child| starved(child.id())).unwrap_or(self.starved);
         let more = starved.saturating_sub(std::mem::replace(&mut self.starved, starved));
         for (due, _) in [&mut self.due, &mut self.last_due].into_iter().flatten() {
             *due += more;
@@ -449,14 +459,10 @@ impl Link {
 
     /// Returns true if a process of this machine was stopped by a signal.
     fn is_stopped(&self) -> bool {
-        let stat = self.process_file("stat").unwrap_or_default();
+        let child = self.child.as_ref().filter(|_| self.is_local);
+        let stat = child.and_then(|child| std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok());
+        let stat = stat.unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
-    }
-
-    /// Returns a file of the kernel about a process of this machine.
-    fn process_file(&self, name: &str) -> Option<String> {
-        let child = self.child.as_ref().filter(|_| self.is_local)?;
-        std::fs::read_to_string(format!("/proc/{}/{name}", child.id())).ok()
     }
 
     fn end(&mut self, events: &mut Vec<Event>, why: &str) {
@@ -489,5 +495,35 @@ impl Link {
             let _ = child.kill();
             let _ = child.try_wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_threads_of_a_process_count_as_starved() {
+        let started = Instant::now();
+        let delay_ns = |path: &str| -> u64 {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        // More threads than CPUs, until one has waited for longer than the first thread of the process.
+        let count = 1 + std::thread::available_parallelism().unwrap().get();
+        std::thread::scope(|scope| {
+            for _ in 0..count {
+                scope.spawn(|| {
+                    loop {
+                        let own_ns = delay_ns("/proc/thread-self/schedstat");
+                        if own_ns > delay_ns("/proc/self/schedstat") {
+                            assert!(starved(std::process::id()).unwrap() >= Duration::from_nanos(own_ns));
+                            break;
+                        }
+                        assert!(started.elapsed() < Duration::from_secs(60), "no thread waits for a CPU");
+                    }
+                });
+            }
+        });
     }
 }
