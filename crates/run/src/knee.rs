@@ -20,7 +20,9 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     let points: Vec<_> = records
         .iter()
         .enumerate()
-        .filter(|(_, record)| matches!(record.status, Status::Done | Status::Partial))
+        .filter(|(_, record)| {
+            matches!(record.status, Status::Done | Status::Partial) && !lacks_clients(record)
+        })
         .filter_map(|(index, record)| Some((index, throughput(record)?, latency_ns(record)?)))
         .collect();
     // A closed loop at the head of a sweep over rates only gives the rate that the others are shares of.
@@ -46,6 +48,11 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
         Note::new(Finding::Knee { throughput_share, latency_share }, Vec::new())
     };
     Some((index, note))
+}
+
+/// Returns true if clients were lost: the rate is that of another point.
+fn lacks_clients(record: &PhaseRecord) -> bool {
+    record.figures.together.as_ref().is_some_and(|together| together.clients < together.clients_planned)
 }
 
 /// Returns bytes per second if operations move bytes, because the sweep may be over block sizes.

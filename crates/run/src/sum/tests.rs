@@ -303,3 +303,16 @@ fn clients_share_the_bytes_of_their_device() {
     assert_eq!(unknown.foreign_share, None);
     assert_eq!(device_of(["ada", "bob"], [Some(0.6), Some(0.6)]), None);
 }
+
+#[test]
+fn rows_with_lost_clients_are_no_points_of_a_knee() {
+    let of = |clients: u32, live: usize| {
+        let plan = plan("read:rnd4k:q4", clients);
+        let one = client(&plan, &[100 / clients as u64; 10]);
+        let parts: Vec<_> = (0..live).map(|_| ("ada", &one, START_NS)).collect();
+        summed(&plan, &parts)
+    };
+    let knee = |rows: [PhaseRecord; 3]| crate::knee(&rows.iter().collect::<Vec<_>>());
+    assert!(knee([of(1, 1), of(2, 2), of(4, 4)]).is_some());
+    assert!(knee([of(1, 1), of(2, 2), of(4, 1)]).is_none());
+}
