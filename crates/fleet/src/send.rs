@@ -21,7 +21,8 @@ const BLOCK_BYTES: usize = 1 << 16;
 /// The file is in a directory with a sticky bit, or in one of the user's that no other user can write to. The shell enters
 /// it once, and names there are relative. A directory may be mounted without the right to execute, so the shell starts the
 /// empty file, which does nothing. The file loses its name before its first byte, so that a kill leaves an empty file at
-/// most. A file that is open for writing cannot be started: another descriptor reads it.
+/// most. Zeros take the room of the program before it is requested, so that the next directory is tried where they do not
+/// fit. A file that is open for writing cannot be started: another descriptor reads it.
 const SCRIPT: &str = concat!(
     r#"command -v "$skye" >/dev/null 2>&1 && exec "$skye" "$@"; "#,
     r#"body="{\"wanted\":\"$(uname -m)\"}"; mask=$(umask); umask 077; user=$(id -u); old=$(pwd -P); file=; "#,
@@ -31,9 +32,10 @@ const SCRIPT: &str = concat!(
     r#"case "$(ls -ldn . | { read -r mode links owner rest; echo "$mode $owner"; })" in "#,
     r#"d????-??-*" $user" | d????????[tT]*" $user" | d????????[tT]*" 0") ;; *) continue ;; esac; "#,
     r#"file=$(mktemp skye-sent.XXXXXX 2>/dev/null) || continue; "#,
-    r#"chmod 700 "./$file" && "./$file" 2>/dev/null && exec 3>"./$file" 4<"./$file" && rm "./$file" && break; "#,
-    r#"rm -f "./$file"; file=; done; "#,
-    r#"test -n "$file" || { echo "there is no $skye, and no directory from which a copy could be started" >&2; exit 1; }; "#,
+    r#"chmod 700 "./$file" && "./$file" 2>/dev/null && exec 3>"./$file" 4<"./$file" && rm "./$file" && "#,
+    r#"dd if=/dev/zero of=/proc/self/fd/3 bs=65536 count="$blocks" conv=notrunc 2>/dev/null && break; "#,
+    r#"exec 3>&- 4<&-; rm -f "./$file"; file=; done; "#,
+    r#"test -n "$file" || { echo "there is no $skye, and no directory with room for a copy from which it could be started" >&2; exit 1; }; "#,
     r#"file=; cd -P "$old" || exit 1; printf "\000\000\000\\$(printf %03o ${#body})%s" "$body"; "#,
     r#"dd bs="$first" count=1 iflag=fullblock of=/dev/null 2>/dev/null && "#,
     r#"dd bs=65536 count="$blocks" iflag=fullblock >&3 2>/dev/null || "#,

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use xtask::capability::OTHER_USER;
 
 use super::fleet::eventually;
+use crate::support::mounts::Tmpfs;
 use crate::support::program::{Skye, assert_nothing_left, skye};
 use crate::support::scratch;
 
@@ -30,7 +31,12 @@ struct Host {
 impl Host {
     /// Makes a host with a shell, which is `busybox` for a host that has no other program.
     fn new(shell: &str) -> Self {
-        let host = Self { bin: scratch(1 << 20), runtime: scratch(ROOM), directory: scratch(ROOM) };
+        Self::with(shell, scratch(ROOM))
+    }
+
+    /// Makes a host with another `$XDG_RUNTIME_DIR`.
+    fn with(shell: &str, runtime: TempDir) -> Self {
+        let host = Self { bin: scratch(1 << 20), runtime, directory: scratch(ROOM) };
         let there = host.bin.path().join("there");
         fs::create_dir(&there).unwrap();
         let path = match shell {
@@ -130,6 +136,22 @@ fn directories_of_others_get_no_copy() {
         let program = host.program();
         let is_there = Path::new(&program).starts_with(host.runtime.path());
         assert_eq!(is_there, is_taken, "{mode:o}, own: {is_own}: {program}");
+    }
+}
+
+#[test]
+fn directories_without_room_get_no_copy() {
+    xtask::require!(root);
+    for shell in ["dash", "bash", "busybox"] {
+        if Command::new(shell).args(["-c", ":"]).stderr(Stdio::null()).status().is_err() {
+            println!("there is no {shell}");
+            continue;
+        }
+        let small = Tmpfs::new("1m", None);
+        let host = Host::with(shell, tempfile::tempdir_in(small.path()).unwrap());
+        let program = host.program();
+        assert!(!Path::new(&program).starts_with(small.path()), "{shell}: {program}");
+        assert_eq!(host.names(), Vec::<PathBuf>::new(), "{shell}");
     }
 }
 
