@@ -242,7 +242,8 @@ pub(super) fn check_open_files(
         let group = dataset.and_then(|dataset| dataset.groups.get(dataset.group_of(&phase.workload)?));
         let files = group.map_or(0, |group| u64::from(group.files));
         let (shared, each) = match &phase.workload.work {
-            Work::Files(_) => (0, WORKED_FILES),
+            // A replay has open what its load has.
+            Work::Files(files) => (0, WORKED_FILES + files.load().map_or(0, |load| load.handles as u64)),
             // Each worker on bytes opens the files of its part again, and its process has a channel.
             Work::Data(data) if data.verb.is_bytes() => (2 * files, 3),
             Work::Data(_) => (files, u64::from(phase.engine.has_ring())),
@@ -348,6 +349,7 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::{Load, LoadFile};
     use crate::plan::fixtures::{GIB, asking, disk_that_polls, planned, planned_on};
     use crate::plan::for_given;
     use crate::size::Size;
@@ -381,6 +383,18 @@ mod tests {
             assert!(refusal(&[specs], 4096).unwrap().contains("RLIMIT_NOFILE"), "{specs}");
             assert_eq!(refusal(&[specs], 40_000), None, "{specs}");
         }
+        let open = |number: u32| format!("NTCreateX \"\\f{number}\" 0 2 {number} NT_STATUS_OK\n");
+        let load = Some(Load::parse(&(0..100).map(open).collect::<String>()).unwrap().into());
+        let loads = vec![LoadFile { name: "my.txt".into(), load }];
+        let replaying = |test: &str| {
+            let machine = Machine { open_files_max: Some(4096), ..crate::plan::fixtures::machine(None) };
+            let request = Request { loads: loads.clone(), ..asking(&[test]) };
+            crate::plan::plan(&request, &disk_that_polls(None), &machine)
+                .map(|_| ())
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(replaying("replay:my.txt:t36"), Ok(()));
+        assert!(replaying("replay:my.txt:t40").unwrap_err().contains("it needs 4424 open files"));
         let refused = check_clients(400, Some(1024)).unwrap_err().to_string();
         assert!(
             refused.contains("start 400 clients: it needs 1264") && refused.ends_with("name fewer clients")
