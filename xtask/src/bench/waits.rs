@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use super::program::{self, scratch_in_memory};
 use super::{Limit, Row, Rows, Setting};
 
-/// Most seconds after a client has died: the others need no more for their end.
-const KILLED: Limit = Limit::AtMost(5.0);
+/// Most seconds after a client has died, or after a signal before files are made: the others need no more for their end.
+const LOST: Limit = Limit::AtMost(5.0);
 /// Most seconds for a client that never answers: 25 for the answer, and some for the end of the others.
 const UNANSWERED: Limit = Limit::AtMost(30.0);
 /// Longest wait for anything here. A run that takes longer is killed.
@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Time between two checks of a process or a file.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time in which a run comes into its wait.
-const SETTLING: Duration = Duration::from_millis(500);
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// Launcher of an agent that greets its coordinator and then sends nothing but signs of life. The frames of the real
 /// agent have their length first; `dd` takes no byte of the second one. All other programs run as they are.
@@ -41,16 +41,12 @@ test "$2" = agent || exec "$@"
 /// Measures the waits, and prints their rows.
 pub(super) fn measure(binary: &Path, setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let killed: Result<Vec<_>> = (0..setting.pairs).map(|_| after_kill(binary)).collect();
-    rows.push(Row::new("an agent is killed: run has ended after", "s", killed?, KILLED))?;
+    rows.push(Row::new("an agent is killed: run has ended after", "s", killed?, LOST))?;
     // All at once: these runs do nothing but wait.
-    let each = |signal| at_once(setting.pairs, move || unanswered(binary, signal));
-    let (silent, interrupted) = thread::scope(|scope| {
-        let silent = scope.spawn(|| each(None));
-        let interrupted = each(Some(Signal::INT));
-        (silent.join().map_err(|_| anyhow!("a thread panicked")), interrupted)
-    });
-    rows.push(Row::new("beats and no answer: run has ended after", "s", silent??, UNANSWERED))?;
-    rows.push(Row::new("INT and no answer: run has ended after", "s", interrupted?, UNANSWERED))
+    let silent = at_once(setting.pairs, || unanswered(binary, None))?;
+    rows.push(Row::new("beats and no answer: run has ended after", "s", silent, UNANSWERED))?;
+    let interrupted = at_once(setting.pairs, || unanswered(binary, Some(Signal::INT)))?;
+    rows.push(Row::new("INT and no answer: run has ended after", "s", interrupted, LOST))
 }
 
 /// Measures in as many threads as there are values.
@@ -70,7 +66,7 @@ fn after_kill(binary: &Path) -> Result<f64> {
     let agent = *agents_of(run.child.id()).first().context("the agents have ended early")?;
     let started = Instant::now();
     kill_process(agent, Signal::KILL).context("kill an agent")?;
-    run.ends(started, &[1])
+    run.ends(started, &[1, 2])
 }
 
 /// Seconds that a run still takes once a client has greeted it and then only sends signs of life. With a signal, they
@@ -89,7 +85,7 @@ fn unanswered(binary: &Path, signal: Option<Signal>) -> Result<f64> {
     let started = Instant::now();
     let coordinator = Pid::from_child(&run.child);
     kill_process(coordinator, signal).context("send a signal")?;
-    run.ends(started, &[130])
+    run.ends(started, &[2, 130])
 }
 
 /// A run that comes into a wait. It is killed when it is dropped early.
