@@ -140,7 +140,7 @@ pub struct Client {
     /// True once files may exist there.
     pub(crate) may_leave: bool,
     clock_read_ns: f64,
-    /// Bytes that it may still write; a test tells them.
+    /// Bytes that it may still write, by its last test.
     pub(crate) left_bytes: u64,
     /// Number of its process on its machine.
     process: u32,

@@ -109,7 +109,7 @@ impl Fleet {
             looked_ns: 0,
             is_enough: false,
             failure: None,
-            is_told: false,
+            is_interrupted: false,
             led: led.clone(),
             limit,
         };
@@ -156,13 +156,13 @@ impl Fleet {
     ) {
         let mut ticked = Instant::now();
         while running.runners.iter().any(|runner| runner.stage != Stage::Ended) {
-            running.is_told |= self.heed(false);
+            running.is_interrupted |= self.heed(false);
             if let Some((index, event)) = self.next() {
                 self.take(running, index, event);
             }
             if !running.led.is_empty() && running.runners[0].stage != Stage::Busy {
                 let led = std::mem::take(&mut running.led);
-                if running.runners[0].stage == Stage::Ready && !running.is_told {
+                if running.runners[0].stage == Stage::Ready && !running.is_interrupted {
                     self.order_to(led.clone(), order);
                     for index in led.filter(|index| running.runners[*index].stage != Stage::Ended) {
                         self.expect(index, running.limit);
@@ -171,11 +171,11 @@ impl Fleet {
                     running.runners[led].iter_mut().for_each(|runner| runner.stage = Stage::Ended);
                 }
             }
-            if running.failure.is_some() && self.on_loss == OnLoss::Stop && !running.is_told {
-                running.is_told = true;
+            if running.failure.is_some() && self.on_loss == OnLoss::Stop && !running.is_interrupted {
+                running.is_interrupted = true;
                 self.end_work();
             }
-            if running.is_told {
+            if running.is_interrupted {
                 for (index, runner) in running.runners.iter_mut().enumerate() {
                     // Its flag is raised, and nothing begins any more.
                     if runner.stage == Stage::Ready {
@@ -198,7 +198,7 @@ impl Fleet {
 
     /// Takes an event of a client.
     fn take(&mut self, running: &mut Running, index: usize, event: Event) {
-        let is_told = running.is_told || self.urgency() > Urgency::None;
+        let is_interrupted = running.is_interrupted || self.urgency() > Urgency::None;
         let client = &mut self.clients[index];
         let runner = &mut running.runners[index];
         let is_at_work = runner.stage != Stage::Ended && !running.led.contains(&index);
@@ -216,7 +216,7 @@ impl Fleet {
             }
             // A client that was interrupted by itself ends, and is lost.
             Event::Frame(FromAgent::Measured(measured))
-                if is_at_work && !is_told && is_interrupted(&measured.record) => {}
+                if is_at_work && !is_interrupted && was_interrupted(&measured.record) => {}
             Event::Frame(FromAgent::Measured(measured)) if is_at_work => {
                 log::debug!("{}: {} is over", client.name, measured.record.id);
                 runner.stage = Stage::Ended;
@@ -319,7 +319,7 @@ impl Fleet {
 }
 
 /// Returns true if a signal has ended a test before its end.
-fn is_interrupted(record: &PhaseRecord) -> bool {
+fn was_interrupted(record: &PhaseRecord) -> bool {
     record.status != Status::Done
         && record.reason.as_ref().is_some_and(|reason| reason.starts_with(INTERRUPTED))
 }
@@ -357,7 +357,7 @@ struct Running {
     is_enough: bool,
     failure: Option<Trouble>,
     /// True once all clients were told to end.
-    is_told: bool,
+    is_interrupted: bool,
     /// Clients that begin once the first is ready.
     led: Range<usize>,
     /// Longest time of one part of a client.

@@ -237,7 +237,7 @@ pub enum FromAgent {
     },
     /// The client ends by itself, and has removed what it could.
     Ended {
-        /// What it "was": "ended by SIGTERM".
+        /// The reason behind "it was": "ended by SIGTERM".
         reason: String,
     },
 }

@@ -33,8 +33,14 @@ const PREFIX: &str = "probe-";
 const DIGITS: usize = 4;
 
 /// Returns the names that probes may make.
-pub fn rules(target: &Target) -> Vec<NameRule> {
-    if target.may_compress() { vec![NameRule::files(PREFIX, DIGITS, 1)] } else { Vec::new() }
+///
+/// A client makes no probe, and all clients have the same rules.
+pub fn rules(plan: &Plan, target: &Target) -> Vec<NameRule> {
+    if target.may_compress() && plan.clients.is_none() {
+        vec![NameRule::files(PREFIX, DIGITS, 1)]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Makes the experiments that mean something here. An experiment that fails tells nothing, and does not fail

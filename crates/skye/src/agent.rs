@@ -26,7 +26,7 @@ use crate::{Done, closing, doctor, driver, simulation};
 /// Interval between looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// The same while nothing is to be done. A thousand agents of one machine wake up as often.
-const IDLE_LOOK: Duration = Duration::from_millis(500);
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval between looks at the states of a machine that is watched.
 const WATCH: Duration = Duration::from_millis(20);
 /// Longest time until an agreed instant. Threads that wait for it hear nothing.
@@ -88,7 +88,7 @@ impl Agent<'_> {
     /// Returns the next command; `None` if the coordinator has gone, or if a signal ends this agent.
     fn next(&self) -> Option<ToAgent> {
         while self.interruption.exit_code().is_none() {
-            match self.wire.next_within(IDLE_LOOK) {
+            match self.wire.next_within(IDLE_INTERVAL) {
                 Ok(None) => {}
                 Ok(command) => return command,
                 Err(fleet::agent::Gone) => return None,

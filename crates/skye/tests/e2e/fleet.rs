@@ -529,7 +529,7 @@ fn an_agent_that_is_killed_is_named_and_leaves_nothing() {
 }
 
 #[test]
-fn an_agent_with_a_signal_of_its_own_is_lost() {
+fn signalled_agents_end_and_are_lost() {
     for (signal, words, rows) in
         [(Signal::TERM, "", 1), (Signal::INT, "--on-loss continue --test stat:files=500", 3)]
     {
