@@ -39,7 +39,7 @@ enum Format {
 }
 
 /// Formats with a magic number at the start of the device, or near it.
-const MAGICS: [(&str, u64, usize, &[u8]); 13] = [
+const MAGICS: [(&str, u64, usize, &[u8]); 12] = [
     ("qcow2", 0, 0, b"QFI\xfb"),
     ("vmdk", 0, 0, b"KDMV"),
     ("vmdk", 0, 0, b"COWD"),
@@ -51,9 +51,9 @@ const MAGICS: [(&str, u64, usize, &[u8]); 13] = [
     ("sqlite", 0, 0, b"SQLite format 3\0"),
     ("tar", 0, 257, b"ustar"),
     ("zip", 0, 0, b"PK\x03\x04"),
-    // `BCHFS_MAGIC` and, in older ones, `BCACHE_MAGIC` (fs/bcachefs/bcachefs_format.h): the superblock is in sector 8.
+    // `BCHFS_MAGIC` (fs/bcachefs/bcachefs_format.h): the superblock is in sector 8. Older ones have the magic of bcache,
+    // which blkid knows.
     ("bcachefs", 4 * KIB, 24, b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
-    ("bcachefs", 4 * KIB, 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"),
 ];
 
 /// Returns all places on a device of this size, in ascending order.
