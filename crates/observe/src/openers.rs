@@ -31,9 +31,9 @@ const FREE_SAMPLES: u32 = 2;
 /// Fewest and most lists of all threads in one sample. After the highest number, new threads begin at
 /// the lowest again, so that one list may miss one.
 const LISTS_MIN: u32 = 2;
-const LISTS_MAX: u32 = 64;
+const LISTS_MAX: u32 = 256;
 /// Threads that end unread, after which a sample ends.
-const ENDED_MAX: usize = 1000;
+const ENDED_MAX: usize = 4000;
 /// Pause between two samples.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 /// `KCMP_FILES` of linux/kcmp.h: compares the tables of descriptors of two threads.

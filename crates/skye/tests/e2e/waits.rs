@@ -392,9 +392,9 @@ fn clients_here_wait_for_a_stopped_coordinator() {
 fn clients_without_a_cpu_are_not_lost() {
     xtask::require!(root, quota);
     let directory = scratch(ROOM);
-    let (mut running, found) = local_run(directory.path(), "--time 2");
     // Both share a thousandth of a CPU, and nobody else has less.
     let quota = Rig::start(&rig_program(), Spec::quota(0.001).period_ms(1000)).unwrap();
+    let (mut running, found) = local_run(directory.path(), "--time 4");
     for agent in &found {
         quota.join(agent.as_raw_nonzero().get() as u32).unwrap();
     }
