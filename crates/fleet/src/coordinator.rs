@@ -537,6 +537,9 @@ impl Fleet {
         if let Some(ranks) = self.ranks.as_mut().filter(|_| self.clients.iter().any(is_silent)) {
             ranks.give_up();
         }
+        if let Some(ranks) = self.ranks.as_mut().filter(|_| self.interrupt.load(Ordering::Relaxed)) {
+            ranks.hurry();
+        }
         lines.extend(self.clean_after());
         lines
     }

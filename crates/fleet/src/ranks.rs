@@ -39,6 +39,8 @@ const PAUSES: [(Duration, Duration); 3] = [
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// Time that the other ranks have to leave the job with this one.
 const LEAVING: Duration = Duration::from_secs(5);
+/// The same after a signal: Open MPI kills all ranks a second after it, and the results are saved behind the wait.
+const LEAVING_AFTER_SIGNAL: Duration = Duration::from_millis(200);
 
 /// Variables with the rank of a process and the number of ranks, the launcher that sets them, and its library.
 const LAUNCHERS: &[(&str, &str, &str, Family)] = &[
@@ -136,12 +138,17 @@ pub struct Ranks {
 }
 
 /// The thread with the messages, which ends once all channels have.
-pub(crate) struct Leaving(Option<JoinHandle<()>>);
+pub(crate) struct Leaving(Option<JoinHandle<()>>, Duration);
 
 impl Leaving {
     /// Waits for nobody: a rank does not answer, and the launcher is about to end all.
     pub(crate) fn give_up(&mut self) {
         self.0 = None;
+    }
+
+    /// Waits for a moment only: a signal has ended the run.
+    pub(crate) fn hurry(&mut self) {
+        self.1 = LEAVING_AFTER_SIGNAL;
     }
 }
 
@@ -150,7 +157,7 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         let begun = Instant::now();
         let Some(thread) = self.0.take() else { return };
-        while !thread.is_finished() && begun.elapsed() < LEAVING {
+        while !thread.is_finished() && begun.elapsed() < self.1 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -192,7 +199,7 @@ impl Ranks {
                 Err(trouble) => drop(sender.send(Err(trouble))),
             }
         });
-        let thread = Leaving(Some(thread.map_err(fail)?));
+        let thread = Leaving(Some(thread.map_err(fail)?), LEAVING);
         let machines = received(&gathered)?;
         Ok(Self { machines, streams: near, thread })
     }

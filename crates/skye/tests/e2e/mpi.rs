@@ -121,6 +121,24 @@ fn losses_in_a_job_of_mpich_leave_nothing() {
     lose_all_kinds(MPICH);
 }
 
+#[test]
+fn interrupted_job_of_open_mpi_is_saved() {
+    xtask::require!(openmpi);
+    let directory = scratch(ROOM);
+    let saved = scratch(ROOM);
+    let json = saved.path().join("run.json");
+    let words = "--time 60 --test read:rnd4k:buffered:rate=100 --json";
+    let mut running = ranks(OPEN_MPI, 2, run(directory.path(), words).arg(&json)).spawn();
+    eventually("the files of both", || leftovers(directory.path()).len() >= 2);
+    std::thread::sleep(Duration::from_secs(4));
+    // Open MPI kills all ranks two seconds after its own signal.
+    running.signal(Signal::INT);
+    let ran = running.wait().did_not_panic();
+    let text = std::fs::read_to_string(&json).unwrap_or_else(|error| panic!("{error}: {ran}"));
+    assert_eq!(parse_document(&text)["phases"][0]["status"], "partial", "{ran}");
+    eventually("the removal of all files", || leftovers(directory.path()).is_empty());
+}
+
 /// Returns the CPU time that a process has used.
 fn cpu_ns(process: Pid) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).unwrap().flatten();
