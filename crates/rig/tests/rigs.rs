@@ -79,7 +79,7 @@ impl Traces {
             Command::new("losetup").arg("-a").output().map(|output| output.stdout).unwrap(),
             fs::read("/proc/self/mountinfo").unwrap(),
         ];
-        let machine = machine.map(|bytes| String::from_utf8(bytes).unwrap());
+        let machine = machine.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let paths =
             self.steps.iter().flat_map(|step| step.split(' ')).filter(|word| word.contains(rig::PREFIX));
         let mut left: Vec<_> = paths

@@ -1,5 +1,5 @@
-//! Test programs: cargo hands over each of them, and they run once all are built. Most run side by side, as those with
-//! the longest tests wait for most of their time. Each test has its time.
+//! Test programs: cargo hands over each of them, and they run once all are built, one after the other. Each test has its
+//! time.
 //!
 //! The times, and the output of each test by itself, need the JSON form of results. Stable compilers call that form
 //! unstable; the variable `RUSTC_BOOTSTRAP` opens it for these processes alone.
@@ -9,7 +9,6 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,25 +27,13 @@ const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format
 type Part = (&'static [&'static str], u32);
 /// Programs whose tests do not run one on each CPU. Known answers need the machine for themselves, but two that wait
 /// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
-/// Guests and browsers are few and take long: they begin with the others, and keep none of them waiting.
-const PARTS: [(&str, &[Part]); 2] = [
-    (KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 2)]),
-    (
-        LONGEST[0],
-        &[
-            (&["--skip", "another_kernel::", "--skip", "browser::"], 10),
-            (&["another_kernel::"], 1),
-            (&["browser::"], 1),
-        ],
-    ),
-];
+const PARTS: [(&str, &[Part]); 2] =
+    [(KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 2)]), (LONGEST[0], &[(&[], 10)])];
 /// Program that needs the machine for itself. Its parts run after all others, one after the other.
 const KNOWN_ANSWERS: &str = "-p skye --test known_answers";
 /// Programs that take longest. They begin first.
 const LONGEST: [&str; 4] =
     ["-p skye --test e2e", "-p xtask --lib", "-p stats --test known_answers", "-p rig --test rigs"];
-/// Parts of programs that run at once: those of the longest program, and one more.
-const LANES: usize = 4;
 
 /// A test program as cargo starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,24 +86,13 @@ pub(super) fn run_all<T: Send>(
     documentation: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(Vec<Test>, T)> {
     let (first, alone) = in_order(programs);
-    let waiting = Mutex::new(first.into_iter());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = || -> Result<Vec<Test>> {
-        let mut tests = Vec::new();
-        while let Some(job) = next() {
+    let mut tests = Vec::new();
+    let documented = thread::scope(|scope| {
+        let documentation = scope.spawn(documentation);
+        for job in first {
             tests.extend(job.run()?);
         }
-        Ok(tests)
-    };
-    let (mut tests, documented) = thread::scope(|scope| -> Result<_> {
-        let documentation = scope.spawn(documentation);
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        let gone = || anyhow!("a thread that runs tests has panicked");
-        let mut tests = Vec::new();
-        for lane in lanes {
-            tests.extend(lane.join().map_err(|_| gone())??);
-        }
-        Ok((tests, documentation.join().map_err(|_| gone())??))
+        documentation.join().map_err(|_| anyhow!("a thread that runs tests has panicked"))?
     })?;
     for job in alone {
         tests.extend(job.run()?);
@@ -124,7 +100,7 @@ pub(super) fn run_all<T: Send>(
     Ok((tests, documented))
 }
 
-/// Returns what runs side by side, the longest first, and what runs by itself afterwards.
+/// Returns what runs first, the longest before the others, and what needs the machine for itself.
 fn in_order(programs: &[Program]) -> (Vec<Job<'_>>, Vec<Job<'_>>) {
     let mut programs: Vec<_> = programs.iter().collect();
     programs.sort_by_key(|program| {
@@ -344,15 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn long_programs_begin_first_and_known_answers_run_alone() {
+    fn long_programs_begin_and_known_answers_end() {
         let of = |name: &str| program(&format!("deps/{name}-0123abcd"), "skye", "crates/skye");
         let others = [of("skye"), program("deps/xtask-0123abcd", "xtask", "xtask")];
         let all = [&others[..], &[of("known_answers"), of("e2e")]].concat();
         let (first, alone) = in_order(&all);
         let names = |jobs: &[Job<'_>]| jobs.iter().map(|job| job.program.names().0).collect::<Vec<_>>();
-        assert_eq!(names(&first), ["e2e", "e2e", "e2e", "xtask", "skye"]);
+        assert_eq!(names(&first), ["e2e", "xtask", "skye"]);
         assert_eq!(names(&alone), ["known_answers", "known_answers"]);
-        assert_eq!(first[2].arguments, ["browser::", "--test-threads=1"]);
+        assert_eq!(first[0].arguments, ["--test-threads=10"]);
         let lines: String = all.iter().map(Program::line).collect();
         assert_eq!(read(&lines).unwrap(), all);
     }
