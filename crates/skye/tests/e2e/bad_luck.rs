@@ -69,7 +69,7 @@ fn space_or_quota_runs_out_in_a_phase() {
 fn space_runs_out_while_files_are_made() {
     xtask::require!(root, fuse);
     for (error, cause) in [(Errno::ENOSPC, "No space left"), (Errno::EDQUOT, "quota")] {
-        let fuse = Fuse::new(Faults { create_error_after: Some((100, error)), ..Faults::default() });
+        let fuse = Fuse::new(Faults { create_error_after: Some((30, error)), ..Faults::default() });
         let tests = "--test read:rnd4k --test create:files=500 --test rewrite:seq64k";
         one_of_three_fails(&fuse, tests, "create", cause);
     }

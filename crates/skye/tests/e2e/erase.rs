@@ -156,10 +156,15 @@ fn sleeper(before: &mut Command, script: &str) -> Killed {
 
 /// Starts a program, and waits until it says that it is ready.
 fn wait_until_ready(command: &mut Command) -> Killed {
+    ready(command).unwrap_or_else(|| panic!("{command:?} ended"))
+}
+
+/// Does the same; `None` if the program ends before.
+fn ready(command: &mut Command) -> Option<Killed> {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut ready = [0; 5];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    Killed(child)
+    let is_ready = std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).is_ok();
+    Some(Killed(child)).filter(|_| is_ready)
 }
 
 /// A write test on a target, which is short unless the words say otherwise. Unknown data may be lost, and processes of this

@@ -1,6 +1,6 @@
 //! The file below a loop device: its path may lead elsewhere, and the kernel itself may use it.
 
-use super::users::{is_claimed, opener};
+use super::users::{is_claimed, opener, try_opener};
 use super::*;
 
 /// Runs a script in a new mount namespace, which ends with it. Returns the first word of its output.
@@ -69,10 +69,13 @@ fn file_without_a_path_is_refused_for_that_reason() {
     ran.says(&[&reason]).has_no_result();
     assert!(page() == before);
     // A file in memory never had one.
-    let free = run_command(Command::new("losetup").arg("--find"));
-    let free = PathBuf::from(free.trim());
     let home = scratch(MIB);
-    let _process = opener(home.path(), "memory", &free);
+    // Another test may take the same free device.
+    let attached = (0..100).find_map(|_| {
+        let free = PathBuf::from(run_command(Command::new("losetup").arg("--find")).trim());
+        try_opener(home.path(), "memory", &free).map(|process| (process, free))
+    });
+    let (_process, free) = attached.unwrap();
     let _detached = Undo(|| detach(&free));
     let ran = writing(&free, &device_id(&free), "").run().did_not_panic().exits(2);
     let ran = ran.says(&["no path leads to its file /memfd:skye-test (deleted)"]).has_no_result();
