@@ -86,7 +86,8 @@ fn clients_that_share_too_few_cpus_say_so() {
     xtask::require!(tmpfs);
     let _alone = alone();
     let memory = super::support::mounts::Tmpfs::new("256m", None);
-    let clients = 2 * std::thread::available_parallelism().unwrap().get();
+    // Each waits for a CPU for three quarters of its time.
+    let clients = 4 * std::thread::available_parallelism().unwrap().get();
     for observer in watched(memory.path()) {
         let words =
             format!("{observer}--hosts local*{clients} --cache warm --time 2 --test read:rnd4k:buffered");
