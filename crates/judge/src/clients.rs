@@ -291,12 +291,20 @@ fn know_each_other(shares: &mut [ClientShare]) {
     for (share, _) in shares.iter_mut().zip(shared).filter(|(_, is_shared)| *is_shared) {
         share.judged.notes.retain(|note| !machines::blames_clients(note));
         let Some(verdict) = share.judged.verdict.as_mut() else { continue };
-        let of_first = verdict.ranking.first().map_or(0.0, |first| first.share);
-        match verdict.limiter {
-            Some(Limiter::CpuContention) => {
+        let waited = share.budget.as_ref().filter(|budget| {
+            let uses = [budget.user, budget.kernel, budget.blocked];
+            uses.iter().all(|share| *share <= budget.run_queue)
+        });
+        match (verdict.limiter, waited) {
+            // It waited for a CPU more than for all else: the others of its machine have them.
+            (Some(Limiter::CpuContention | Limiter::Mixed), Some(budget)) => {
+                *verdict = Verdict::new(Limiter::CpuSaturated, budget.run_queue, Vec::new())
+            }
+            (Some(Limiter::CpuContention), None) => {
+                let of_first = verdict.ranking.first().map_or(0.0, |first| first.share);
                 *verdict = Verdict::new(Limiter::CpuSaturated, of_first, Vec::new())
             }
-            Some(Limiter::NoisyNeighbour) => *verdict = Verdict::new(Limiter::NotClear, 0.0, Vec::new()),
+            (Some(Limiter::NoisyNeighbour), _) => *verdict = Verdict::new(Limiter::NotClear, 0.0, Vec::new()),
             _ => {}
         }
         (verdict.trust, verdict.trust_reasons) = weighed(&share.judged.notes, share.status);
