@@ -24,7 +24,7 @@ use model::run::{
 use model::target::Backing;
 use model::{Limiter, Plan};
 
-use crate::limiters::{BLOCKED, RING_BLOCKED, nearness, reached};
+use crate::limiters::{BLOCKED, RING_BLOCKED, nearness, reached, waits_most_for_cpus};
 use crate::{JudgeInput, disturbance, operations, weighed};
 
 /// Part of the median below which a client counts as slow. Clients of the same kind differ by less on shared storage.
@@ -291,18 +291,13 @@ fn know_each_other(shares: &mut [ClientShare]) {
     for (share, _) in shares.iter_mut().zip(shared).filter(|(_, is_shared)| *is_shared) {
         share.judged.notes.retain(|note| !machines::blames_clients(note));
         let Some(verdict) = share.judged.verdict.as_mut() else { continue };
-        let waited = share.budget.as_ref().filter(|budget| {
-            let uses = [budget.user, budget.kernel, budget.blocked];
-            uses.iter().all(|share| *share <= budget.run_queue)
-        });
-        match (verdict.limiter, waited) {
-            // It waited for a CPU more than for all else: the others of its machine have them.
-            (Some(Limiter::CpuContention | Limiter::Mixed), Some(budget)) => {
-                *verdict = Verdict::new(Limiter::CpuSaturated, budget.run_queue, Vec::new())
-            }
-            (Some(Limiter::CpuContention), None) => {
+        let waits = share.budget.as_ref().filter(|budget| waits_most_for_cpus(budget));
+        match (verdict.limiter, waits) {
+            // The others of its machine have the CPUs that it waits for.
+            (Some(Limiter::CpuContention), _) | (Some(Limiter::Mixed), Some(_)) => {
                 let of_first = verdict.ranking.first().map_or(0.0, |first| first.share);
-                *verdict = Verdict::new(Limiter::CpuSaturated, of_first, Vec::new())
+                let waited = waits.map_or(of_first, |budget| budget.run_queue);
+                *verdict = Verdict::new(Limiter::CpuSaturated, waited, Vec::new())
             }
             (Some(Limiter::NoisyNeighbour), _) => *verdict = Verdict::new(Limiter::NotClear, 0.0, Vec::new()),
             _ => {}

@@ -27,7 +27,7 @@ mod sync;
 mod throttle;
 mod unstable;
 
-pub(crate) use cpu::NEARLY_BLOCKED;
+pub(crate) use cpu::{NEARLY_BLOCKED, waits_most_for_cpus};
 pub(crate) use helper::on_all_cpus;
 pub(crate) use saturation::tell_device;
 pub(crate) use stream::tell_line;

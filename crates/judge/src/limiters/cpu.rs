@@ -4,7 +4,7 @@ use model::Limiter;
 use model::advice::Advice;
 use model::figure::{Count, Figure, Helpers, Mean, MemoryBytes, Ratio, Threshold, WaitClass};
 use model::observation::Observation;
-use model::run::{Confidence, Verdict};
+use model::run::{Budget, Confidence, Verdict};
 use model::workload::{Arrival, DataVerb};
 
 use super::{device_busy, near_memory, seen};
@@ -57,14 +57,18 @@ fn busiest(reading: &Reading<'_>) -> Option<Observation> {
     (!busiest.is_empty()).then_some(Observation::BusiestOthers { busiest: Helpers(busiest) })
 }
 
+/// Returns true if threads had no CPU for more of the time than they worked or slept.
+pub(crate) fn waits_most_for_cpus(budget: &Budget) -> bool {
+    [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue)
+}
+
 /// Threads that were ready to run and had no CPU, while others had one.
 pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
-    let is_most = [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue);
     // Threads that outnumber the CPUs wait for each other, whoever else is there.
     let has_more_threads = reading.threads > cpus(reading);
     let is_own = has_more_threads && own_cpus(reading) >= ALL_CPUS * cpus(reading);
-    if !is_most
+    if !waits_most_for_cpus(budget)
         || is_own
         || reading.is_ring && budget.blocked >= super::RING_BLOCKED && budget.run_queue < 0.3
     {
