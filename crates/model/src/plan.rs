@@ -34,14 +34,12 @@ use checks::{
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
-use dataset::{check_parts, check_room_for_files, plan_dataset};
+use dataset::{Room, check_parts, check_room_for_files, plan_dataset};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
 
-pub use dataset::{
-    DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, RESERVE_BYTES, power_of_two_within,
-};
+pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
@@ -151,6 +149,8 @@ pub struct Clients {
     /// Number of the client whose plan it is, from 0; null in the plan of the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
+    /// Number of clients on one file system, itself included. In the plan of the whole run, those of the first client.
+    pub sharers: u32,
 }
 
 /// Condition under which a phase ends before its time: it is steady, and its rate is known well enough. Phases that end
@@ -356,8 +356,10 @@ pub fn plan_for(
 
     let allow_low_space = request.allow.contains(&Allow::LowSpace);
     let is_together = clients.is_some();
-    let dataset = plan_dataset(request, &phases, target, machine, allow_low_space, is_together)?;
-    check_room_for_files(&phases, dataset.as_ref(), target, allow_low_space)?;
+    let sharers = clients.map_or(1, |clients| clients.sharers);
+    let room = Room::of(target, sharers, allow_low_space || target.erased.is_some());
+    let dataset = plan_dataset(request, &phases, target, machine, &room, is_together)?;
+    check_room_for_files(&phases, dataset.as_ref(), target, &room)?;
     check_parts(&phases, dataset.as_ref(), target)?;
     check_open_files(&phases, dataset.as_ref(), machine)?;
     let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;

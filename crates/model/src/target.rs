@@ -17,6 +17,8 @@ pub struct Target {
     pub kind: TargetKind,
     /// Where its file system is mounted.
     pub mount_point: String,
+    /// Device number of its file system, or of the device itself: "252:1". Empty for a simulated device.
+    pub device_number: String,
     /// Source of the mount: a device, a server's export, a name.
     pub source: String,
     /// Type of the file system: "ext4", "fuse.sshfs".
@@ -109,17 +111,6 @@ pub enum TargetKind {
     Simulated,
 }
 
-impl Target {
-    /// Returns the target as one of several clients sees it that share its room.
-    #[must_use]
-    pub fn shared_by(mut self, clients: u32) -> Self {
-        let clients = u64::from(clients.max(1));
-        self.space.free_bytes /= clients;
-        self.space.inodes_free = self.space.inodes_free.map(|inodes| inodes / clients);
-        self
-    }
-}
-
 impl TargetKind {
     /// Returns true if it was there before and is measured itself, so that skye makes no files.
     pub fn is_given(self) -> bool {
@@ -176,6 +167,9 @@ pub struct Geometry {
     pub features: Vec<String>,
 }
 
+/// Most bytes that stay free on a file system of 20 GiB or less. A larger one keeps a share of its size.
+const RESERVE_BYTES_MAX: u64 = 1 << 30;
+
 /// Space on a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -188,6 +182,21 @@ pub struct Space {
     pub inodes_total: Option<u64>,
     /// Inodes that are free; null where it makes them as needed.
     pub inodes_free: Option<u64>,
+}
+
+impl Space {
+    /// Returns the bytes that a run leaves free: 5 % of the file system, and 1 GiB or a quarter of what is free.
+    pub fn reserve_bytes(&self) -> u64 {
+        (self.total_bytes / 20).max(RESERVE_BYTES_MAX.min(self.free_bytes / 4))
+    }
+
+    /// Returns what one of several clients may take that share it.
+    #[must_use]
+    pub fn shared_by(self, clients: u32) -> Self {
+        let clients = u64::from(clients.max(1));
+        let inodes_free = self.inodes_free.map(|inodes| inodes / clients);
+        Self { free_bytes: self.free_bytes / clients, inodes_free, ..self }
+    }
 }
 
 /// Alignment as `statx(STATX_DIOALIGN)` reports it.

@@ -59,6 +59,7 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble>
     let path = path.to_string_lossy().into_owned();
     Ok(Target {
         mount_point: path.clone(),
+        device_number: format!("{}:{}", numbers.0, numbers.1),
         source: path.clone(),
         path,
         kind: TargetKind::Device,

@@ -51,6 +51,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
         path: identity.path.clone(),
         kind: TargetKind::Directory,
         mount_point: mount.mount_point.clone(),
+        device_number: device_number(found, identity),
         source: mount.source.clone(),
         file_system: mount.file_system.clone(),
         mount_options: options(mount),
@@ -67,6 +68,13 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
         user_attributes: identity.user_attributes,
         erased: None,
     })
+}
+
+/// Returns the number of the file system, which all its mounts and subvolumes share. Without its mount, that of the
+/// directory.
+fn device_number(found: Option<&Mount>, identity: &Identity) -> String {
+    let (major, minor) = found.map_or((identity.major, identity.minor), |mount| (mount.major, mount.minor));
+    format!("{major}:{minor}")
 }
 
 /// Options of the mount, then those of the file system that are not among them.

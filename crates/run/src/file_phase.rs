@@ -212,7 +212,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     // The threads of a mix agree in memory on who works on which file.
     let mix = (work.verb == FileVerb::Mix).then(|| work.mix().ok_or_else(unread)).transpose()?;
     let (number, clients) = match task.clients {
-        Some(Clients { count, number: Some(number) }) if work.shared && mix.is_none() => {
+        Some(Clients { count, number: Some(number), .. }) if work.shared && mix.is_none() => {
             (u64::from(number), u64::from(count))
         }
         _ => (0, 1),

@@ -112,7 +112,7 @@ impl Agent<'_> {
             let answer = match command {
                 ToAgent::Plan { request, seed, number, count, sharers } => {
                     self.seed = seed;
-                    self.plan(*request, Clients { count, number: Some(number) }, sharers)
+                    self.plan(*request, Clients { count, number: Some(number), sharers })
                 }
                 ToAgent::Look {} => self.look(),
                 ToAgent::Open { processes, clients_here } => self.open(processes.as_deref(), clients_here),
@@ -155,7 +155,7 @@ impl Agent<'_> {
     }
 
     /// Plans the request for this target, within the limits of the command line.
-    fn plan(&mut self, request: Request, clients: Clients, sharers: u32) -> Result<FromAgent, Trouble> {
+    fn plan(&mut self, request: Request, clients: Clients) -> Result<FromAgent, Trouble> {
         let place = self.place.as_ref().ok_or_else(|| unexpected("plan the run"))?;
         if self.session.is_some() {
             return Err(unexpected("plan the run"));
@@ -165,9 +165,9 @@ impl Agent<'_> {
                 format!("its number is {:?}, and there are {} clients", clients.number, clients.count);
             return Err(Trouble::new("plan the run", cause));
         }
-        let target = place.target.clone().shared_by(sharers);
-        let request = within_limits(request, clients.count, self.arguments, &target, &self.machine)?;
-        let plan = plan::plan_for(&request, &target, &self.machine, Some(clients))?;
+        let target = &place.target;
+        let request = within_limits(request, clients.count, self.arguments, target, &self.machine)?;
+        let plan = plan::plan_for(&request, target, &self.machine, Some(clients))?;
         self.plan = Some(plan.clone());
         Ok(FromAgent::Planned { plan: Box::new(plan) })
     }

@@ -118,6 +118,7 @@ mod tests {
             path: "/mnt".into(),
             kind: TargetKind::Directory,
             mount_point: "/mnt".into(),
+            device_number: "252:1".into(),
             source: "/dev/sda1".into(),
             file_system: "ext4".into(),
             mount_options: vec![],

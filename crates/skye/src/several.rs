@@ -138,9 +138,9 @@ impl Greeted {
         let request = Request { shift: request.shift.or(shift), ..request };
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
-        let target = first.environment.target.clone().shared_by(sharers[0]);
-        let clients = Some(Clients { count: found.len() as u32, number: None });
-        let plan = plan::plan_for(&request, &target, &first.machine, clients).map_err(Failure::refused)?;
+        let clients = Some(Clients { count: found.len() as u32, number: None, sharers: sharers[0] });
+        let plan = plan::plan_for(&request, &first.environment.target, &first.machine, clients)
+            .map_err(Failure::refused)?;
         fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
         Ok(Several { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
@@ -402,7 +402,9 @@ fn sharers(found: &[Found]) -> Vec<u32> {
         match target.backing {
             // The same export is the same room, wherever it is mounted.
             Backing::RemoteOrUserSpace => target.source.clone(),
-            _ => format!("{host} {}", target.mount_point),
+            Backing::Simulated => format!("{host} {}", target.path),
+            // All mounts of a file system have its number.
+            _ => format!("{host} {}", target.device_number),
         }
     };
     let mut counts = HashMap::<String, u32>::new();
@@ -430,7 +432,7 @@ fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> 
 
 fn room_bytes(found: &[Found], sharers: &[u32]) -> u64 {
     let free =
-        |(found, sharers): (&Found, &u32)| found.environment.target.space.free_bytes / u64::from(*sharers);
+        |(found, sharers): (&Found, &u32)| found.environment.target.space.shared_by(*sharers).free_bytes;
     found.iter().zip(sharers).map(free).min().unwrap_or_default()
 }
 
@@ -474,7 +476,7 @@ mod tests {
         let root = observe::Root::system();
         let mut target = observe::target(&root, temp.path()).unwrap();
         target.mount_point = mount_point.into();
-        target.source = source.into();
+        (target.source, target.device_number) = (source.into(), source.into());
         target.backing = backing;
         target.space.free_bytes = 100 << 30;
         let machine = Machine { host: host.into(), ..observe::machine(&root) };
@@ -517,7 +519,7 @@ mod tests {
     fn clients_share_room_and_write_limit() {
         let clients = [
             found("ada", "/mnt", "/dev/sda1", Backing::Devices),
-            found("ada", "/mnt", "/dev/sda1", Backing::Devices),
+            found("ada", "/bound", "/dev/sda1", Backing::Devices),
             found("bob", "/mnt", "/dev/sda1", Backing::Devices),
             found("bob", "/nfs", "nas:/export", Backing::RemoteOrUserSpace),
             found("eve", "/other", "nas:/export", Backing::RemoteOrUserSpace),

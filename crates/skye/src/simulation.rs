@@ -38,6 +38,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Trouble> {
         path: word.to_string_lossy().into_owned(),
         kind: TargetKind::Simulated,
         mount_point: word.to_string_lossy().into_owned(),
+        device_number: String::new(),
         source: device.name.clone(),
         file_system: "simulated".into(),
         mount_options: Vec::new(),

@@ -331,7 +331,7 @@ examples! {
             if let model::workload::Work::Data(data) = &mut w.plan.phases[0].workload.work {
                 data.interleaved = true;
             }
-            w.plan.clients = Some(model::plan::Clients { count: 2, number: Some(0) });
+            w.plan.clients = Some(model::plan::Clients { count: 2, number: Some(0), sharers: 1 });
             w.record.seen.page_cache_share = Some(0.49);
         };
     a_second_pass_finds_the_first: served_from_page_cache

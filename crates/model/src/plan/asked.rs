@@ -408,7 +408,7 @@ mod tests {
         assert!(problem.contains("the load file other.txt was not read"), "{problem}");
         let possible = Request { tests_where_possible: vec!["replay:other.txt".into()], ..asking(&["stat"]) };
         assert_eq!(planned(&possible, Backing::Devices, None).unwrap_err(), problem);
-        let clients = Some(Clients { count: 2, number: None });
+        let clients = Some(Clients { count: 2, number: None, sharers: 1 });
         let machine = crate::plan::fixtures::machine(None);
         let problem =
             crate::plan::plan_for(&replaying("replay:my.txt"), &disk_that_polls(None), &machine, clients);

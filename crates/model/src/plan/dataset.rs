@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
 use crate::spec;
-use crate::target::Target;
+use crate::target::{Space, Target};
 use crate::trouble::Trouble;
 use crate::workload::{DataVerb, DataWork, Engine, FileVerb, Probing, SyncMode, Workload, ZONES_MAX};
 
@@ -16,8 +16,6 @@ use crate::workload::{DataVerb, DataWork, Engine, FileVerb, Probing, SyncMode, W
 pub const DATASET_BYTES_MIN: u64 = 256 << 20;
 /// Largest data set, unless a size is asked for.
 pub const DATASET_BYTES_MAX: u64 = 4 << 30;
-/// Free space that a run leaves, unless allowed otherwise: the larger of this and 5 % of the file system.
-pub const RESERVE_BYTES: u64 = 1 << 30;
 /// Most directories that one test keeps open at a time.
 const DESCRIPTORS_MAX: u64 = 512;
 
@@ -311,9 +309,45 @@ fn mark_fresh(
     }
 }
 
-/// Returns the free space that must stay free.
-fn reserve_bytes(target: &Target, allow_low_space: bool) -> u64 {
-    if allow_low_space { 0 } else { RESERVE_BYTES.max(target.space.total_bytes / 20) }
+/// Room on a file system for one client.
+pub(super) struct Room {
+    /// Bytes and inodes that are free for all clients on the file system.
+    space: Space,
+    /// Clients on the file system.
+    sharers: u32,
+    /// Bytes that all clients together leave free.
+    reserve_bytes: u64,
+}
+
+impl Room {
+    /// Returns the room of one of `sharers` clients.
+    pub(super) fn of(target: &Target, sharers: u32, allow_low_space: bool) -> Self {
+        let reserve_bytes = if allow_low_space { 0 } else { target.space.reserve_bytes() };
+        Self { space: target.space, sharers, reserve_bytes }
+    }
+
+    /// Returns the client's share of what is free, with the reserve.
+    fn share(&self) -> Space {
+        self.space.shared_by(self.sharers)
+    }
+
+    /// Returns the bytes that the client may take.
+    fn usable_bytes(&self) -> u64 {
+        let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
+        Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
+    }
+
+    /// Says what is free: "8 GiB is free for 4 clients, less a reserve of 1 GiB".
+    fn describe(&self) -> String {
+        let mut text = format!("{} is free", size::binary(self.space.free_bytes));
+        if self.sharers > 1 {
+            text.push_str(&format!(" for {} clients", self.sharers));
+        }
+        if self.reserve_bytes > 0 {
+            text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
+        }
+        text
+    }
 }
 
 /// Returns the data set that the tests need, of the size asked for or one that fits; `None` if no test works on data.
@@ -322,7 +356,7 @@ pub(super) fn plan_dataset(
     phases: &[PlannedPhase],
     target: &Target,
     machine: &Machine,
-    allow_low_space: bool,
+    room: &Room,
     is_together: bool,
 ) -> Result<Option<Dataset>, Trouble> {
     let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
@@ -344,12 +378,10 @@ pub(super) fn plan_dataset(
     let Some(least) = phases.iter().filter_map(least).max() else {
         return Ok(None);
     };
-    let free = target.space.free_bytes;
+    let free = room.share().free_bytes;
     // Each group needs that room. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
-    let reserve = reserve_bytes(target, allow_low_space || is_erased);
-    let room = free.saturating_sub(reserve);
-    let usable = room.checked_div(copies).unwrap_or(i64::MAX as u64);
+    let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
@@ -394,12 +426,9 @@ pub(super) fn plan_dataset(
     }
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
-        let mut cause = format!("it needs {} and {} are free", size::binary(needed), size::binary(free));
-        if reserve > 0 {
-            cause.push_str(&format!(", of which {} stay free", size::binary(reserve)));
-        }
+        let cause = format!("it needs {}; {}", size::binary(needed), room.describe());
         let mut remedy = String::from("make room, or ask for a smaller --size");
-        if !allow_low_space && needed <= free {
+        if room.reserve_bytes > 0 && needed <= free {
             remedy.push_str(", or add --allow low-space");
         }
         return Err(refuse(cause).remedy(remedy));
@@ -531,8 +560,9 @@ pub(super) fn check_room_for_files(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
     target: &Target,
-    allow_low_space: bool,
+    room: &Room,
 ) -> Result<(), Trouble> {
+    let space = room.share();
     for workload in phases.iter().map(|phase| &phase.workload) {
         let Some(files) = workload.files() else { continue };
         let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
@@ -547,25 +577,23 @@ pub(super) fn check_room_for_files(
             )
             .remedy("ask for fewer dirs= or threads, or sync=end"));
         }
-        if let Some(free) = target.space.inodes_free.filter(|free| inodes > *free) {
+        if let Some(free) = space.inodes_free.filter(|free| inodes > *free) {
             return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
                 .remedy("ask for fewer --files"));
         }
         // An empty file still takes about half a KiB of inode and directory on common file systems.
-        let metadata_bytes = if target.space.inodes_free.is_some() { 64 } else { 512 };
+        let metadata_bytes = if space.inodes_free.is_some() { 64 } else { 512 };
         let metadata_bytes = files.files_max(workload.threads).saturating_mul(metadata_bytes);
         let needed = files.room_bytes_max(workload.threads).saturating_add(metadata_bytes);
         let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
-        let reserve = reserve_bytes(target, allow_low_space);
-        if needed.saturating_add(laid_out).saturating_add(reserve) > target.space.free_bytes {
+        if needed.saturating_add(laid_out) > room.usable_bytes() {
             return Err(Trouble::new(
                 attempt(),
                 format!(
-                    "its files need about {} beside {} of data, {} stay free, and {} are free",
+                    "its files need about {} beside {} of data; {}",
                     size::binary(needed),
                     size::binary(laid_out),
-                    size::binary(reserve),
-                    size::binary(target.space.free_bytes)
+                    room.describe()
                 ),
             )
             .remedy("ask for fewer files= or a smaller size=, or make room"));
@@ -577,7 +605,8 @@ pub(super) fn check_room_for_files(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{GIB, asking, on_disk, planned};
+    use crate::plan::fixtures::{GIB, asking, disk_that_polls, machine, on_disk, planned};
+    use crate::plan::{Clients, plan_for};
     use crate::size::Size;
     use crate::target::Backing;
 
@@ -651,7 +680,29 @@ mod tests {
         assert_eq!(plan.bytes_to_write_max, 6 * GIB + (1 << 20));
         let request = Request { size: Some(Size::Bytes(300 * GIB)), ..asking(&["read", "read:dedupe=5"]) };
         let problem = planned(&request, Backing::Devices, None).unwrap_err();
-        assert!(problem.contains("it needs 600 GiB and 600 GiB are free"), "{problem}");
+        assert!(problem.contains("it needs 600 GiB; 600 GiB is free, less a reserve of 45 GiB"), "{problem}");
+    }
+
+    #[test]
+    fn clients_leave_one_reserve() {
+        let refusal = |free_bytes, sharers, size| {
+            let mut target = disk_that_polls(None);
+            target.space = Space { total_bytes: 4 * GIB, free_bytes, inodes_total: None, inodes_free: None };
+            let clients = Some(Clients { count: 20, number: None, sharers });
+            let request = Request { size: Some(Size::Bytes(size)), ..asking(&["read:seq1m"]) };
+            plan_for(&request, &target, &machine(None), clients).err().map(|trouble| trouble.to_string())
+        };
+        // Three GiB for 20 clients.
+        assert_eq!(refusal(4 * GIB, 20, 153 << 20), None);
+        let refused = refusal(4 * GIB, 20, 154 << 20).unwrap();
+        assert!(
+            refused.contains("needs 154 MiB; 4 GiB is free for 20 clients, less a reserve of 1 GiB"),
+            "{refused}"
+        );
+        // A quarter of what is free stays free, and 5 % of the file system at least.
+        assert_eq!(refusal(GIB, 1, 768 << 20), None);
+        assert!(refusal(GIB, 1, 769 << 20).unwrap().contains("a reserve of 256 MiB"));
+        assert!(refusal(GIB / 4, 1, GIB / 4).unwrap().contains("a reserve of 205 MiB"));
     }
 
     fn fresh(tests: &[&str]) -> Result<crate::plan::Plan, String> {
@@ -712,7 +763,7 @@ mod tests {
         // Where other files are laid out before, their rate decides on the size.
         assert!(planned(&asking(&["read", "write:fresh"]), Backing::Devices, None).is_ok());
         let request = Request { size: Some(Size::Bytes(700 * GIB)), ..asking(&["write:fresh"]) };
-        assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("are free"));
+        assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("is free"));
         let request = Request { size: Some(Size::Bytes(50 * GIB)), ..asking(&["write:fresh"]) };
         assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("--write-limit 54GB"));
         let files = Request {

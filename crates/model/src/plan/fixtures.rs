@@ -13,6 +13,7 @@ fn target(backing: Backing) -> Target {
         path: "/mnt".into(),
         kind: TargetKind::Directory,
         mount_point: "/mnt".into(),
+        device_number: "252:1".into(),
         source: "/dev/sda1".into(),
         file_system: "xfs".into(),
         mount_options: Vec::new(),

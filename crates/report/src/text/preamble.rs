@@ -423,7 +423,7 @@ mod tests {
     fn announced_bytes_are_those_of_all_clients() {
         let (mut plan, environment) = sample::plan_for(sample::disk());
         plan.bytes_to_write_max = 5_000_000_000;
-        plan.clients = Some(Clients { count: 3, number: None });
+        plan.clients = Some(Clients { count: 3, number: None, sharers: 1 });
         let text = sample::plain(&preamble(&plan, &environment, &sample::WIDE));
         assert!(text.contains("writes up to 15 GB"), "{text}");
     }

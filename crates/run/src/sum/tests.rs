@@ -17,7 +17,7 @@ fn plan(test: &str, count: u32) -> Plan {
         ..Request::default()
     };
     let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-    Plan { clients: Some(model::plan::Clients { count, number: None }), ..plan }
+    Plan { clients: Some(model::plan::Clients { count, number: None, sharers: 1 }), ..plan }
 }
 
 /// Returns a client that made `ops` operations in each of its intervals, each of 100 us.

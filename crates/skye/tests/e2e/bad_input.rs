@@ -72,8 +72,8 @@ fn too_little_space() {
     let tmpfs = Tmpfs::new("16m", None);
     let path = tmpfs.path().to_str().unwrap();
     refused(tmpfs.path(), "--size 64m --allow low-space", &[path, "64 MiB", "free", "smaller --size"]);
-    // The data would fit, but too little space would stay free.
-    refused(tmpfs.path(), "--size 8m", &[path, "stay free", "--allow low-space"]);
+    // The data would fit, but less than the reserve would stay free.
+    refused(tmpfs.path(), "--size 13m", &[path, "less a reserve of 4 MiB", "--allow low-space"]);
     refused(
         tmpfs.path(),
         "--test create:size=1m:files=64 --size 1m --allow low-space",

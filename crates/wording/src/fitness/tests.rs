@@ -49,6 +49,7 @@ fn sound() -> Health {
             path: "/mnt".into(),
             kind: TargetKind::Directory,
             mount_point: "/mnt".into(),
+            device_number: "252:1".into(),
             source: "/dev/sda".into(),
             file_system: "ext4".into(),
             mount_options: vec!["rw".into(), "relatime".into()],
