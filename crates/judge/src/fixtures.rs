@@ -152,7 +152,7 @@ fn record(plan: &Plan) -> PhaseRecord {
 
 fn disk() -> Target {
     serde_json::from_value(json!({
-        "path": "/mnt", "mount_point": "/mnt", "source": "/dev/nvme0n1p2", "file_system": "ext4",
+        "path": "/mnt", "mount_point": "/mnt", "device_number": "259:2", "source": "/dev/nvme0n1p2", "file_system": "ext4",
         "mount_options": ["rw", "relatime"], "read_only": false, "backing": "devices",
         "geometry": {
             "block_bytes": 4096, "stripe_unit_bytes": null, "stripe_width_bytes": null, "allocation_groups": null,

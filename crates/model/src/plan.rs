@@ -10,6 +10,7 @@ mod dataset;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod precondition;
+mod room;
 mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -34,13 +35,15 @@ use checks::{
 };
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
-use dataset::{Room, check_parts, check_room_for_files, plan_dataset};
+use dataset::{check_parts, plan_dataset};
+use room::{Room, check_room_for_files};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
 
-pub use dataset::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
+pub use dataset::{DataGroup, Dataset, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
+pub use room::{DATASET_BYTES_MAX, DATASET_BYTES_MIN};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
 /// Longest measured time of a phase, unless preset or flag says otherwise.
@@ -297,7 +300,18 @@ pub fn plan_for(
         let cause = format!("{count} tests are requested, and the maximum is {TESTS_MAX}");
         return Err(Trouble::new("make a plan", cause).remedy("split it into several runs"));
     }
-    let Asked { mut tests, where_possible } = Asked::parse(request, machine)?;
+    let allow_low_space = request.allow.contains(&Allow::LowSpace);
+    let write_limit_bytes = request
+        .write_limit
+        .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
+    if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
+        let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
+        return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
+    }
+    let room = Room::new(target, clients, write_limit_bytes, allow_low_space);
+    let Asked { mut tests, mut where_possible } = Asked::parse(request, machine)?;
+    let is_set = request.files.is_some() || target.kind.is_given();
+    let fewer_files = room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set));
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
     let left_out = add_possible(&mut tests, where_possible, target, machine);
@@ -354,10 +368,7 @@ pub fn plan_for(
         check_together(&phases)?;
     }
 
-    let allow_low_space = request.allow.contains(&Allow::LowSpace);
     let is_together = clients.is_some();
-    let sharers = clients.map_or(1, |clients| clients.sharers);
-    let room = Room::of(target, sharers, allow_low_space || target.erased.is_some());
     let dataset = plan_dataset(request, &phases, target, machine, &room, is_together)?;
     check_room_for_files(&phases, dataset.as_ref(), target, &room)?;
     check_parts(&phases, dataset.as_ref(), target)?;
@@ -368,13 +379,6 @@ pub fn plan_for(
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
         return Err(Trouble::new("make a plan", format!("{repetitions} repetitions cannot be asked for"))
             .remedy(format!("--repeat takes 1 to {REPETITIONS_MAX}")));
-    }
-    let write_limit_bytes = request
-        .write_limit
-        .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
-    if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
-        let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
-        return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
     let probe = request.probe.unwrap_or(Probing::Reads);
@@ -397,6 +401,7 @@ pub fn plan_for(
     }
 
     let mut notes = notes(target);
+    notes.extend(fewer_files);
     notes.extend(left_out);
     notes.extend(left_out_lines);
     if let (Some(Size::Bytes(asked)), Some(dataset)) = (request.size, &dataset)
@@ -404,6 +409,14 @@ pub fn plan_for(
     {
         let (asked, whole) = (size::exact(asked), size::exact(dataset.size_bytes_max));
         notes.push(format!("--size {asked} is {whole} in whole blocks of all tests"));
+    }
+    if let (None, Some(dataset)) = (request.size, dataset.as_ref())
+        && !dataset.is_given
+        && !dataset.groups.is_empty()
+        && dataset.size_bytes_max < DATASET_BYTES_MIN
+    {
+        let bytes = size::binary(dataset.size_bytes_max);
+        notes.push(format!("a data set of {bytes} is small: caches may hold it"));
     }
     notes.extend(depth_notes(&phases, machine));
     notes.extend(verify_note(request, &phases));

@@ -51,10 +51,10 @@ options! {
     /// Texts of mixes, by the names that tests have for them: of `mix:mine.toml`, the name is `mine.toml`. A mix without a
     /// text here is read from the file of its name.
     mixes: MixTexts [];
-    /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, at most 10 % of the free space].
+    /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, on a small volume less].
     size: Option<Size> [run ab] "size" Text("SIZE");
         like "--size 1g", "--size 10%", "--size 0.25xRAM", "--size 3000m", "--size 7g";
-    /// Files of each test on files [default: 64k].
+    /// Files of each test on files [default: 64k, or as many as fit].
     files: Option<Count> [run ab] "files" Text("N");
         like "--files 100", "--files 1k", "--files 1000", "--files 4096", "--files 128k";
     /// Seconds measured per phase; with --precision, at most [default: until the rate is known, by the preset].

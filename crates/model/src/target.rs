@@ -190,6 +190,11 @@ impl Space {
         (self.total_bytes / 20).max(RESERVE_BYTES_MAX.min(self.free_bytes / 4))
     }
 
+    /// Returns true if the file system says how many bytes it has.
+    pub fn has_bytes(&self) -> bool {
+        self.total_bytes > 0
+    }
+
     /// Returns what one of several clients may take that share it.
     #[must_use]
     pub fn shared_by(self, clients: u32) -> Self {

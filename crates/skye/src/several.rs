@@ -6,11 +6,11 @@ use std::path::Path;
 use fleet::launch::Launcher;
 use fleet::{Fleet, Found, OnLoss, Started};
 use model::hosts::{self, HostWord};
-use model::plan::{self, Clients, Plan, WRITE_LIMIT_BYTES, power_of_two_within};
+use model::plan::{self, Clients, Plan, WRITE_LIMIT_BYTES};
 use model::request::Allow;
 use model::run::Environment;
 use model::size::Size;
-use model::target::Backing;
+use model::target::{Backing, Space, Target};
 use model::workload::Probing;
 use model::{Request, Trouble};
 use report::text::ClientLooked;
@@ -20,12 +20,6 @@ use crate::exit::{self, Failure};
 use crate::signals::Interruption;
 use crate::{inputs, job, preset, simulation, terminal};
 
-/// Default size of the data set of each client. It is at most the free space divided by `DATASET_SHARE`. All have the
-/// same, so that none is chosen by how fast a client is.
-const DATASET_BYTES: u64 = 1 << 30;
-const DATASET_SHARE: u64 = 10;
-/// It is at most the client's share of the write limit divided by this. Tests write more than the data set has.
-const WRITTEN_SHARE: u64 = 8;
 /// Write limit of a request without one.
 const WRITE_LIMIT: Size = Size::Bytes(WRITE_LIMIT_BYTES);
 
@@ -122,7 +116,8 @@ impl Greeted {
 
     /// Returns the least free room of a client. Clients of one file system share it.
     pub fn room_bytes(&self) -> u64 {
-        room_bytes(&self.found, &sharers(&self.found))
+        let (space, sharers) = least_space(&self.found, &sharers(&self.found));
+        space.shared_by(sharers).free_bytes
     }
 
     /// Plans the run with all clients.
@@ -132,15 +127,16 @@ impl Greeted {
     pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<Several, Failure> {
         let Self { mut fleet, found } = self;
         let (first, sharers) = (&found[0], sharers(&found));
-        let request = with_size(with_sweep(request, found.len())?, &found, &sharers);
+        let request = with_sweep(request, found.len())?;
         // What a client has just written may still be in the memory of its machine.
         let shift = share_remote_directory(&found).then(|| on_first_machine(&found));
         let request = Request { shift: request.shift.or(shift), ..request };
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
-        let clients = Some(Clients { count: found.len() as u32, number: None, sharers: sharers[0] });
-        let plan = plan::plan_for(&request, &first.environment.target, &first.machine, clients)
-            .map_err(Failure::refused)?;
+        let (space, least_sharers) = least_space(&found, &sharers);
+        let target = Target { space, ..first.environment.target.clone() };
+        let clients = Some(Clients { count: found.len() as u32, number: None, sharers: least_sharers });
+        let plan = plan::plan_for(&request, &target, &first.machine, clients).map_err(Failure::refused)?;
         fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
         Ok(Several { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
@@ -430,24 +426,15 @@ fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> 
     }
 }
 
-fn room_bytes(found: &[Found], sharers: &[u32]) -> u64 {
-    let free =
-        |(found, sharers): (&Found, &u32)| found.environment.target.space.shared_by(*sharers).free_bytes;
-    found.iter().zip(sharers).map(free).min().unwrap_or_default()
-}
-
-/// Adds the size of each client's data set, where the request has none.
-fn with_size(mut request: Request, found: &[Found], sharers: &[u32]) -> Request {
-    let least = room_bytes(found, sharers);
-    let limit = request.write_limit.unwrap_or(WRITE_LIMIT).share(found.len() as u64);
-    let bytes =
-        |found: &Found| limit.resolve(found.environment.target.space.free_bytes, found.machine.memory_bytes);
-    let written = found.iter().map(bytes).min().map_or(0, |bytes| power_of_two_within(bytes / WRITTEN_SHARE));
-    let is_written = found.iter().all(|found| !found.environment.target.is_only_read());
-    if is_written {
-        request.size.get_or_insert(Size::Bytes(DATASET_BYTES.min(least / DATASET_SHARE).min(written)));
-    }
-    request
+/// Returns the space that each client has at least, and the number of clients that share it. All have data of one size and
+/// the same number of files.
+fn least_space(found: &[Found], sharers: &[u32]) -> (Space, u32) {
+    let spaces = || found.iter().map(|found| found.environment.target.space).zip(sharers.iter().copied());
+    let free = |(space, sharers): &(Space, u32)| space.shared_by(*sharers).free_bytes;
+    let (space, least_sharers) = spaces().min_by_key(free).unwrap_or_default();
+    let inodes = spaces().filter_map(|(space, sharers)| space.shared_by(sharers).inodes_free).min();
+    let inodes_free = inodes.map(|inodes| inodes * u64::from(least_sharers));
+    (Space { inodes_free, ..space }, least_sharers)
 }
 
 /// Returns notes on clients that differ from the first.
@@ -528,16 +515,11 @@ mod tests {
         assert!(!share_remote_directory(&clients));
         let sharers = sharers(&clients);
         assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
-        // Each has a tenth of its share of the room, and a gibibyte at most.
-        let ample = Request { write_limit: Some(Size::Bytes(1 << 40)), ..Request::default() };
-        let sized = with_size(ample.clone(), &clients, &sharers);
-        assert_eq!(sized.size, Some(Size::Bytes(DATASET_BYTES)));
-        let crowded = with_size(ample, &clients, &[400; 6]);
-        assert_eq!(crowded.size, Some(Size::Bytes((100 << 30) / 400 / 10)));
-        // Six clients have 100 MB each, of which the files take an eighth at most.
-        let limited = Request { write_limit: Some(Size::Bytes(600_000_000)), ..Request::default() };
-        assert_eq!(with_size(limited, &clients, &sharers).size, Some(Size::Bytes(8 << 20)));
-        let asked = Request { size: Some(Size::Bytes(5)), ..Request::default() };
-        assert_eq!(with_size(asked, &clients, &sharers).size, Some(Size::Bytes(5)));
+        // The export has the least for each of its clients.
+        let mut clients = clients;
+        clients[4].environment.target.space =
+            Space { inodes_free: Some(90), ..clients[4].environment.target.space };
+        let (space, least_sharers) = least_space(&clients, &sharers);
+        assert_eq!((space.free_bytes, space.inodes_free, least_sharers), (100 << 30, Some(90), 3));
     }
 }

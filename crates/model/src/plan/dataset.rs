@@ -1,23 +1,17 @@
-//! The files that data tests work on, and the room for them and for the files of the other tests.
+//! The files that data tests work on.
 
 use serde::{Deserialize, Serialize};
 
 use super::PlannedPhase;
 use super::precondition::FILL_BLOCK_BYTES;
+use super::room::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, Room};
 use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
 use crate::spec;
-use crate::target::{Space, Target};
+use crate::target::Target;
 use crate::trouble::Trouble;
-use crate::workload::{DataVerb, DataWork, Engine, FileVerb, Probing, SyncMode, Workload, ZONES_MAX};
-
-/// Smallest data set, unless a size is asked for. Below it, device caches and start-up dominate.
-pub const DATASET_BYTES_MIN: u64 = 256 << 20;
-/// Largest data set, unless a size is asked for.
-pub const DATASET_BYTES_MAX: u64 = 4 << 30;
-/// Most directories that one test keeps open at a time.
-const DESCRIPTORS_MAX: u64 = 512;
+use crate::workload::{DataVerb, DataWork, Engine, Probing, Workload, ZONES_MAX};
 
 /// The files that data tests work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,47 +303,6 @@ fn mark_fresh(
     }
 }
 
-/// Room on a file system for one client.
-pub(super) struct Room {
-    /// Bytes and inodes that are free for all clients on the file system.
-    space: Space,
-    /// Clients on the file system.
-    sharers: u32,
-    /// Bytes that all clients together leave free.
-    reserve_bytes: u64,
-}
-
-impl Room {
-    /// Returns the room of one of `sharers` clients.
-    pub(super) fn of(target: &Target, sharers: u32, allow_low_space: bool) -> Self {
-        let reserve_bytes = if allow_low_space { 0 } else { target.space.reserve_bytes() };
-        Self { space: target.space, sharers, reserve_bytes }
-    }
-
-    /// Returns the client's share of what is free, with the reserve.
-    fn share(&self) -> Space {
-        self.space.shared_by(self.sharers)
-    }
-
-    /// Returns the bytes that the client may take.
-    fn usable_bytes(&self) -> u64 {
-        let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
-        Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
-    }
-
-    /// Says what is free: "8 GiB is free for 4 clients, less a reserve of 1 GiB".
-    fn describe(&self) -> String {
-        let mut text = format!("{} is free", size::binary(self.space.free_bytes));
-        if self.sharers > 1 {
-            text.push_str(&format!(" for {} clients", self.sharers));
-        }
-        if self.reserve_bytes > 0 {
-            text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
-        }
-        text
-    }
-}
-
 /// Returns the data set that the tests need, of the size asked for or one that fits; `None` if no test works on data.
 pub(super) fn plan_dataset(
     request: &Request,
@@ -385,14 +338,10 @@ pub(super) fn plan_dataset(
     let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
-    let fresh = on_files(phases).find(|(phase, data)| data.fresh && is_made(phase) == Some(true));
-    if let (None, Some((phase, _))) = (request.size, fresh) {
-        return Err(Trouble::new(
-            format!("run `{}` in {}", spec::print(phase.asked()), target.path),
-            "it makes its files, so that nothing is written before by which their size could be chosen",
-        )
-        .remedy("ask for one, for example --size 4g"));
-    }
+    // Where a test makes the files, nothing is written before it by which their size could be chosen.
+    let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase) == Some(true));
+    let is_fixed = is_together || has_fresh;
+    let largest = if is_fixed { room.fixed_dataset_bytes_max } else { DATASET_BYTES_MAX };
     // Ranges are places of the device, so that it must be written as far as the last one.
     let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
     let ranged_bytes = ranged.map(|range| range.end).max().unwrap_or(0);
@@ -412,12 +361,13 @@ pub(super) fn plan_dataset(
             DATASET_BYTES_MIN.max(least).checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX)
         }
         None if is_erased => {
-            let wished = power_of_two_within(DATASET_BYTES_MAX.min(free)).max(least).max(ranged_bytes);
+            let wished = power_of_two_within(largest.min(free)).max(least).max(ranged_bytes);
             let whole_units = usable / unit_bytes * unit_bytes;
             wished.checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX).min(whole_units)
         }
         None => {
-            let wished = power_of_two_within(DATASET_BYTES_MAX.min(free / 10)).max(least.min(free / 2));
+            let wished = largest.min((free / 10).max(DATASET_BYTES_MIN.min(usable / 2)));
+            let wished = power_of_two_within(wished).max(least.min(free / 2));
             wished.min(usable) / unit_bytes * unit_bytes
         }
     };
@@ -426,9 +376,9 @@ pub(super) fn plan_dataset(
     }
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
-        let cause = format!("it needs {}; {}", size::binary(needed), room.describe());
+        let cause = format!("it needs {}{}", size::binary(needed), room.describe());
         let mut remedy = String::from("make room, or ask for a smaller --size");
-        if room.reserve_bytes > 0 && needed <= free {
+        if room.has_reserve() && needed <= free {
             remedy.push_str(", or add --allow low-space");
         }
         return Err(refuse(cause).remedy(remedy));
@@ -436,7 +386,7 @@ pub(super) fn plan_dataset(
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
         size_bytes_min: least,
-        size_is_fixed: request.size.is_some() || (is_erased && ranged_bytes > 0),
+        size_is_fixed: request.size.is_some() || is_fixed || (is_erased && ranged_bytes > 0),
         groups,
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
@@ -555,58 +505,10 @@ pub fn power_of_two_within(number: u64) -> u64 {
     number.checked_ilog2().map_or(0, |exponent| 1 << exponent)
 }
 
-/// Refuses tests on files for which bytes, inodes or descriptors would not suffice beside the data set.
-pub(super) fn check_room_for_files(
-    phases: &[PlannedPhase],
-    dataset: Option<&Dataset>,
-    target: &Target,
-    room: &Room,
-) -> Result<(), Trouble> {
-    let space = room.share();
-    for workload in phases.iter().map(|phase| &phase.workload) {
-        let Some(files) = workload.files() else { continue };
-        let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
-        let trees = if files.shared { 1 } else { u64::from(workload.threads) };
-        let inodes = files.inodes(workload.threads) + trees * (files.dirs * u64::from(files.levels) + 1) + 16;
-        let descriptors = trees * files.dirs;
-        let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
-        if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
-            return Err(Trouble::new(
-                attempt(),
-                format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
-            )
-            .remedy("ask for fewer dirs= or threads, or sync=end"));
-        }
-        if let Some(free) = space.inodes_free.filter(|free| inodes > *free) {
-            return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
-                .remedy("ask for fewer --files"));
-        }
-        // An empty file still takes about half a KiB of inode and directory on common file systems.
-        let metadata_bytes = if space.inodes_free.is_some() { 64 } else { 512 };
-        let metadata_bytes = files.files_max(workload.threads).saturating_mul(metadata_bytes);
-        let needed = files.room_bytes_max(workload.threads).saturating_add(metadata_bytes);
-        let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
-        if needed.saturating_add(laid_out) > room.usable_bytes() {
-            return Err(Trouble::new(
-                attempt(),
-                format!(
-                    "its files need about {} beside {} of data; {}",
-                    size::binary(needed),
-                    size::binary(laid_out),
-                    room.describe()
-                ),
-            )
-            .remedy("ask for fewer files= or a smaller size=, or make room"));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{GIB, asking, disk_that_polls, machine, on_disk, planned};
-    use crate::plan::{Clients, plan_for};
+    use crate::plan::fixtures::{GIB, asking, on_disk, planned};
     use crate::size::Size;
     use crate::target::Backing;
 
@@ -683,28 +585,6 @@ mod tests {
         assert!(problem.contains("it needs 600 GiB; 600 GiB is free, less a reserve of 45 GiB"), "{problem}");
     }
 
-    #[test]
-    fn clients_leave_one_reserve() {
-        let refusal = |free_bytes, sharers, size| {
-            let mut target = disk_that_polls(None);
-            target.space = Space { total_bytes: 4 * GIB, free_bytes, inodes_total: None, inodes_free: None };
-            let clients = Some(Clients { count: 20, number: None, sharers });
-            let request = Request { size: Some(Size::Bytes(size)), ..asking(&["read:seq1m"]) };
-            plan_for(&request, &target, &machine(None), clients).err().map(|trouble| trouble.to_string())
-        };
-        // Three GiB for 20 clients.
-        assert_eq!(refusal(4 * GIB, 20, 153 << 20), None);
-        let refused = refusal(4 * GIB, 20, 154 << 20).unwrap();
-        assert!(
-            refused.contains("needs 154 MiB; 4 GiB is free for 20 clients, less a reserve of 1 GiB"),
-            "{refused}"
-        );
-        // A quarter of what is free stays free, and 5 % of the file system at least.
-        assert_eq!(refusal(GIB, 1, 768 << 20), None);
-        assert!(refusal(GIB, 1, 769 << 20).unwrap().contains("a reserve of 256 MiB"));
-        assert!(refusal(GIB / 4, 1, GIB / 4).unwrap().contains("a reserve of 205 MiB"));
-    }
-
     fn fresh(tests: &[&str]) -> Result<crate::plan::Plan, String> {
         planned(&Request { size: Some(Size::Bytes(GIB)), ..asking(tests) }, Backing::Devices, None)
     }
@@ -749,19 +629,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_must_be_there_to_be_read_and_have_a_size() {
+    fn fresh_files_are_read_only_after_they_are_made() {
         assert_eq!(
             fresh(&["byte-write:bytes=3m", "byte-read:bytes=3m", "write:seq8k:fresh"]).unwrap_err(),
             "cannot run `byte-read:bytes=3m` in /mnt: there is nothing to read before `write:seq8k:fresh` has made \
              the files; put it after that test"
         );
-        assert_eq!(
-            planned(&asking(&["write:fresh"]), Backing::Devices, None).unwrap_err(),
-            "cannot run `write:seq1m:fresh` in /mnt: it makes its files, so that nothing is written before by which \
-             their size could be chosen; ask for one, for example --size 4g"
-        );
-        // Where other files are laid out before, their rate decides on the size.
-        assert!(planned(&asking(&["read", "write:fresh"]), Backing::Devices, None).is_ok());
+        // Nothing is written before by which their size could be chosen.
+        let dataset = planned(&asking(&["write:fresh"]), Backing::Devices, None).unwrap().dataset.unwrap();
+        assert_eq!((dataset.size_bytes_max, dataset.size_is_fixed), (GIB, true));
+        let laid_out = planned(&asking(&["read", "write:fresh"]), Backing::Devices, None).unwrap();
+        assert!(!laid_out.dataset.unwrap().size_is_fixed);
         let request = Request { size: Some(Size::Bytes(700 * GIB)), ..asking(&["write:fresh"]) };
         assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("is free"));
         let request = Request { size: Some(Size::Bytes(50 * GIB)), ..asking(&["write:fresh"]) };

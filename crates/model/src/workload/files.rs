@@ -28,7 +28,7 @@ keys! {
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
     key "files" "N" [files: Count(1, FILES_MAX)] for |work| work.verb != FileVerb::Replay, OF_MIX;
-        label Label::Nothing; "files over all threads; 64k if absent, and for `mix` its own number for each thread";
+        label Label::Nothing; "files over all threads; if absent 64k or as many as fit, and for `mix` its own number for each thread";
 
     /// Smallest size of a file in bytes.
     field size_min_bytes: u64 = 0;

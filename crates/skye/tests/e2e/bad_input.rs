@@ -77,7 +77,7 @@ fn too_little_space() {
     refused(
         tmpfs.path(),
         "--test create:size=1m:files=64 --size 1m --allow low-space",
-        &[path, "free", "fewer"],
+        &[path, "free", "reduce"],
     );
     assert_nothing_left(tmpfs.path());
 }
@@ -86,7 +86,7 @@ fn too_little_space() {
 fn too_few_inodes() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", Some(100));
-    let said = [tmpfs.path().to_str().unwrap(), "inodes", "fewer --files"];
+    let said = [tmpfs.path().to_str().unwrap(), "inodes", "reduce --files"];
     refused(tmpfs.path(), "--test create:files=1000 --size 1m --allow low-space", &said);
     assert_nothing_left(tmpfs.path());
 }

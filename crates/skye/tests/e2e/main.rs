@@ -33,6 +33,7 @@ mod mapped;
 mod measured;
 mod mpi;
 mod output;
+mod places;
 mod precondition;
 mod races;
 mod replay;

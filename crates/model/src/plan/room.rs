@@ -1,0 +1,266 @@
+//! Room for the files of a run: what is free, what stays free, and how many files fit.
+
+use super::{Clients, Dataset, PlannedPhase, power_of_two_within};
+use crate::size;
+use crate::spec::{self, Defaults};
+use crate::target::{Space, Target};
+use crate::trouble::Trouble;
+use crate::workload::{FileVerb, FilesWork, SyncMode, Work, Workload};
+
+/// Default minimum of the data set. Below it, device caches and start-up dominate.
+pub const DATASET_BYTES_MIN: u64 = 256 << 20;
+/// Default maximum of the data set.
+pub const DATASET_BYTES_MAX: u64 = 4 << 30;
+/// Default maximum of a data set whose size does not depend on the rate of the storage. Several clients have one size.
+const FIXED_DATASET_BYTES_MAX: u64 = 1 << 30;
+/// Such a data set takes at most this share of the write limit. Tests write more than the data set has.
+const FIXED_DATASET_SHARE: u64 = 8;
+/// Default maximum of the bytes in the files of a test.
+const FILES_BYTES_MAX: u64 = 256 << 20;
+/// Most directories that one test keeps open at a time.
+const DESCRIPTORS_MAX: u64 = 512;
+
+/// Room on a file system for one client.
+pub(super) struct Room {
+    /// Bytes and inodes that are free for all clients on the file system.
+    space: Space,
+    /// Clients on the file system.
+    sharers: u32,
+    /// Bytes that all clients together leave free.
+    reserve_bytes: u64,
+    /// Largest data set whose size the rate of the storage does not choose.
+    pub(super) fixed_dataset_bytes_max: u64,
+}
+
+impl Room {
+    /// Returns the room of a run, or of one of its clients.
+    pub(super) fn new(
+        target: &Target,
+        clients: Option<Clients>,
+        write_limit_bytes: u64,
+        allow_low_space: bool,
+    ) -> Self {
+        let keeps_reserve = !allow_low_space && target.erased.is_none();
+        let write_bytes = write_limit_bytes / clients.map_or(1, |clients| u64::from(clients.count.max(1)));
+        Self {
+            // With none, nothing could be made at all. Some servers say so for want of a number.
+            space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
+            sharers: clients.map_or(1, |clients| clients.sharers),
+            reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
+            fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
+                .min(power_of_two_within(write_bytes / FIXED_DATASET_SHARE)),
+        }
+    }
+
+    /// Returns true if some of what is free stays free.
+    pub(super) fn has_reserve(&self) -> bool {
+        self.reserve_bytes > 0
+    }
+
+    /// Returns the client's share of what is free, with the reserve.
+    pub(super) fn share(&self) -> Space {
+        self.space.shared_by(self.sharers)
+    }
+
+    /// Returns the bytes that the client may take.
+    pub(super) fn usable_bytes(&self) -> u64 {
+        if !self.space.has_bytes() {
+            return i64::MAX as u64;
+        }
+        let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
+        Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
+    }
+
+    /// Says what is free: "for each of 4 clients; 8 GiB is free, less a reserve of 1 GiB".
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("; {} is free", size::binary(self.space.free_bytes));
+        if self.sharers > 1 {
+            text.insert_str(0, &format!(" for each of {} clients", self.sharers));
+        }
+        if self.reserve_bytes > 0 {
+            text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
+        }
+        text
+    }
+
+    /// Reduces the default number of files to a power of two that takes half of the room at most. Returns a note if it did.
+    pub(super) fn fit_files<'a>(&self, tests: impl Iterator<Item = &'a mut Workload>) -> Option<String> {
+        let (space, usable) = (self.share(), self.usable_bytes());
+        let mut fewest = None;
+        for test in tests {
+            let threads = test.threads;
+            let Work::Files(work) = &mut test.work else { continue };
+            let own_files = work.own_files(threads);
+            if work.verb == FileVerb::Replay || work.files != own_files.unwrap_or(Defaults::default().files) {
+                continue;
+            }
+            if own_files.is_none() {
+                let usual = FILES_BYTES_MAX / work.size_max_bytes.max(FILES_BYTES_MAX / work.files);
+                work.files = power_of_two_within(usual.max(1));
+            }
+            let fits = |work: &FilesWork| {
+                let needs = Needs::new(work, threads, &space);
+                space.inodes_free.is_none_or(|free| needs.inodes <= free / 2) && needs.bytes <= usable / 2
+            };
+            let least = u64::from(threads).max(work.dirs);
+            while !fits(work) && work.files / 2 >= least {
+                work.files /= 2;
+                fewest = Some(work.files.min(fewest.unwrap_or(u64::MAX)));
+            }
+        }
+        let mut note = format!("tests on files have as few as {} of them", size::count(fewest?));
+        if self.sharers > 1 {
+            note.push_str(&format!(" on each of {} clients", self.sharers));
+        }
+        let inodes = space.inodes_free.map(|inodes| format!("{} inodes and ", size::count(inodes)));
+        let free_bytes = size::binary(space.free_bytes);
+        Some(format!("{note}: {}{free_bytes} are free for them", inodes.unwrap_or_default()))
+    }
+}
+
+/// Demand of the files of a test.
+struct Needs {
+    inodes: u64,
+    bytes: u64,
+}
+
+impl Needs {
+    fn new(files: &FilesWork, threads: u32, space: &Space) -> Self {
+        let directories = files.dirs.saturating_mul(files.levels.into()) + 1;
+        let directories = trees(files, threads).saturating_mul(directories);
+        // An empty file still takes about half a KiB of inode and directory on common file systems.
+        let metadata_bytes = if space.inodes_free.is_some() { 64 } else { 512 };
+        let metadata_bytes = files.files_max(threads).saturating_mul(metadata_bytes);
+        Self {
+            inodes: files.inodes(threads).saturating_add(directories).saturating_add(16),
+            bytes: files.room_bytes_max(threads).saturating_add(metadata_bytes),
+        }
+    }
+}
+
+/// Returns the number of trees in which so many threads have their files.
+fn trees(files: &FilesWork, threads: u32) -> u64 {
+    if files.shared { 1 } else { threads.into() }
+}
+
+/// Refuses tests on files for which bytes, inodes or descriptors would not suffice beside the data set.
+pub(super) fn check_room_for_files(
+    phases: &[PlannedPhase],
+    dataset: Option<&Dataset>,
+    target: &Target,
+    room: &Room,
+) -> Result<(), Trouble> {
+    let space = room.share();
+    for workload in phases.iter().map(|phase| &phase.workload) {
+        let Some(files) = workload.files() else { continue };
+        let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
+        let Needs { inodes, bytes } = Needs::new(files, workload.threads, &space);
+        let descriptors = trees(files, workload.threads) * files.dirs;
+        let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
+        if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
+            return Err(Trouble::new(
+                attempt(),
+                format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
+            )
+            .remedy("reduce dirs= or the threads, or use sync=end"));
+        }
+        if let Some(free) = space.inodes_free.filter(|free| inodes > *free) {
+            return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
+                .remedy("reduce --files"));
+        }
+        let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
+        if bytes.saturating_add(laid_out) > room.usable_bytes() {
+            return Err(Trouble::new(
+                attempt(),
+                format!(
+                    "its files need about {} beside {} of data{}",
+                    size::binary(bytes),
+                    size::binary(laid_out),
+                    room.describe()
+                ),
+            )
+            .remedy("reduce files= or size=, or make room"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixtures::{GIB, asking, disk_that_polls, machine};
+    use crate::plan::{Plan, plan_for};
+    use crate::request::Request;
+    use crate::size::Size;
+
+    /// Plans the tests in a space, for this number of clients that share it.
+    fn planned(request: &Request, space: Space, sharers: u32) -> Result<Plan, String> {
+        let target = Target { space, ..disk_that_polls(None) };
+        let clients = (sharers > 1).then_some(Clients { count: sharers, number: None, sharers });
+        plan_for(request, &target, &machine(None), clients).map_err(|trouble| trouble.to_string())
+    }
+
+    fn free(total_bytes: u64, free_bytes: u64, inodes_free: Option<u64>) -> Space {
+        Space { total_bytes, free_bytes, inodes_total: inodes_free, inodes_free }
+    }
+
+    #[test]
+    fn clients_leave_one_reserve() {
+        let refusal = |free_bytes, sharers, size| {
+            let request = Request { size: Some(Size::Bytes(size)), ..asking(&["read:seq1m"]) };
+            planned(&request, free(4 * GIB, free_bytes, None), sharers).err()
+        };
+        // Three GiB for 20 clients.
+        assert_eq!(refusal(4 * GIB, 20, 153 << 20), None);
+        let refused = refusal(4 * GIB, 20, 154 << 20).unwrap();
+        assert!(
+            refused.contains("needs 154 MiB for each of 20 clients; 4 GiB is free, less a reserve of 1 GiB"),
+            "{refused}"
+        );
+        // A quarter of what is free stays free, and 5 % of the file system at least.
+        assert_eq!(refusal(GIB, 1, 768 << 20), None);
+        assert!(refusal(GIB, 1, 769 << 20).unwrap().contains("a reserve of 256 MiB"));
+        assert!(refusal(GIB / 4, 1, GIB / 4).unwrap().contains("a reserve of 205 MiB"));
+    }
+
+    #[test]
+    fn small_volumes_have_small_sets() {
+        let size = |space, sharers| {
+            let plan = planned(&asking(&["read:seq1m:q8"]), space, sharers).unwrap();
+            plan.dataset.unwrap().size_bytes_max >> 20
+        };
+        for (free_mib, expected) in [(64 << 10, 4096), (20 << 10, 2048), (1024, 256), (280, 64), (32, 8)] {
+            assert_eq!(size(free(free_mib << 20, free_mib << 20, None), 1), expected, "{free_mib} MiB");
+        }
+        // Clients have a gibibyte each at most, and an eighth of their share of the write limit.
+        assert_eq!(size(free(100 * GIB, 100 * GIB, None), 4), 1024);
+        assert_eq!(size(free(100 * GIB, 100 * GIB, None), 20), 128);
+        assert_eq!(size(free(GIB, GIB, None), 20), 16);
+        // A file system that does not say what is free gets the smallest usual set.
+        assert_eq!(size(Space::default(), 1), 256);
+    }
+
+    #[test]
+    fn files_are_as_many_as_fit() {
+        let files = |test: &str, space| {
+            let plan = planned(&asking(&[test]), space, 1).unwrap();
+            assert_eq!(
+                plan.notes.iter().any(|note| note.contains("as few as")),
+                test != "create:size=16k:files=9" && space.free_bytes < 2 * GIB
+            );
+            plan.phases[0].workload.files().unwrap().files
+        };
+        let ample = free(100 * GIB, 100 * GIB, Some(1 << 20));
+        assert_eq!(files("create", ample), 1 << 16);
+        assert_eq!(files("create:size=16k", ample), 1 << 14);
+        assert_eq!(files("create:size=1g", ample), 1);
+        let small = |inodes| free(GIB, GIB, inodes);
+        assert_eq!(files("create:t4", small(Some(65_525))), 1 << 14);
+        assert_eq!(files("create:t4", small(Some(1013))), 256);
+        assert_eq!(files("create:size=16k:files=9", small(Some(1013))), 9);
+        assert_eq!(files("create:size=1m", free(GIB, GIB / 4, None)), 64);
+        // A number that the user sets stays.
+        let refused = planned(&asking(&["create:files=2000"]), small(Some(1013)), 1).unwrap_err();
+        assert!(refused.contains("inodes and 1013 are free"), "{refused}");
+    }
+}
