@@ -54,7 +54,7 @@ impl Cleaning {
     pub(crate) fn all(mut cleanings: Vec<Self>, at_once: usize) -> Vec<(usize, Option<String>)> {
         let started = Instant::now();
         while cleanings.iter().any(|cleaning| !matches!(cleaning.progress, Progress::Ended(_)))
-            && started.elapsed() < patience::patience()
+            && started.elapsed() < patience::patience(true)
         {
             let runs = |cleaning: &&Self| matches!(cleaning.progress, Progress::Runs(_));
             let mut free = at_once.saturating_sub(cleanings.iter().filter(runs).count());

@@ -306,6 +306,7 @@ impl Fleet {
             ops,
             bytes,
             p99_ns: None,
+            still: Duration::ZERO,
             known: running.known,
             frame: None,
             zones: None,

@@ -54,10 +54,14 @@ impl Lived {
     }
 }
 
-/// Returns the time for an answer that needs nothing but calls on the target, of which one may hang. It is shorter once the
-/// user insists.
+/// Returns the time for an answer that needs nothing but calls on the target, of which one may hang.
 pub fn answer() -> Duration {
-    patience::patience() + SLACK
+    patience::most_patience() + SLACK
+}
+
+/// Returns the same after a signal. It is shorter once the user insists.
+pub fn answer_to_signal() -> Duration {
+    patience::patience(true) + SLACK
 }
 
 /// Returns the time for work that may take `time_ns` and then has to wait for its data: a sync may take as long again.
@@ -121,7 +125,7 @@ impl Fleet {
             self.heeded = urgency;
             self.order(&ToAgent::Interrupt {});
             if !is_removing || urgency == Urgency::Insistent {
-                self.hub.hasten(answer());
+                self.hub.hasten(answer_to_signal());
             }
         }
         urgency > Urgency::None
@@ -130,7 +134,7 @@ impl Fleet {
     /// Ends the work of all clients, because one has failed.
     pub(crate) fn end_work(&mut self) {
         self.order(&ToAgent::Interrupt {});
-        self.hub.hasten(answer());
+        self.hub.hasten(answer_to_signal());
     }
 
     /// Waits at most this long for the answer that a client owes, and less after a signal.
@@ -145,7 +149,7 @@ impl Fleet {
 
     fn shorter(&self, limit: Duration) -> Duration {
         let is_over = self.heeded > Urgency::None;
-        if is_over { limit.min(answer()) } else { limit }
+        if is_over { limit.min(answer_to_signal()) } else { limit }
     }
 
     pub(crate) fn expect_nothing(&mut self) {

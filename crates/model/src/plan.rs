@@ -153,6 +153,7 @@ pub struct Clients {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// Number of clients on one file system, itself included. In the plan of the whole run, those of the first client.
+    #[serde(default)]
     pub sharers: u32,
 }
 

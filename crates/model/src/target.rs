@@ -18,6 +18,7 @@ pub struct Target {
     /// Where its file system is mounted.
     pub mount_point: String,
     /// Device number of its file system, or of the device itself: "252:1". Empty for a simulated device.
+    #[serde(default)]
     pub device_number: String,
     /// Source of the mount: a device, a server's export, a name.
     pub source: String,
@@ -299,6 +300,12 @@ impl Target {
     /// Returns true if nothing is written there or beside it.
     pub fn is_only_read(&self) -> bool {
         self.kind.is_given() && self.erased.is_none()
+    }
+
+    /// Returns the devices of the file system itself, which no other device of the target uses.
+    pub fn top_devices(&self) -> impl Iterator<Item = &Device> {
+        let is_used = |name| self.device_stack.iter().any(|device| device.lies_on.contains(name));
+        self.device_stack.iter().filter(move |device| !is_used(&device.name))
     }
 
     /// Returns true if a disk of this machine is at the bottom. Loops and compressed memory alone do not count, because

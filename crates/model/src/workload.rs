@@ -509,6 +509,14 @@ impl Workload {
         }
     }
 
+    /// Returns true if it writes data, or makes or changes files.
+    pub fn writes(&self) -> bool {
+        match &self.work {
+            Work::Data(data) => data.writes(),
+            Work::Files(files) => files.verb.changes(),
+        }
+    }
+
     /// Returns the same test with another number of threads. A mix or a load keeps its own number of files for each thread.
     #[must_use]
     pub fn with_threads(&self, threads: u32) -> Self {

@@ -118,6 +118,11 @@ pub fn space(directory: &Path) -> Result<Space, Trouble> {
     Ok(space_of(&statfs))
 }
 
+/// Returns the space for this user on the file system of an open directory.
+pub fn space_at(directory: impl AsFd) -> io::Result<Space> {
+    Ok(space_of(&rustix::fs::fstatfs(directory)?))
+}
+
 /// Returns the alignment that direct I/O on a regular file needs; absent if the kernel does not report it.
 ///
 /// Both values are 0 if the kernel reports no support for direct I/O. The report needs Linux 6.1 and a file

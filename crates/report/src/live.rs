@@ -30,6 +30,8 @@ pub struct Live<'a> {
     pub ops_per_second: f64,
     /// 99th percentile of latency in nanoseconds; `None` until it is known.
     pub p99_ns: Option<u64>,
+    /// Nanoseconds since anything moved.
+    pub still_ns: u64,
     /// Start of the steady part in nanoseconds since the test began, and half-width of the rate's 95 % interval as a
     /// share of it. Both are missing while the rate is not steady.
     pub steady: Option<(u64, f64)>,
@@ -74,6 +76,8 @@ pub struct LiveCpu {
     pub kernel_cores: f64,
 }
 
+/// Time without movement from which the lines show it.
+const STILL_MIN_NS: u64 = 10_000_000_000;
 /// Indent of the second and third line, which begin beneath the label.
 const INDENT: usize = 11;
 /// Most steps of time that the sparkline shows.
@@ -134,6 +138,10 @@ fn course(live: &Live, style: &Style) -> String {
     if let Some((since_ns, half_width)) = live.steady {
         parts.push(format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
     }
+    if live.still_ns >= STILL_MIN_NS {
+        let still_ns = live.still_ns / 1_000_000_000 * 1_000_000_000;
+        parts.push(format!("nothing returned for {}", duration(still_ns)));
+    }
     let place = format!("test {} of {}", live.index, live.of);
     parts.push(match live.left_ns {
         Some(left_ns) => format!("{place}, about {} left", duration(left_ns / 1_000_000_000 * 1_000_000_000)),
@@ -188,8 +196,18 @@ mod tests {
             device: Some(LiveDevice { name: "nvme0n1", busy_share: 1.0, in_flight: 251.4 }),
             cpu: Some(LiveCpu { cores: 6.2, kernel_cores: 5.1 }),
             steady: Some((4_000_000_000, 0.018)),
+            still_ns: 0,
             clients: None,
             next: Some("write 4K rnd"),
+        }
+    }
+
+    #[test]
+    fn waits_are_shown_from_ten_seconds_on() {
+        for (still_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("nothing returned for 12 s"))] {
+            let [_, course, _] = lines(&Live { still_ns, ..live() }, &sample::WIDE);
+            assert_eq!(course.contains("nothing returned"), text.is_some(), "{course}");
+            assert!(text.is_none_or(|text| course.contains(text)), "{course}");
         }
     }
 

@@ -203,8 +203,7 @@ fn run(
         Some(group) => {
             if group.filled == Filled::Discarded && !task.is_fill {
                 let deadline_ns = Monotonic.now_ns().saturating_add(asked.budget_ns);
-                let moved = drive.meter.movement();
-                group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, moved)?;
+                group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, drive.meter)?;
             }
             check_filled(group, data, task.directory)?;
             let files = open_files(group, data, task.directory)?;

@@ -23,7 +23,9 @@ use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::home::Home;
+use crate::meter::Meter;
 use crate::patience;
+use crate::room::RoomWatch;
 
 /// Hexadecimal digits in the names of data files.
 const DIGITS: usize = 4;
@@ -208,7 +210,7 @@ impl FileGroup {
         stop: &Arc<AtomicBool>,
         budget: &Arc<Budget>,
         deadline_ns: u64,
-        mut movement: impl FnMut() -> u64,
+        meter: &mut Meter,
     ) -> Result<(), Trouble> {
         let attempt = format!("write what was discarded in {} again", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
@@ -218,12 +220,14 @@ impl FileGroup {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&written),
             budget: Arc::clone(budget),
+            room: meter.room().cloned(),
             attempt: attempt.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
             deadline_ns,
         };
         let (is_given_up, group) = (Arc::clone(&writing.is_given_up), self.clone());
+        let mut movement = meter.movement();
         patience::wait_while_it_moves(
             &attempt,
             || written.load(Ordering::Relaxed).wrapping_add(movement()),
@@ -321,6 +325,7 @@ impl DataSet {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
             budget: Arc::clone(owner.budget),
+            room: owner.room.clone(),
             attempt: attempt.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
@@ -429,6 +434,8 @@ pub struct Owner<'a> {
     pub first: Option<&'a Home>,
     /// Bytes that it may still write.
     pub budget: &'a Arc<Budget>,
+    /// Watch over the free space.
+    pub room: Option<RoomWatch>,
 }
 
 struct Layout {
@@ -453,6 +460,7 @@ struct Writing {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     budget: Arc<Budget>,
+    room: Option<RoomWatch>,
     attempt: String,
     /// Path of the directory, for messages.
     path: PathBuf,
@@ -499,6 +507,8 @@ impl Layout {
                     continue;
                 }
                 let name = laid_out.name(file.into());
+                let grows = self.device.is_none() && !plan.is_of_all_clients(index);
+                let is_sized = grows && set_size(&opened, plan.group_file_bytes(group, size_bytes));
                 let mut current = Writer::new(opened, name, first_number + file, content, &self.writing);
                 current.first_bytes = first_bytes;
                 // The very first file shows the speed of the target.
@@ -506,6 +516,9 @@ impl Layout {
                     size_bytes = self.calibrate(&mut current, group, size_bytes)?;
                 }
                 current.write_until(plan.group_file_bytes(group, size_bytes))?;
+                if is_sized {
+                    set_size(&current.file, current.written_bytes);
+                }
                 current.make_durable()?;
                 laid_out.file_bytes = current.written_bytes;
             }
@@ -557,6 +570,14 @@ impl Layout {
         }
         self.writing.create(directory, &group.name(file.into()))
     }
+}
+
+/// Sets the size of a file on XFS before it is written. XFS allocates up to as much again for a file that grows, which
+/// others cannot use until the file is closed. Returns false on other file systems, where files grow as they are written.
+fn set_size(file: &OwnedFd, bytes: u64) -> bool {
+    const XFS_MAGIC: i128 = 0x5846_5342;
+    rustix::fs::fstatfs(file).is_ok_and(|statfs| statfs.f_type as i128 == XFS_MAGIC)
+        && rustix::fs::ftruncate(file, bytes).is_ok()
 }
 
 impl Writing {
@@ -633,6 +654,11 @@ impl<'a> Writer<'a> {
             let Writing { stop, is_given_up, .. } = self.writing;
             if stop.load(Ordering::Relaxed) || is_given_up.load(Ordering::Relaxed) {
                 return Err(Trouble::new(&self.writing.attempt, "interrupted"));
+            }
+            if let Some(shortage) =
+                self.writing.room.as_ref().and_then(|room| room.shortage(&self.writing.attempt))
+            {
+                return Err(shortage);
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
             if !self.writing.budget.take(len as u64) {

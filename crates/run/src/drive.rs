@@ -57,6 +57,8 @@ pub struct Tick<'a> {
     pub bytes: u64,
     /// 99th percentile so far, if it is known.
     pub p99_ns: Option<u64>,
+    /// Time since anything moved.
+    pub still: Duration,
     /// Precision of the rate, once it is steady.
     pub known: Option<Known>,
     /// Counters of the machine since the last tick, while something is measured.
@@ -124,6 +126,8 @@ pub struct Drive<'a> {
     pub is_continuous: bool,
     /// Bytes that each worker on files may write. The first that needs more ends a phase of one measured part.
     pub budgets: Vec<Arc<Budget>>,
+    /// True if the phase writes.
+    pub writes: bool,
     /// True if the workers have done enough, and were told to stop for that.
     pub is_enough: bool,
     /// Precision of the rate, once it is steady.
@@ -171,7 +175,7 @@ impl Drive<'_> {
         let mut trouble = None;
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
         let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
-        let mut stopped_ns = None;
+        let (mut has_moved, mut stopped_ns) = (false, None);
         let mut scheduled: u64 = 0;
         self.lows = Lows::default();
         let mut looked_ns = moved_ns;
@@ -196,8 +200,16 @@ impl Drive<'_> {
             if measured && now_ns >= self.meter.next_look_ns() {
                 self.meter.look(now_ns);
             }
+            if self.writes
+                && trouble.is_none()
+                && let Some(shortage) = self.meter.room().and_then(|room| room.shortage("write"))
+            {
+                self.stop.store(true, Ordering::Relaxed);
+                (trouble, stopped_ns) = (Some(shortage), Some(now_ns));
+            }
             if now_ns >= next_tick_ns {
-                let data_moved = self.tick(now_ns, measured, expected == Expected::WhileDataMoves);
+                let still = Duration::from_nanos(now_ns - moved_ns);
+                let data_moved = self.tick(now_ns, still, measured, expected == Expected::WhileDataMoves);
                 // Measured work can end as soon as it is enough; a sync takes as long as it takes.
                 let can_end = measured && expected != Expected::WhileDataMoves;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
@@ -213,7 +225,8 @@ impl Drive<'_> {
                     }
                 }
                 if data_moved || ops != self.collected.ops {
-                    (moved_ns, ops) = (now_ns, self.collected.ops);
+                    patience::went_on_after(still);
+                    (moved_ns, ops, has_moved) = (now_ns, self.collected.ops, true);
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
@@ -224,7 +237,7 @@ impl Drive<'_> {
                 (Expected::WhileItMoves { slack_ns, .. }, None) => moved_ns.saturating_add(slack_ns),
                 (Expected::WhileDataMoves, None) => moved_ns,
             };
-            if now_ns > expected_ns.saturating_add(patience::patience().as_nanos() as u64) {
+            if now_ns > expected_ns.saturating_add(patience::patience(has_moved).as_nanos() as u64) {
                 self.stop.store(true, Ordering::Relaxed);
                 let still_for = Duration::from_nanos(now_ns - moved_ns);
                 trouble = Some(patience::hangs("go on", &pool.busy_threads(), still_for));
@@ -245,14 +258,15 @@ impl Drive<'_> {
     ) -> Result<(), Trouble> {
         let mut workers = Vec::new();
         while pool.is_busy() {
-            match pool.wait(patience::patience()) {
+            match pool.wait(patience::patience(false)) {
                 Some((index, Event::Ready(worker))) => workers.push((index, worker)),
                 Some((_, Event::Panicked(message))) => {
                     return Err(panicked("get ready", &message));
                 }
                 Some((_, Event::Report(_))) => {}
                 None => {
-                    return Err(patience::hangs("get ready", &pool.busy_threads(), patience::patience()));
+                    let still_for = patience::patience(false);
+                    return Err(patience::hangs("get ready", &pool.busy_threads(), still_for));
                 }
             }
         }
@@ -278,9 +292,9 @@ impl Drive<'_> {
         }
     }
 
-    /// Ends an interval. Returns true if any device of the target has moved data since the last tick. If the
+    /// Ends an interval. Returns true if the device of the file system has moved data since the last tick. If the
     /// target has no device, `by_cache` accepts a shrinking page cache as a sign of it.
-    fn tick(&mut self, now_ns: u64, measured: bool, by_cache: bool) -> bool {
+    fn tick(&mut self, now_ns: u64, still: Duration, measured: bool, by_cache: bool) -> bool {
         self.drain();
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         let frame = measured.then(|| self.meter.tick());
@@ -289,6 +303,7 @@ impl Drive<'_> {
             ops: self.collected.ops,
             bytes: self.collected.bytes,
             p99_ns: self.collected.operations.quantile(0.99),
+            still,
             known: self.known,
             frame: frame.as_ref(),
             zones: self.collected.zoned.as_ref(),
@@ -297,7 +312,7 @@ impl Drive<'_> {
         let Some(frame) = frame else { return false };
         // Without devices, the data on its way to a server still shrinks.
         let shrunk = self.lows.is_new(frame.dirty_bytes + frame.writeback_bytes);
-        let moved = frame.devices.iter().any(|device| device.read_bytes + device.written_bytes > 0);
+        let moved = self.meter.moved_bytes(&frame.devices) > 0;
         self.collected.add_frame(frame, elapsed_ns);
         moved || (by_cache && shrunk && self.meter.has_no_devices())
     }

@@ -39,6 +39,7 @@ mod probes;
 mod process;
 mod record;
 mod removal;
+mod room;
 mod rounds;
 mod session;
 mod sim_phase;

@@ -15,6 +15,7 @@ use model::workload::{DataVerb, Work};
 use observe::{Probe, Root, Snapshot, StepOf, Surroundings, Waits};
 
 use crate::collect::{Collected, add_frame};
+use crate::room::RoomWatch;
 use crate::worker_pool::Worker;
 
 /// Reads the counters of the machine.
@@ -47,6 +48,10 @@ pub struct Meter {
     /// Multiple of the usual gap. Clients that share CPUs look as seldom as keeps these for the test.
     gap_factor: u64,
     hidden: Vec<String>,
+    /// Names of the devices that no other device of the target uses.
+    tops: Vec<String>,
+    /// Watch over the free space; none where no reserve is kept.
+    room: Option<RoomWatch>,
 }
 
 /// Longest wait for a device to calm down before a phase.
@@ -123,7 +128,20 @@ impl Meter {
             next_look_ns: 0,
             gaps: fastrand::Rng::new(),
             gap_factor: 1,
+            room: None,
+            tops: target.top_devices().map(|device| device.name.clone()).collect(),
         }
+    }
+
+    /// Adds a watch over the free space.
+    #[must_use]
+    pub fn with_room(self, room: Option<RoomWatch>) -> Self {
+        Self { room, ..self }
+    }
+
+    /// Returns the watch over the free space.
+    pub fn room(&self) -> Option<&RoomWatch> {
+        self.room.as_ref()
     }
 
     /// Returns the sources that could not be read.
@@ -155,8 +173,15 @@ impl Meter {
             lows.is_new(self.current.dirty_bytes + self.current.writeback_bytes);
             return lows.count();
         }
+        self.moved_bytes(&self.current.devices)
+    }
+
+    /// Returns the bytes that the devices of the file system have moved. Devices below them also serve others: a file
+    /// system that hangs on a loop device does not move, though the disk below does.
+    pub fn moved_bytes(&self, devices: &[DeviceFrame]) -> u64 {
         let bytes = |device: &DeviceFrame| device.read_bytes.wrapping_add(device.written_bytes);
-        self.current.devices.iter().map(bytes).fold(0, u64::wrapping_add)
+        let tops = devices.iter().filter(|device| self.tops.contains(&device.name));
+        tops.map(bytes).fold(0, u64::wrapping_add)
     }
 
     /// Starts another phase with these workers. If `counts_calls` is set, it also counts the calls that they

@@ -1,16 +1,18 @@
 //! Waiting for work that may hang: as long as it moves, and no longer. Work that hangs is named and left to
 //! itself.
 //!
-//! Movement is a count of the work itself (operations, bytes laid out, files removed), or bytes on the target's
-//! devices. A target without devices moves as long as the machine has fewer dirty pages than ever before. Time in which
-//! the process was stopped does not count.
+//! Movement is a count of the work itself (operations, bytes laid out, files removed), or bytes on the device of the
+//! target's file system. A target without devices moves as long as the machine has fewer dirty pages than ever before.
+//! Time in which the process was stopped does not count.
+//!
+//! Slow is not hung: a wait may take longer than the longest one before it. See [`patience`].
 //!
 //! The thread of hung work stays behind, and no other test begins. If no thread can be made, the work runs in place:
 //! removing must be done.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::Trouble;
@@ -18,15 +20,19 @@ use observe::Root;
 
 use crate::meter::Lows;
 
-/// Time without movement after which work counts as hanging. Slow media and busy servers answer within
-/// seconds.
+/// Time without movement after which work that has moved before counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Share of that time once the user insists on the end, or another call hangs: five seconds. Removing a file may wait
-/// for its data.
-const LITTLE: u32 = 4;
-/// Environment variable of tests: a shorter time than [`PATIENCE`], in seconds. Only builds with debug assertions read
-/// it, so that no user shortens the time by accident.
-const SHORTER: &str = "SKYE_TEST_PATIENCE";
+/// The same for work that has not moved yet: the kind of its calls may be slow.
+const FIRST_PATIENCE: Duration = Duration::from_secs(60);
+/// Work counts as hanging after this multiple of the longest time without movement that ended.
+const LONGEST_FACTOR: u32 = 4;
+/// Longest time without movement, whatever came before.
+const MOST_PATIENCE: Duration = Duration::from_secs(600);
+/// Time once the user insists on the end, or another call hangs. Removing a file may wait for its data.
+const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
+/// Environment variable of tests: a time limit in seconds. Only builds with debug assertions read it, so that no user
+/// shortens the time by accident.
+const TEST_LIMIT: &str = "SKYE_TEST_PATIENCE";
 /// Interval between looks at work.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -34,6 +40,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
+/// Longest time without movement that ended, in nanoseconds.
+static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
+/// Time limit that the user has set.
+static LIMIT: OnceLock<Duration> = OnceLock::new();
 /// Threads that were left behind in a call.
 static LEFT_BEHIND: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
@@ -42,24 +52,47 @@ struct Left {
     says: String,
 }
 
-/// Returns how long to wait for work that does not move.
-pub fn patience() -> Duration {
-    if is_insistent() || hanging().is_some() { longest() / LITTLE } else { longest() }
+/// Returns how long to wait for work that does not move: 60 s until it has moved once. After that, the larger of 20 s and
+/// four times the longest time without movement so far, but at most 10 min. A time that the user has set replaces all.
+pub fn patience(has_moved: bool) -> Duration {
+    if is_insistent() || hanging().is_some() {
+        return LITTLE_PATIENCE.min(limit().unwrap_or(LITTLE_PATIENCE));
+    }
+    let longest = Duration::from_nanos(LONGEST_NS.load(Ordering::Relaxed));
+    limit().unwrap_or_else(|| adaptive_patience(has_moved, longest))
 }
 
-/// Returns the same until the user insists or a call hangs.
-pub(crate) fn longest() -> Duration {
-    static LONGEST: LazyLock<Duration> = LazyLock::new(|| {
-        let requested = std::env::var(SHORTER).ok().filter(|_| cfg!(debug_assertions));
-        shortened(requested.as_deref())
+/// Returns the longest time that another process with the same limit may wait.
+pub fn most_patience() -> Duration {
+    limit().unwrap_or(MOST_PATIENCE)
+}
+
+fn adaptive_patience(has_moved: bool, longest: Duration) -> Duration {
+    let least = if has_moved { PATIENCE } else { FIRST_PATIENCE };
+    (longest * LONGEST_FACTOR).clamp(least, MOST_PATIENCE)
+}
+
+/// Sets the time without movement after which work counts as hanging. Only the first call counts.
+pub fn set_limit(time: Duration) {
+    let _ = LIMIT.set(time);
+}
+
+/// Returns the time that the user has set.
+pub fn set_by_user() -> Option<Duration> {
+    LIMIT.get().copied()
+}
+
+fn limit() -> Option<Duration> {
+    static OF_TESTS: LazyLock<Option<Duration>> = LazyLock::new(|| {
+        let seconds = std::env::var(TEST_LIMIT).ok().filter(|_| cfg!(debug_assertions))?;
+        seconds.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     });
-    *LONGEST
+    set_by_user().or(*OF_TESTS)
 }
 
-/// Returns [`PATIENCE`], or the whole seconds of a test if they are fewer.
-fn shortened(requested: Option<&str>) -> Duration {
-    let seconds = requested.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
-    seconds.map_or(PATIENCE, Duration::from_secs).min(PATIENCE)
+/// Notes that work went on after this time without movement.
+pub(crate) fn went_on_after(time: Duration) {
+    LONGEST_NS.fetch_max(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
 /// Returns true if the user insists on the end.
@@ -67,7 +100,7 @@ pub fn is_insistent() -> bool {
     IS_INSISTENT.load(Ordering::Relaxed)
 }
 
-/// Shortens the wait for work that does not move from twenty seconds to five, from now on.
+/// Shortens the wait for work that does not move to five seconds, from now on.
 pub fn insist() {
     IS_INSISTENT.store(true, Ordering::Relaxed);
 }
@@ -156,7 +189,11 @@ impl<T> Patient<T> {
         self.wait_with(patience, progress)
     }
 
-    fn wait_with(self, patience: fn() -> Duration, mut progress: impl FnMut() -> u64) -> Result<T, Trouble> {
+    fn wait_with(
+        self,
+        patience: fn(bool) -> Duration,
+        mut progress: impl FnMut() -> u64,
+    ) -> Result<T, Trouble> {
         let (result, receiver) = match self.state {
             State::Working(result, receiver) => (result, receiver),
             State::Done(result) => return Ok(result),
@@ -174,7 +211,7 @@ fn wait_for(
     attempt: &str,
     thread: &Arc<AtomicI32>,
     receiver: &Receiver<()>,
-    patience: fn() -> Duration,
+    patience: fn(bool) -> Duration,
     progress: &mut dyn FnMut() -> u64,
 ) -> Result<(), Trouble> {
     let mut calls = Calls::default();
@@ -182,19 +219,24 @@ fn wait_for(
     let mut seen = progress();
     let mut moved_at = Instant::now();
     let mut looked_at = moved_at;
+    let mut has_moved = false;
     loop {
         // Nothing moves while the machine or this process is stopped.
         moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
         looked_at = Instant::now();
         match receiver.recv_timeout(LOOK_EVERY) {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                went_on_after(moved_at.elapsed());
+                return Ok(());
+            }
             Err(RecvTimeoutError::Disconnected) => return Err(Trouble::new(attempt, PANICKED)),
             Err(RecvTimeoutError::Timeout) => {}
         }
         let now = progress();
         if now != seen {
-            (seen, moved_at) = (now, Instant::now());
-        } else if moved_at.elapsed() > patience() {
+            went_on_after(moved_at.elapsed());
+            (seen, moved_at, has_moved) = (now, Instant::now(), true);
+        } else if moved_at.elapsed() > patience(has_moved) {
             return Err(hangs(attempt, &[thread.load(Ordering::Relaxed)], moved_at.elapsed()));
         }
     }
@@ -236,7 +278,7 @@ pub fn write_patiently<T: Send + 'static>(
 pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match begin(attempt, work).state {
         State::Working(result, receiver) => {
-            receiver.recv_timeout(patience()).ok().and_then(|()| taken(&result))
+            receiver.recv_timeout(patience(true)).ok().and_then(|()| taken(&result))
         }
         State::Done(result) => Some(result),
         State::Lost => None,
@@ -266,16 +308,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_shorten_the_patience_and_never_lengthen_it() {
-        for (requested, seconds) in [
-            (None, 20),
-            (Some("8"), 8),
-            (Some("21"), 20),
-            (Some("0"), 20),
-            (Some("-1"), 20),
-            (Some("soon"), 20),
+    fn patience_follows_the_longest_wait() {
+        for (has_moved, longest_s, expected_s) in [
+            (false, 0, 60),
+            (true, 0, 20),
+            (true, 4, 20),
+            (true, 25, 100),
+            (false, 25, 100),
+            (true, 400, 600),
         ] {
-            assert_eq!(shortened(requested), Duration::from_secs(seconds), "{requested:?}");
+            let patience = adaptive_patience(has_moved, Duration::from_secs(longest_s));
+            assert_eq!(patience, Duration::from_secs(expected_s), "{has_moved} {longest_s}");
         }
     }
 
@@ -289,7 +332,7 @@ mod tests {
     #[test]
     fn work_that_goes_on_from_call_to_call_is_waited_for() {
         // A thread may get its CPU a second late.
-        const SHORT: fn() -> Duration = || Duration::from_millis(1500);
+        const SHORT: fn(bool) -> Duration = |_| Duration::from_millis(1500);
         const NAP: Duration = Duration::from_millis(200);
         let calls = || {
             let (_sender, receiver) = sync_channel::<()>(1);

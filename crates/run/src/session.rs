@@ -32,6 +32,7 @@ use crate::meter::Meter;
 use crate::patience;
 use crate::probes;
 use crate::record::{self, Circumstances, PhaseTotals, record_id};
+use crate::room::RoomWatch;
 use crate::sim_phase::SimTask;
 use crate::task::{Asked, Measured, Task};
 
@@ -186,7 +187,7 @@ impl Session {
         interrupt: Arc<AtomicBool>,
         directory: Home,
     ) -> Self {
-        let meter = Meter::new(root, target);
+        let meter = Meter::new(root, target).with_room(RoomWatch::begin(plan, target, &directory));
         let on_disk = OnDisk {
             root: root.clone(),
             directory,
@@ -290,16 +291,15 @@ impl Session {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
             let OnDisk { directory, meter, first, .. } = &mut **on_disk;
-            let discards = |phase: &PlannedPhase| {
-                phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard)
-            };
-            let is_purged = self.plan.precondition.as_ref().is_some_and(|precondition| precondition.purge);
+            let discards =
+                |phase: &PlannedPhase| phase.workload.data().is_some_and(|d| d.verb == DataVerb::Discard);
+            let is_purged = self.plan.precondition.as_ref().is_some_and(|fill| fill.purge);
             if is_purged || self.plan.phases.iter().any(discards) {
                 dataset::check_discard(directory, plan)?;
             }
-            let (moved, stop) = (meter.movement(), &self.interrupt);
-            let (seed, budget) = (self.seed, &self.budget);
-            let owner = Owner { seed, number, clients, first: first.as_ref(), budget };
+            let (room, moved) = (meter.room().cloned(), meter.movement());
+            let (seed, budget, stop) = (self.seed, &self.budget, &self.interrupt);
+            let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };
             let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
             if laid_out.is_err() && patience::hanging().is_none() {

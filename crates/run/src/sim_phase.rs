@@ -117,6 +117,7 @@ impl Sinks<'_> {
             ops: self.collected.ops,
             bytes: self.collected.bytes,
             p99_ns: self.collected.operations.quantile(0.99),
+            still: std::time::Duration::ZERO,
             known: None,
             frame: Some(&frame),
             zones: self.collected.zoned.as_ref(),

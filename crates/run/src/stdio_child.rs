@@ -71,7 +71,7 @@ impl StdioChild {
     /// # Errors
     /// Returns the trouble that kept it from starting or from getting ready.
     pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, Trouble> {
-        Self::start_within(patience::longest() / GRACE_SHARE, program, job, parts)
+        Self::start_within(patience::patience(true) / GRACE_SHARE, program, job, parts)
     }
 
     fn start_within(

@@ -123,6 +123,7 @@ pub fn driven(
         enough: asked.enough.clone(),
         is_continuous: asked.phase.workload.is_continuous(),
         budgets: Vec::new(),
+        writes: asked.phase.workload.writes(),
         is_enough: false,
         known: None,
         looked_ns: 0,

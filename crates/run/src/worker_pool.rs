@@ -172,7 +172,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     /// Fails if a member that had answered does not end.
     pub fn dismiss(self, mut movement: impl FnMut() -> u64) -> Result<(), Trouble> {
         // If one member hangs, the others may too, and that wait is not repeated.
-        let patience = if self.is_busy() { END_GRACE } else { patience() };
+        let patience = if self.is_busy() { END_GRACE } else { patience(true) };
         let mut leaving = Vec::new();
         for member in self.members {
             let Member { commands, thread, number, busy } = member;

@@ -38,6 +38,7 @@ const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
 
 /// Serves one coordinator, and ends with it.
 pub fn agent(arguments: &AgentArguments) -> Done {
+    arguments.hang_timeout.into_iter().for_each(patience::set_limit);
     let interruption = Interruption::catch_but_pipes()?;
     let raised = interruption.raised.clone();
     let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised).map_err(Failure::refused)?;
@@ -387,6 +388,7 @@ mod tests {
             write_limit: Some(Size::Bytes(1000)),
             allow: vec![Allow::Busy],
             here: false,
+            hang_timeout: None,
         };
         let limited = |request| within_limits(request, 1, &arguments, &target, &machine);
         let of = |size| Request { write_limit: size, ..Request::default() };

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
@@ -190,6 +191,9 @@ pub struct AgentArguments {
     /// Allow what is normally refused or warned about.
     #[arg(long, value_name = "WHAT")]
     pub allow: Vec<Allow>,
+    /// Time without movement after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
+    #[arg(long, value_name = "TIME", value_parser = hang_timeout)]
+    pub hang_timeout: Option<Duration>,
     /// The process that starts it is its coordinator.
     #[arg(long, hide = true)]
     pub here: bool,
@@ -284,6 +288,9 @@ pub struct RunArguments {
     /// ended by INT.
     #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
     pub beside: Option<String>,
+    /// Time without movement after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
+    #[arg(long, value_name = "TIME", value_parser = hang_timeout)]
+    pub hang_timeout: Option<Duration>,
     /// Print the plan as TOML, with estimates, and do nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -312,6 +319,12 @@ impl RunArguments {
         request.tests.extend(self.replay.as_ref().map(replay));
         request
     }
+}
+
+/// Reads a time of a second or more.
+fn hang_timeout(text: &str) -> Result<Duration, String> {
+    let time = text.parse::<Seconds>()?;
+    if time.0 < 1.0 { Err("a second is the least".into()) } else { Ok(Duration::from_secs_f64(time.0)) }
 }
 
 /// Checks the name of a load file, which becomes a word of a SPEC.

@@ -113,6 +113,7 @@ impl LiveView {
             bytes_per_second: workload.data().map(|_| tick.bytes as f64 / elapsed),
             ops_per_second: tick.ops as f64 / elapsed,
             p99_ns: tick.p99_ns,
+            still_ns: tick.still.as_nanos() as u64,
             steady: tick.known.map(|known| (known.since_ns, known.half_width)),
             history: &self.history,
             device,

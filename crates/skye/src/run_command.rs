@@ -27,6 +27,7 @@ use crate::{outputs, preset, run_names, store, terminal};
 
 /// Measures.
 pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
+    arguments.hang_timeout.into_iter().for_each(run::patience::set_limit);
     let clients = match job::take_part(arguments)? {
         Part::Alone => several::clients(&arguments.clients)?.map(Clients::Hosts),
         Part::Coordinator(ranks) => Some(Clients::Ranks(ranks)),

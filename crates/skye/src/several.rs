@@ -14,6 +14,7 @@ use model::target::{Backing, Space, Target};
 use model::workload::Probing;
 use model::{Request, Trouble};
 use report::text::ClientLooked;
+use run::patience;
 
 use crate::cli::{ClientArguments, LossRule, RunArguments};
 use crate::exit::{self, Failure};
@@ -236,8 +237,12 @@ pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
 /// Returns the words with which one of several agents has the limits of a request. The agents share the bytes evenly.
 pub fn limits(request: &Request, clients: usize) -> Vec<String> {
     let share = request.write_limit.unwrap_or(WRITE_LIMIT).share(clients as u64);
-    let limit = ["--write-limit".to_owned(), share.to_string()];
-    limit.into_iter().chain(request.allow.iter().flat_map(allowing)).collect()
+    let mut words = vec!["--write-limit".to_owned(), share.to_string()];
+    words.extend(request.allow.iter().flat_map(allowing));
+    if let Some(time) = patience::set_by_user() {
+        words.extend(["--hang-timeout".to_owned(), time.as_secs_f64().to_string()]);
+    }
+    words
 }
 
 /// Returns the words with which an agent is allowed something.

@@ -197,8 +197,7 @@ fn planned(health: &Health, standard: &Request) -> Check {
     if bytes < DATASET_BYTES_MIN {
         check(Warn, "plan", found).advising("caches hold so little: make room, or ask for more with --size")
     } else if bytes < DATASET_BYTES_ENOUGH {
-        check(Note, "plan", found)
-            .advising("a tenth of the free space: caches may hold it; make room, or ask for more with --size")
+        check(Note, "plan", found).advising("little is free: caches may hold it; make room, or set --size")
     } else {
         fine("plan", found)
     }

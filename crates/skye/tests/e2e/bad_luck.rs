@@ -1,9 +1,11 @@
 //! Faults during a run: the phase says why it failed, the other phases are kept, and nothing is left behind.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -11,7 +13,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use rig::{Span, Timed, Timing};
 
 use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
-use crate::support::mounts::{LoopFs, Tmpfs};
+use crate::support::mounts::{LoopFs, Tmpfs, run};
 use crate::support::program::{
     IMPATIENT_SECONDS, Ran, Running, Skye, assert_nothing_left, document, leftovers, phases, skye,
 };
@@ -226,7 +228,7 @@ fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
     let program = impatient(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json");
     let result_running = program.arg(result.path().join("run.json")).spawn();
     let pipe = home.path().join("pipe");
-    crate::support::mounts::run(Command::new("mkfifo").arg(&pipe));
+    run(Command::new("mkfifo").arg(&pipe));
     let pipe_running =
         impatient(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json").arg(&pipe).spawn();
     // The first call finds the target, and the second comes from the observation of the machine.
@@ -329,7 +331,7 @@ fn two_documents_never_share_a_file_that_is_yet_to_be_made() {
 fn a_directory_that_can_neither_be_used_nor_removed_is_named() {
     xtask::require!(root, ext4);
     let disk = LoopFs::new("ext4", 16, &[], "noatime");
-    let chattr = |word: &str| crate::support::mounts::run(Command::new("chattr").arg(word).arg(disk.path()));
+    let chattr = |word: &str| run(Command::new("chattr").arg(word).arg(disk.path()));
     // No file can be removed from such a directory, and no byte is written to the marker.
     chattr("+a");
     let program = on(disk.path()).words("--size 1m --time 0.1 --no-save --test read:rnd4k");
@@ -498,4 +500,65 @@ fn no_home() {
         assert!(ran.stdout.contains("4K rnd"), "{ran}");
     }
     assert_nothing_left(home.path());
+}
+
+/// Writes to the disk below a file system until it is dropped.
+struct BusyDisk(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
+
+impl BusyDisk {
+    fn new(directory: &Path) -> Self {
+        let mut file = tempfile::tempfile_in(directory).unwrap();
+        let ends = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&ends);
+        let writes = move || {
+            while !theirs.load(Ordering::Relaxed) {
+                file.rewind().unwrap();
+                file.write_all(&[1; 4096]).unwrap();
+                file.sync_data().unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        Self(ends, Some(std::thread::spawn(writes)))
+    }
+}
+
+impl Drop for BusyDisk {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        let _ = self.1.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// File system that is frozen until it is dropped.
+struct Frozen<'a>(&'a Path);
+
+impl<'a> Frozen<'a> {
+    fn new(directory: &'a Path) -> Self {
+        run(Command::new("fsfreeze").arg("-f").arg(directory));
+        Self(directory)
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        run(Command::new("fsfreeze").arg("-u").arg(self.0));
+    }
+}
+
+#[test]
+fn frozen_file_systems_hang_although_their_disk_moves() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 128, &[], "");
+    let busy = BusyDisk::new(ext4.image().parent().unwrap());
+    let mut running =
+        impatient(ext4.path()).words("--size 8m --time 60 --no-probe --test write:seq1m").spawn();
+    assert!(running.wait_until(|| leftovers(ext4.path()).iter().any(|path| path.is_dir())));
+    std::thread::sleep(Duration::from_secs(2));
+    let frozen = Frozen::new(ext4.path());
+    until_it_has_left(&mut running, "pwrite64");
+    drop(frozen);
+    drop(busy);
+    running.wait().did_not_panic().tells(&["has not returned since"]);
+    skye().arg("clean").arg(ext4.path()).run().exits(0);
+    assert_nothing_left(ext4.path());
 }

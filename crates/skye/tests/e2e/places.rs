@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::mounts::LoopFs;
-use crate::support::program::{Ran, assert_nothing_left, document, phases, skye};
+use crate::support::program::{Ran, Running, assert_nothing_left, document, phases, skye};
 
 /// Measures with the preset `quick`, for a short time.
 fn quick(directory: &Path, words: &str) -> Ran {
@@ -40,4 +40,40 @@ fn many_clients_share_a_small_volume() {
         run["phases"].as_array().unwrap().iter().all(|phase| phase["hosts"].as_array().unwrap().len() == 20)
     );
     assert_nothing_left(ext4.path());
+}
+
+/// Returns the fewest MiB that are free on a file system while a run measures in it.
+fn least_free_mib(running: &mut Running, directory: &Path) -> u64 {
+    let mut least = u64::MAX;
+    running.wait_until(|| {
+        least = least.min(observe::space(directory).unwrap().free_bytes >> 20);
+        false
+    });
+    least
+}
+
+#[test]
+fn copies_on_write_leave_the_reserve() {
+    xtask::require!(root, loop, btrfs);
+    let btrfs = LoopFs::new("btrfs", 1024, &[], "");
+    let free_mib = observe::space(btrfs.path()).unwrap().free_bytes >> 20;
+    let words = "--size 300m --time 3 --no-probe --test write:rnd64k:q8";
+    let mut running = skye().arg("run").arg(btrfs.path()).words(words).spawn();
+    let least_mib = least_free_mib(&mut running, btrfs.path());
+    let ran = running.wait().did_not_panic();
+    assert!(least_mib > free_mib / 8, "{least_mib} of {free_mib} MiB were free\n{ran}");
+    assert_nothing_left(btrfs.path());
+}
+
+#[test]
+fn files_that_grow_on_xfs_leave_the_reserve() {
+    xtask::require!(root, loop, xfs);
+    let xfs = LoopFs::new("xfs", 1024, &[], "");
+    let free_mib = observe::space(xfs.path()).unwrap().free_bytes >> 20;
+    let words = "--hosts local*2 --size 310m --time 0.2 --test write:seq1m:q8";
+    let mut running = skye().arg("run").arg(xfs.path()).words(words).spawn();
+    let least_mib = least_free_mib(&mut running, xfs.path());
+    let ran = running.wait().did_not_panic().exits(0);
+    assert!(least_mib >= free_mib / 4, "{least_mib} of {free_mib} MiB were free\n{ran}");
+    assert_nothing_left(xfs.path());
 }

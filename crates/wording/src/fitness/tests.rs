@@ -207,8 +207,9 @@ fn what_a_run_would_be_refused_for() {
     expect("plan", Fine, small(20 * GIB));
     expect("plan", Note, small(19 * GIB));
     expect("plan", Note, small(3 * GIB));
-    expect("plan", Warn, small(2 * GIB));
-    expect("plan", Unfit, |health| health.target.space.inodes_free = Some(60_000));
+    expect("plan", Warn, small(5 * GIB / 4));
+    expect("plan", Fine, |health| health.target.space.inodes_free = Some(60_000));
+    expect("plan", Unfit, |health| health.target.space.inodes_free = Some(6));
 }
 
 #[test]
