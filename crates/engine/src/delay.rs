@@ -129,6 +129,10 @@ impl<E: DataEngine> DataEngine for Delayed<E> {
         }
     }
 
+    fn move_rest(&mut self, io: Io, from_bytes: usize) -> Result<usize, Errno> {
+        self.inner.move_rest(io, from_bytes)
+    }
+
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
         loop {
             let due_ns = self.release(Monotonic.now_ns());

@@ -139,6 +139,15 @@ pub trait DataEngine {
     /// An error of the submission or the wait as a whole. A failed call is a completion instead.
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno>;
 
+    /// Makes another call for the rest of a block, of which `from_bytes` have moved. Returns the bytes that it moved: 0
+    /// at the end of the file, and in an engine without files.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    fn move_rest(&mut self, _io: Io, _from_bytes: usize) -> Result<usize, rustix::io::Errno> {
+        Ok(0)
+    }
+
     /// Completed calls that the last [`DataEngine::reap`] has kept back.
     #[inline]
     fn left(&self) -> usize {
@@ -190,6 +199,10 @@ impl<E: DataEngine + ?Sized> DataEngine for Box<E> {
 
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, rustix::io::Errno> {
         (**self).reap(done, until_ns)
+    }
+
+    fn move_rest(&mut self, io: Io, from_bytes: usize) -> Result<usize, rustix::io::Errno> {
+        (**self).move_rest(io, from_bytes)
     }
 
     fn left(&self) -> usize {

@@ -1,10 +1,12 @@
 //! Engines that make one call at a time: each call is made when it is reaped.
 
+use std::os::fd::OwnedFd;
+
 use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
 use crate::data::{Content, Pool};
-use crate::{Completion, DataEngine, Draft, Io};
+use crate::{Call, Completion, DataEngine, Draft, Io};
 
 /// The blocks that an engine reads into and writes from.
 #[derive(Debug)]
@@ -25,6 +27,15 @@ impl Blocks {
         Self { read, pool }
     }
 
+    /// Reads or writes the rest of a block by a plain system call.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub(crate) fn move_rest(&mut self, file: &OwnedFd, io: Io, from_bytes: usize) -> Result<usize, Errno> {
+        let write = self.pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
+        move_rest(file, io, from_bytes, self.read.bytes_mut(), write)
+    }
+
     /// The block that a slot writes; empty if the engine only reads.
     #[inline]
     pub fn to_write(&self, slot: u32) -> &[u8] {
@@ -39,6 +50,30 @@ pub trait Calls {
     /// # Errors
     /// The error of the kernel. `EINTR` makes the engine call again.
     fn call(&self, io: Io, blocks: &mut Blocks) -> Result<usize, Errno>;
+
+    /// Makes another call for the rest of a block; see [`DataEngine::move_rest`].
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    fn move_rest(&self, _io: Io, _from_bytes: usize, _blocks: &mut Blocks) -> Result<usize, Errno> {
+        Ok(0)
+    }
+}
+
+/// Reads or writes the rest of a block by a plain system call.
+pub(crate) fn move_rest(
+    file: &OwnedFd,
+    io: Io,
+    from_bytes: usize,
+    read: &mut [u8],
+    write: &[u8],
+) -> Result<usize, Errno> {
+    let offset_bytes = io.offset_bytes + from_bytes as u64;
+    match io.call {
+        Call::Read => rustix::io::pread(file, &mut read[from_bytes..], offset_bytes),
+        Call::Write => rustix::io::pwrite(file, &write[from_bytes..], offset_bytes),
+        Call::Datasync | Call::Discard => Ok(0),
+    }
 }
 
 /// An engine without depth.
@@ -83,6 +118,10 @@ impl<C: Calls> DataEngine for OneByOne<C> {
     #[inline]
     fn queue(&mut self, io: Io) {
         self.pending = Some(io);
+    }
+
+    fn move_rest(&mut self, io: Io, from_bytes: usize) -> Result<usize, Errno> {
+        self.calls.move_rest(io, from_bytes, &mut self.blocks)
     }
 
     #[inline]

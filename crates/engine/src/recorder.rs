@@ -146,6 +146,8 @@ pub struct Delta {
     pub idle_slots_ns: u64,
     /// Blocks read and compared byte by byte.
     pub verified: u64,
+    /// Calls that moved a part of their block; another call moved the rest.
+    pub short_calls: u64,
     /// Longest time of [`CHUNK_CALLS`](crate::bytes::CHUNK_CALLS) calls in a row; 0 if none was timed.
     pub slowest_chunk_ns: u64,
     /// Latencies of whole operations, from their intended start.
@@ -170,6 +172,7 @@ impl Delta {
         self.end_ns = start_ns;
         (self.ops, self.bytes, self.read_bytes, self.written_bytes) = (0, 0, 0, 0);
         (self.visits, self.idle_slots_ns, self.verified, self.slowest_chunk_ns) = (0, 0, 0, 0);
+        self.short_calls = 0;
         self.latencies.reset();
         self.queueing.iter_mut().for_each(Latencies::reset);
         self.steps.iter_mut().for_each(Latencies::reset);
@@ -281,6 +284,12 @@ impl Recorder {
     #[inline]
     pub fn idle_slots(&mut self, slots: u64, time_ns: u64) {
         self.current.idle_slots_ns += slots * time_ns;
+    }
+
+    /// Counts a call whose rest another call has moved.
+    #[cold]
+    pub fn short_call(&mut self) {
+        self.current.short_calls += 1;
     }
 
     /// Counts a compared block.

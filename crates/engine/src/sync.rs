@@ -43,6 +43,10 @@ impl Calls for SystemCalls {
             }
         }
     }
+
+    fn move_rest(&self, io: Io, from_bytes: usize, blocks: &mut Blocks) -> Result<usize, Errno> {
+        blocks.move_rest(&self.files[io.file as usize], io, from_bytes)
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::buffer::AlignedBuffer;
 use crate::clock::{Clock, Monotonic, SPIN_NS};
 use crate::data::{Content, Pool};
 use crate::discard::PUNCH;
+use crate::one_by_one::move_rest;
 use crate::{Call, Completion, DataEngine, Draft, Io};
 
 /// Largest buffer that the kernel registers.
@@ -482,6 +483,14 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
             }
         }
         Ok(0)
+    }
+
+    fn move_rest(&mut self, io: Io, from_bytes: usize) -> Result<usize, Errno> {
+        let (start, block_bytes) = (io.slot as usize * self.block_bytes, self.block_bytes);
+        let Parts { files, read_blocks, pool, .. } = &mut *self.parts;
+        let read = if io.call == Call::Read { read_blocks.part_mut(start, block_bytes) } else { &mut [] };
+        let write = pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
+        move_rest(&files[io.file as usize], io, from_bytes, read, write)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
@@ -368,17 +369,37 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.pattern.next_block()
     }
 
-    /// Fails for a call that did not move its block. A read of zones may end with the data, in the last block: this one
-    /// counts with the bytes that it read.
+    /// Moves the rest of a block, as every program does after a short read or write. Returns true if the block is whole
+    /// then. A read of zones may end with the data, in the last block: this one counts with the bytes that it read. All
+    /// other calls that do not move their block fail.
     #[cold]
-    fn fall_short(&mut self, slot: &Slot, call: Call, completion: Completion, now_ns: u64) {
-        let bytes = completion.outcome().map_or(0, u64::from);
+    #[inline(never)]
+    fn continue_short(&mut self, slot: &Slot, call: Call, mut completion: Completion, now_ns: u64) -> bool {
+        let block_bytes = self.engine.block_bytes();
+        let mut bytes = completion.outcome().map_or(0, u64::from);
+        let io = Io { slot: completion.slot, call, file: slot.file, offset_bytes: slot.offset_bytes };
+        while 0 < bytes && bytes < block_bytes {
+            match self.engine.move_rest(io, bytes as usize) {
+                Ok(more) if more > 0 => bytes += more as u64,
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        if bytes > 0 {
+            if bytes == block_bytes {
+                self.recorder.short_call();
+                return true;
+            }
+            completion.result = bytes as i32;
+        }
         let ends = |zones: &Zones| zones.end_at(slot.offset_bytes + bytes);
         if bytes == 0 || !self.zones.as_ref().is_some_and(ends) {
-            return self.fail(failure(slot, call, completion, self.engine.block_bytes()));
+            self.fail(failure(slot, call, completion, block_bytes));
+        } else {
+            self.recorder.read(bytes);
+            self.recorder.operation(now_ns.saturating_sub(slot.op_start_ns), bytes);
         }
-        self.recorder.read(bytes);
-        self.recorder.operation(now_ns.saturating_sub(slot.op_start_ns), bytes);
+        false
     }
 
     /// Marks all slots in flight, all but the free ones and `in_hand`, as part of the pass that ends here. Returns
@@ -491,8 +512,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let call = self.verb.call(state.step as usize);
         let block_bytes = self.engine.block_bytes();
         let moved = if call.moves() { block_bytes as i32 } else { 0 };
-        if completion.result != moved {
-            self.fall_short(&state, call, completion, now_ns);
+        if completion.result != moved && !self.continue_short(&state, call, completion, now_ns) {
             self.release(slot);
             return;
         }

@@ -52,7 +52,7 @@ pub fn clean_of(request: Request) -> World {
     let mut plan = plan(&request, &target, &machine).unwrap();
     plan.phases[0].stop.bytes = None;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
-    let probes = TargetProbes { reread: None, compressible: None };
+    let probes = TargetProbes { reread: None, compressible: None, sync_ns: None };
     World { record: record(&plan), plan, environment, probes }
 }
 

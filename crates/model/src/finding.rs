@@ -238,6 +238,10 @@ findings! {
         /// An option of the mount by which a sync does not flush the device.
         SyncsNotFlushed { option: Name }
     }
+    "sync_not_sent" Suspect {
+        /// Syncs that are faster than any answer of a server.
+        SyncNotSent { sync_ns: LatencyNs, file_system: Name }
+    }
     "flush_too_fast" Suspect {
         /// Flushes that are faster than any medium.
         FlushTooFast { typical_ns: LatencyNs, device: Name }
@@ -253,6 +257,10 @@ findings! {
     "absorbed_by_page_cache" Invalid {
         /// Writes that were synced and did not reach the device.
         DidNotReachDevice { reached_share: Share, file_system: Name }
+    }
+    "short_calls" Remark {
+        /// Calls that moved a part of their block.
+        ShortCalls { calls: Count }
     }
     "served_from_page_cache" Remark {
         /// The cache was warm, as asked for.

@@ -224,6 +224,9 @@ pieces! {
         /// Blocks that were read and compared byte by byte.
         #[serde(default)]
         pub verified_blocks: u64,
+        /// Calls that moved a part of their block; another call moved the rest.
+        #[serde(default)]
+        pub short_calls: u64,
         /// Delay of the last thread's begin after the agreed instant; absent in a run without clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub start_late_ns: Option<u64>,
@@ -442,6 +445,9 @@ document! {
         pub reread: Option<Reread>,
         /// Data that compresses, written once.
         pub compressible: Option<CompressibleProbe>,
+        /// Median time of a sync of a file without new data.
+        #[serde(default)]
+        pub sync_ns: Option<u64>,
     }
 
     /// Blocks read directly at random places, and the same blocks read again.

@@ -66,20 +66,27 @@ impl Identity {
             StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
         )
         .map_err(|error| trouble(&error.into()))?;
-        let statfs = rustix::fs::statfs(&path).map_err(|error| trouble(&error.into()))?;
+        // Some servers do not have the call. Then nobody knows what is free.
+        let statfs = match rustix::fs::statfs(&path) {
+            Err(Errno::NOSYS | Errno::OPNOTSUPP) => None,
+            statfs => Some(statfs.map_err(|error| trouble(&error.into()))?),
+        };
         let has_mount_id = statx.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         let kind = FileType::from_raw_mode(statx.stx_mode.into());
         // Others are not opened: a pipe would wait for a writer.
-        let is_xfs = statfs.f_type as i128 == XFS_MAGIC && (kind.is_dir() || kind.is_file());
+        let is_xfs = statfs.is_some_and(|statfs| statfs.f_type as i128 == XFS_MAGIC);
+        let is_xfs = is_xfs && (kind.is_dir() || kind.is_file());
         let geometry = if is_xfs { File::open(&path).ok().and_then(xfs_geometry) } else { None };
         let identity = Self {
             path: path.to_string_lossy().into_owned(),
             mount_id: has_mount_id.then_some(statx.stx_mnt_id),
             major: statx.stx_dev_major,
             minor: statx.stx_dev_minor,
-            space: space_of(&statfs),
+            space: statfs.as_ref().map(space_of).unwrap_or_default(),
             others_write: others_write(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
-            block_bytes: u64::try_from(statfs.f_bsize).ok().filter(|bytes| *bytes > 0),
+            block_bytes: statfs
+                .and_then(|statfs| u64::try_from(statfs.f_bsize).ok())
+                .filter(|bytes| *bytes > 0),
             direct_io: None,
             user_attributes: if kind.is_dir() { user_attributes(&path) } else { None },
             geometry: geometry.map(of_xfs),

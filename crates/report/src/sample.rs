@@ -556,6 +556,7 @@ pub(crate) fn run() -> Run {
         phases,
         fills: Vec::new(),
         target_probes: Some(TargetProbes {
+            sync_ns: None,
             reread: Some(Reread {
                 blocks: 1000,
                 first_mean_ns: 81_000,

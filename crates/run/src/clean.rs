@@ -146,7 +146,9 @@ fn clean_unmarked(place: &Place) -> Cleaned {
             if !has_nothing_else(&place.directory) {
                 return Cleaned::Left(NOT_OURS.into());
             }
-            let _ = rustix::fs::unlinkat(&place.directory, UNFINISHED_NAME, AtFlags::empty());
+            for name in [FILE_NAME, UNFINISHED_NAME] {
+                let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
+            }
         }
         Err(_) => {
             if !rustix::fs::fstat(&place.directory).is_ok_and(|stat| is_dead(stat.st_mtime)) {
@@ -159,10 +161,11 @@ fn clean_unmarked(place: &Place) -> Cleaned {
     place.remove().map_or_else(|_| Cleaned::Left(NOT_OURS.into()), |()| Cleaned::Removed(0))
 }
 
-/// Returns true if a directory contains at most an unfinished marker.
+/// Returns true if a directory contains at most markers that are not finished.
 fn has_nothing_else(directory: &OwnedFd) -> bool {
     let Ok(entries) = rustix::fs::Dir::read_from(directory) else { return false };
-    let is_known = |name: &[u8]| matches!(name, b"." | b"..") || name == UNFINISHED_NAME.as_bytes();
+    let is_marker = |name: &[u8]| [FILE_NAME, UNFINISHED_NAME].iter().any(|marker| marker.as_bytes() == name);
+    let is_known = |name: &[u8]| matches!(name, b"." | b"..") || is_marker(name);
     entries.into_iter().all(|entry| entry.is_ok_and(|entry| is_known(entry.file_name().to_bytes())))
 }
 
@@ -205,7 +208,10 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     // Where locks do not work, the state of the process decides.
     let is_locked =
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-    let marker = parse_marker(&file).map_err(MarkerProblem::Bad)?;
+    // The unfinished marker stays beside one that is written under its own name.
+    let is_unfinished = || rustix::fs::statat(directory, UNFINISHED_NAME, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let problem = |why| if is_unfinished() { MarkerProblem::None } else { MarkerProblem::Bad(why) };
+    let marker = parse_marker(&file).map_err(problem)?;
     if is_locked {
         return Err(MarkerProblem::Live(marker.pid));
     }

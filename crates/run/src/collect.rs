@@ -158,6 +158,8 @@ pub struct Collected {
     pub idle_slots_ns: u64,
     /// Blocks that were read and compared byte by byte.
     pub verified: u64,
+    /// Calls that moved a part of their block; another call moved the rest.
+    pub short_calls: u64,
     /// Longest time of many calls in a row that have no latency of their own; 0 where none was timed.
     pub slowest_chunk_ns: u64,
     /// Latencies of operations.
@@ -196,6 +198,7 @@ impl Collected {
         if delta.ops == 0 && delta.read_bytes == 0 && delta.written_bytes == 0 && !has_started {
             return;
         }
+        self.short_calls += delta.short_calls;
         self.ops += delta.ops;
         self.bytes += delta.bytes;
         self.read_bytes += delta.read_bytes;

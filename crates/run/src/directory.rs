@@ -391,6 +391,7 @@ pub(crate) fn remove_work_directory(
     rules: &[NameRule],
     progress: &AtomicU64,
 ) -> Removed {
+    let _ = rustix::fs::unlinkat(&place.directory, UNFINISHED_NAME, AtFlags::empty());
     let removal = removal::remove_contents(place.directory.as_fd(), rules, progress);
     let mut stays = None;
     // Once nothing of ours is left, the marker has nothing to vouch for, whatever others have put there.
@@ -543,10 +544,35 @@ fn mark(
     client: Option<&Client>,
     moved: &dyn Fn() -> u64,
 ) -> Result<File, Errno> {
-    let directory = &place.directory;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = place.directory.as_fd();
+    let text = process::marker(rules.to_vec(), client).to_json();
     // The marker has another name until it is whole and locked, so that any marker found can be believed.
-    let marker = rustix::fs::openat(directory, UNFINISHED_NAME, flags, Mode::RUSR | Mode::WUSR)?;
+    let mut marker = write_marker(directory, UNFINISHED_NAME, &text, moved)?;
+    match rustix::fs::renameat(directory, UNFINISHED_NAME, directory, FILE_NAME) {
+        // Without renames, the first marker stays beside the second one until that is whole.
+        Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+            marker = write_marker(directory, FILE_NAME, &text, moved)?;
+            rustix::fs::unlinkat(directory, UNFINISHED_NAME, AtFlags::empty())?;
+        }
+        renamed => renamed?,
+    }
+    // File systems that cannot sync directories make them durable with the file.
+    moved();
+    let _ = rustix::fs::fsync(directory);
+    moved();
+    let _ = rustix::fs::fsync(&place.parent);
+    Ok(marker)
+}
+
+/// Makes a marker that is locked, whole and, where the file system can sync, durable.
+fn write_marker(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    text: &[u8],
+    moved: &dyn Fn() -> u64,
+) -> Result<File, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let marker = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     match rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive) {
         // Without locks, host, boot and process in the marker tell if its run lives.
         Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
@@ -554,16 +580,12 @@ fn mark(
     }
     moved();
     let mut marker = File::from(marker);
-    let text = process::marker(rules.to_vec(), client).to_json();
-    let written = marker.write_all(&text).and_then(|()| marker.sync_all());
-    written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    marker.write_all(text).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    match rustix::fs::fsync(&marker) {
+        Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => {}
+        synced => synced?,
+    }
     moved();
-    rustix::fs::renameat(directory, UNFINISHED_NAME, directory, FILE_NAME)?;
-    // File systems that cannot sync directories make them durable with the file.
-    moved();
-    let _ = rustix::fs::fsync(directory);
-    moved();
-    let _ = rustix::fs::fsync(&place.parent);
     Ok(marker)
 }
 

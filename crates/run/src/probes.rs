@@ -27,6 +27,8 @@ const BLOCK_BYTES: usize = 4096;
 const BLOCKS_MIN: usize = 20;
 /// Longest time of the first reads. The second reads take no longer if there is nothing to find.
 const FIRST_NS: u64 = 300_000_000;
+/// Number of syncs of a file without new data.
+const SYNCS: usize = 9;
 /// Size of the file that shows if data is compressed.
 const COMPRESSIBLE_BYTES: usize = plan::PROBE_BYTES as usize;
 const PREFIX: &str = "probe-";
@@ -61,7 +63,12 @@ pub fn probe(
         || target.device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
     let is_read = |group: &&FileGroup| group.filled == Filled::Whole && reads && !in_memory;
     let group = dataset.groups.iter().find(is_read);
+    let writes = plan.phases.iter().any(|phase| phase.workload.writes());
+    // The kernel drops calls that a FUSE server does not have, and reports success.
+    let may_drop_syncs = writes && target.file_system.starts_with("fuse");
+    let filled = dataset.groups.iter().find(|group| group.filled == Filled::Whole && may_drop_syncs);
     TargetProbes {
+        sync_ns: filled.and_then(|group| sync_ns(directory, group)),
         reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
         compressible: if target.may_compress() && budget.take(plan::PROBE_BYTES) {
             compressible(directory)
@@ -104,6 +111,23 @@ fn reread(directory: &Home, group: &FileGroup, seed: u64, interrupt: &Arc<Atomic
         Some(Reread { blocks, first_mean_ns, first_p99_ns, second_mean_ns, second_p99_ns })
     };
     patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
+}
+
+/// Returns the median time of a sync of a file without new data.
+fn sync_ns(directory: &Home, group: &FileGroup) -> Option<u64> {
+    let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
+    let (group, path) = (group.clone(), directory.path().to_owned());
+    let work = move || {
+        let file = group.open_file(descriptor.as_fd(), &path, 0, OFlags::WRONLY).ok()?;
+        let sync = || {
+            let start_ns = Monotonic.now_ns();
+            rustix::fs::fdatasync(&file).ok().map(|()| Monotonic.now_ns() - start_ns)
+        };
+        let mut times = (0..SYNCS).map(|_| sync()).collect::<Option<Vec<_>>>()?;
+        times.sort_unstable();
+        times.get(SYNCS / 2).copied()
+    };
+    patience::wait_while_it_moves("sync a file", || 0, work).ok().flatten()
 }
 
 /// Measures how long each block takes, one after the other, until `time_ns` is used up. Returns `None` if a

@@ -170,6 +170,7 @@ pub fn record(
         elapsed_ns: measured.elapsed_ns,
         passes: measured.passes,
         verified_blocks: collected.verified,
+        short_calls: collected.short_calls,
         start_late_ns: measured.start_late_ns,
         write_limit_bytes: measured.write_limit_bytes,
     };

@@ -159,6 +159,11 @@ findings! {
         means "A power failure may lose data that was synced.":
         SyncsNotFlushed "syncs do not flush the device", "mounted with {option}, a sync does not flush the device: a power failure may lose the data";
 
+    "sync_not_sent" "`?`"
+        when "tests that sync on a FUSE mount; a sync of a file without new data took less than 2 µs"
+        means "The server has no sync, and the kernel reports success without it.":
+        SyncNotSent "syncs do not reach the server", "a sync took {sync_ns}, too little for an answer of the server of {file_system}: nothing shows that the data is durable";
+
     "flush_too_fast" "`?`"
         when "`fsync`; half of the flushes took less than 20 µs, and the device says that its cache is volatile"
         means "Either the cache survives a power failure, or the device ignores flushes.":
@@ -170,6 +175,11 @@ findings! {
         ReplacedInMemory "blocks were replaced in memory", "only {reached_share} of the bytes written reached the device: the test wrote each block {passes} times, and memory kept the last";
         HotReplacedInMemory "hot blocks were replaced in memory", "only {reached_share} of the bytes written reached the device: memory replaced blocks that came often, and kept the last of each";
         DidNotReachDevice "writes did not reach the device", "only {reached_share} of the bytes written and synced reached the device";
+
+    "short_calls" "`·`"
+        when "reads or writes that moved a part of their block"
+        means "Some servers answer in parts. skye makes another call for the rest.":
+        ShortCalls "calls in parts", "{calls} calls moved a part of their block, and another call moved the rest";
 
     "served_from_page_cache" "`!` with `--cache cold` (default) or `drop-all`; `?` with `as-is`; with `warm`, `·` above 95 % from memory, else `?`; `·` with `zipf` or `hot`"
         when "buffered tests that read more than 5 % from memory; with `--cache warm`, every buffered test that reads"

@@ -65,6 +65,11 @@ impl DataEngine for Device {
         self.in_flight.push((self.clock.now_ns() + self.service_ns * times, io));
     }
 
+    fn move_rest(&mut self, _: Io, from_bytes: usize) -> Result<usize, Errno> {
+        // The calls after a call of 1,024 bytes move as many, until the block is whole.
+        Ok(if from_bytes.is_multiple_of(1024) { 1024 } else { 0 })
+    }
+
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
         let first_ns = self.in_flight.iter().map(|(end_ns, _)| *end_ns).min();
         self.clock.wait_until(first_ns.unwrap_or(until_ns).min(until_ns));
@@ -89,6 +94,7 @@ struct Outcome {
     ops: u64,
     read_bytes: u64,
     written_bytes: u64,
+    short_calls: u64,
     deltas: usize,
     latencies: Vec<(u64, u64)>,
     queueing: Vec<(u64, u64)>,
@@ -169,6 +175,7 @@ fn run_pattern<V: Verb, P: Pacing>(
         reader.drain(|delta| {
             outcome.ops += delta.ops;
             outcome.read_bytes += delta.read_bytes;
+            outcome.short_calls += delta.short_calls;
             outcome.written_bytes += delta.written_bytes;
             outcome.deltas += 1;
             outcome.latencies.extend(delta.latencies.buckets());
@@ -220,6 +227,18 @@ fn what_is_read_again_counts_as_read_and_once_as_moved() {
         assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (100, 819_200, 409_600));
         assert_eq!(outcome.steps, [100, 100, 100]);
     }
+}
+
+#[test]
+fn short_calls_are_continued_and_counted() {
+    for verb in [Steps::REWRITE_AND_REREAD, Steps::REWRITE_DURABLY] {
+        let outcome = run(verb, 8, 100, u64::MAX, Some((30, 1024)));
+        assert_eq!((outcome.ops, outcome.short_calls), (100, 1));
+        assert_eq!(outcome.written_bytes, 409_600);
+    }
+    let outcome = run(verb::Read, 1, 100, u64::MAX, Some((30, 512)));
+    assert_eq!(outcome.failure().cause, Cause::Short { got_bytes: 512, wanted_bytes: 4096 });
+    assert_eq!(outcome.short_calls, 0);
 }
 
 #[test]

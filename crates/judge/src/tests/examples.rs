@@ -291,6 +291,12 @@ examples! {
     nobody_asked_for_a_sync: durability_void QUIET, "create",
         |w| w.target().mount_options.push("volatile".into());
 
+    syncs_faster_than_an_answer: sync_not_sent SUSPECT, "fsync", |w| w.probes.sync_ns = Some(300);
+    syncs_as_fast_as_an_answer: sync_not_sent QUIET, "fsync", |w| w.probes.sync_ns = Some(9_000);
+    reads_need_no_sync: sync_not_sent QUIET, "read", |w| w.probes.sync_ns = Some(300);
+    calls_that_answer_in_parts: short_calls REMARK, "read", |w| w.record.counts.short_calls = 3;
+    calls_that_answer_whole: short_calls QUIET, "read", |w| w.record.counts.short_calls = 0;
+
     a_flush_that_nothing_can_do_so_fast: flush_too_fast
         SUSPECT, "fsync",
         |w| {

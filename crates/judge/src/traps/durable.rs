@@ -12,6 +12,7 @@ use crate::{JudgeInput, TrapFinding};
 traps!(
     nothing_durable,
     durability_void,
+    sync_not_sent,
     flush_too_fast,
     absorbed_by_page_cache,
     amplification,
@@ -21,6 +22,8 @@ traps!(
 /// A flush of a volatile cache that takes less than this stored nothing: it is little more than the round trip to a
 /// device.
 const FLUSH_NS_MIN: u64 = 20_000;
+/// A sync that takes less than this was not sent to a server: two switches between processes take longer.
+const SENT_SYNC_NS_MIN: u64 = 2_000;
 /// If less than this share of the bytes made durable reached the device, the rest was replaced in memory.
 const REACHED: f64 = 0.9;
 /// A device that took this share of its size has shown its lasting rate: its cache is smaller.
@@ -54,6 +57,17 @@ fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     (!is_safe).then(|| {
         let finding = Finding::SyncsNotFlushed { option: (*option).into() };
         TrapFinding::new(finding, [Advice::MountWithout { option: (*option).into() }])
+    })
+}
+
+/// Syncs that the kernel does not send to a server, as it has none.
+fn sync_not_sent(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let syncs_data = input.data_in_files().is_some_and(|data| data.writes() && data.sync.is_durable());
+    let syncs_files = input.files().is_some_and(|files| files.syncs());
+    let sync_ns = input.probes?.sync_ns.filter(|time_ns| *time_ns < SENT_SYNC_NS_MIN)?;
+    (syncs_data || syncs_files).then(|| {
+        let file_system = input.target().file_system.as_str().into();
+        Finding::SyncNotSent { sync_ns: LatencyNs(sync_ns), file_system }.into()
     })
 }
 

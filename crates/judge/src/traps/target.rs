@@ -1,14 +1,14 @@
 //! Targets that are not what they seem.
 
 use model::advice::Advice;
-use model::figure::{Bytes, Share};
+use model::figure::{Bytes, Count, Share};
 use model::finding::Finding;
 use model::target::{Backing, DeviceKind};
 use model::workload::CacheMode;
 
 use crate::{JudgeInput, TrapFinding};
 
-traps!(memory_target, nothing_to_compare, compressible_target);
+traps!(memory_target, nothing_to_compare, compressible_target, short_calls);
 
 /// Compressible data that takes less than this share of its bytes was compressed.
 const STORED: f64 = 0.9;
@@ -32,6 +32,12 @@ fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             Finding::DevicesUnknown { file_system, read_bytes: Bytes(input.record.counts.app_bytes_read) };
         TrapFinding::new(finding, [Advice::SizeTwiceMemory {}])
     })
+}
+
+/// A server that answers in parts.
+fn short_calls(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let calls = input.record.counts.short_calls;
+    (calls > 0).then(|| Finding::ShortCalls { calls: Count(calls) }.into())
 }
 
 /// A target that stores data in less space than its size.

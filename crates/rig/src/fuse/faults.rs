@@ -23,6 +23,17 @@ pub enum Hangs {
     Statfs,
 }
 
+/// A call that a server may not have: it answers with ENOSYS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// rename.
+    Rename,
+    /// statfs.
+    Statfs,
+    /// fsync and fdatasync of files.
+    Sync,
+}
+
 /// Faults, and when they begin. Amounts are counted from the last [`Fuse::set`](super::Fuse::set).
 #[derive(Debug, Clone, Copy)]
 pub struct Faults {
@@ -35,6 +46,10 @@ pub struct Faults {
     pub read_error_after: Option<(u64, Errno)>,
     /// Reads find the end of every file here, whatever its reported size: reads that cross it are short.
     pub reads_end_at: Option<u64>,
+    /// Reads return at most this many bytes.
+    pub read_bytes_max: Option<u32>,
+    /// A call that the server does not have.
+    pub missing: Option<Missing>,
     /// Making files, directories and links fails with this error after this many of them.
     pub create_error_after: Option<(u64, Errno)>,
     /// fsync and fdatasync of files fail with this error after this many of them.
@@ -78,6 +93,8 @@ impl Default for Faults {
             write_error_after: None,
             read_error_after: None,
             reads_end_at: None,
+            read_bytes_max: None,
+            missing: None,
             create_error_after: None,
             sync_error_after: None,
             close_error: None,

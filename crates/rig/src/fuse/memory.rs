@@ -175,6 +175,7 @@ impl Memory {
             return Err(error);
         }
         let end = self.faults.reads_end_at.map_or(usize::MAX, |end| end as usize);
+        let length = length.min(self.faults.read_bytes_max.unwrap_or(u32::MAX));
         let Kind::File(data) = &self.node(number)?.kind else { return Err(Errno::EISDIR) };
         let end = data.len().min(end);
         let from = end.min(offset as usize);

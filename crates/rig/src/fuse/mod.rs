@@ -15,7 +15,7 @@ use std::thread;
 use fuser::{BackgroundSession, Config, INodeNo, MountOption, Session, SessionACL};
 use model::Trouble;
 
-pub use faults::{Counts, Faults, Hangs, Space};
+pub use faults::{Counts, Faults, Hangs, Missing, Space};
 /// Error that a request fails with.
 pub use fuser::Errno;
 

@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 
 use super::Shared;
 use super::answers::Answer;
-use super::faults::Hangs;
+use super::faults::{Faults, Hangs, Missing};
 use super::memory::{BLOCK_BYTES, Kind, Node};
 use crate::served::{self, Direction};
 use crate::spec::Opened;
@@ -199,6 +199,9 @@ impl Filesystem for Server {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        if self.0.memory().faults.missing == Some(Missing::Rename) {
+            return reply.error(Errno::ENOSYS);
+        }
         let renamed = self.0.memory().rename((parent, name), (new_parent, new_name), flags);
         answer!(self.0, reply, renamed, give_nothing);
     }
@@ -223,8 +226,10 @@ impl Filesystem for Server {
             return reply.error(Errno::EINVAL);
         }
         let found = memory.node(number).map(drop);
+        // For other files, the kernel takes a short read for the end of the file.
+        let answers_in_parts = memory.faults.read_bytes_max.is_some();
         drop(memory);
-        let flags = self.fopen_flags();
+        let flags = if answers_in_parts { FopenFlags::FOPEN_DIRECT_IO } else { self.fopen_flags() };
         self.0.answer_unless_it_hangs(Hangs::Open, move || match found {
             Ok(()) => reply.opened(FileHandle(0), flags),
             Err(error) => reply.error(error),
@@ -317,6 +322,9 @@ impl Filesystem for Server {
         let request = served::Request::now(Direction::Sync, 0, 0);
         let mut memory = self.0.memory();
         let hangs = memory.hangs(Hangs::Sync);
+        if memory.faults.missing == Some(Missing::Sync) {
+            return reply.error(Errno::ENOSYS);
+        }
         match memory.faults.sync_error_after {
             Some((after, error)) if memory.counts.syncs > after => reply.error(error),
             _ if hangs => memory.hanging.push((request, Answer::Done(reply))),
@@ -363,7 +371,10 @@ impl Filesystem for Server {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let space = self.0.memory().faults.space;
+        let Faults { space, missing, .. } = self.0.memory().faults;
+        if missing == Some(Missing::Statfs) {
+            return reply.error(Errno::ENOSYS);
+        }
         let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
         let free = blocks(space.free_bytes);
         let (files, free_files) = (space.files, space.free_files);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::support::fuse::{Faults, Fuse, Missing};
 use crate::support::mounts::LoopFs;
 use crate::support::program::{Ran, Running, assert_nothing_left, document, phases, skye};
 
@@ -76,4 +77,32 @@ fn files_that_grow_on_xfs_leave_the_reserve() {
     let ran = running.wait().did_not_panic().exits(0);
     assert!(least_mib >= free_mib / 4, "{least_mib} of {free_mib} MiB were free\n{ran}");
     assert_nothing_left(xfs.path());
+}
+
+#[test]
+fn servers_that_answer_in_parts_are_measured() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { read_bytes_max: Some(4096), ..Faults::default() });
+    let ran = quick(fuse.path(), "--size 8m --files 50 --verify").exits(0);
+    let run = document(&ran.saved()[0]);
+    assert_eq!(run["run_status"], "complete", "{ran}");
+    let shorts = run["phases"].as_array().unwrap().iter().filter_map(|phase| phase["short_calls"].as_u64());
+    assert!(shorts.sum::<u64>() > 0, "{ran}");
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn servers_without_a_call_are_measured() {
+    xtask::require!(root, fuse);
+    for missing in [Missing::Rename, Missing::Statfs, Missing::Sync] {
+        let fuse = Fuse::new(Faults { missing: Some(missing), ..Faults::default() });
+        let ran = quick(fuse.path(), "--size 8m --files 50").exits(0);
+        let run = document(&ran.saved()[0]);
+        assert_eq!((run["run_status"].as_str(), phases(&run).len()), (Some("complete"), 9), "{ran}");
+        if missing == Missing::Sync {
+            let fsync = run["phases"].as_array().unwrap().iter().find(|phase| phase["name"] == "fsync");
+            assert_ne!(fsync.unwrap()["verdict"]["trust"], "ok", "{ran}");
+        }
+        assert_nothing_left(fuse.path());
+    }
 }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use rig::Spec;
-pub use rig::fuse::{Counts, Errno, Faults, Hangs};
+pub use rig::fuse::{Counts, Errno, Faults, Hangs, Missing};
 
 /// The mounted file system. When it is dropped, it answers hanging calls and is unmounted.
 pub struct Fuse(rig::fuse::Fuse);
