@@ -4,6 +4,7 @@ use model::Target;
 use model::holding::{Contents, Holding, Part};
 use model::target::TargetKind;
 
+use crate::alive::process_lives;
 use crate::device::Place;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
@@ -177,7 +178,7 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
             continue;
         }
         let Some(text) = root.read(&format!("proc/{process}/mountinfo")) else {
-            all.unseen.extend(lives(root, process).then_some(process));
+            all.unseen.extend(process_lives(root, process).then_some(process));
             continue;
         };
         views.extend(view);
@@ -185,14 +186,6 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
         all.seen.extend(others.map(|mount| Seen { mount, process: Some(process) }));
     }
     all
-}
-
-/// Returns true if a process lives. One that has ended or waits for its parent holds no mounts.
-pub(crate) fn lives(root: &Root, process: i32) -> bool {
-    let state = |text: String| text.rsplit_once(") ")?.1.chars().next();
-    let found = root.read(&format!("proc/{process}/stat"));
-    // Its name may have brackets, so the last one ends it.
-    found.is_some_and(|text| !matches!(state(text), Some('Z' | 'X' | 'x')))
 }
 
 /// Returns a device, its partitions, the devices that lie on them, and the uses of each.

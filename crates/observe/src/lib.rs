@@ -11,6 +11,7 @@
 //! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a look of [`Waits`] or [`Surroundings`] allocate
 //!   nothing (`tests/no_allocation.rs`).
 
+mod alive;
 mod bcache;
 mod block_device;
 mod busy;
@@ -55,6 +56,7 @@ mod virtualisation;
 mod waits;
 mod xfs_geometry;
 
+pub use alive::process_lives;
 pub use block_device::BlockDevice;
 pub use conditions::conditions;
 pub use erasable::{Obstacles, obstacles};

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, readlinkat, statx};
 use rustix::io::Errno;
 
+use crate::alive::thread_has_life;
 use crate::block_device::FileId;
 use crate::device::{Place, numbers};
-use crate::holding::lives;
 use crate::loop_file::has_own_inodes;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
@@ -181,7 +181,9 @@ fn open_now(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
                 Err(Unreadable::Rings) => found.unread_rings.push(process),
             }
             // A thread that lives now had its files when they were read.
-            if tasks.is_empty() || tasks.iter().any(|task| !known.contains(task) && !lives(root, *task)) {
+            if tasks.is_empty()
+                || tasks.iter().any(|task| !known.contains(task) && !thread_has_life(root, *task))
+            {
                 found.ended.push(process);
                 ended += 1;
             }
@@ -216,7 +218,7 @@ fn use_by(root: &Root, tasks: &[i32], wanted: &Wanted) -> Result<Option<String>,
     let mut owners: Vec<i32> = Vec::new();
     let (mut has_mapped_ring, mut rings, mut unread) = (false, 0, None);
     for &task in tasks {
-        if !lives(root, task) || owners.iter().any(|owner| have_one_table(*owner, task)) {
+        if !thread_has_life(root, task) || owners.iter().any(|owner| have_one_table(*owner, task)) {
             continue;
         }
         // Threads share the memory of their process.
@@ -372,7 +374,7 @@ fn mapped(root: &Root, task: i32, wanted: &Wanted) -> Result<Mapped, Unreadable>
 
 /// Returns nothing for a thread that has ended since it was listed.
 fn gone<T: Default>(root: &Root, task: i32) -> Result<T, Unreadable> {
-    if lives(root, task) { Err(Unreadable::Files) } else { Ok(T::default()) }
+    if thread_has_life(root, task) { Err(Unreadable::Files) } else { Ok(T::default()) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Identity of this process, which distinguishes its leftovers from the files of a live process.
 
 use model::marker::{Client, Marker, NameRule};
+use observe::Root;
 
 /// Returns the marker of this process, which may be a client of a run.
 pub fn marker(rules: Vec<NameRule>, client: Option<&Client>) -> Marker {
@@ -22,7 +23,10 @@ pub fn may_live(marker: &Marker) -> bool {
     if is_elsewhere(marker) {
         return true;
     }
-    marker.boot_id == boot_id() && start_ticks(marker.pid) == Some(marker.start_ticks)
+    // A dead process keeps number and start until its parent waits for it.
+    marker.boot_id == boot_id()
+        && start_ticks(marker.pid) == Some(marker.start_ticks)
+        && i32::try_from(marker.pid).is_ok_and(|pid| observe::process_lives(&Root::system(), pid))
 }
 
 /// Returns true for the marker of another host.
@@ -60,5 +64,21 @@ mod tests {
         assert!(!may_live(&Marker { boot_id: "another".into(), ..own.clone() }));
         assert!(!may_live(&Marker { pid: u32::MAX, ..own.clone() }));
         assert!(may_live(&Marker { host: "elsewhere".into(), ..own }), "not ours to judge");
+    }
+
+    #[test]
+    fn process_that_nobody_waited_for_is_dead() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        let marker = Marker { pid, start_ticks: start_ticks(pid).unwrap(), ..marker(vec![], None) };
+        assert!(may_live(&marker));
+        drop(child.stdin.take());
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
+        rustix::process::waitid(id, options).unwrap();
+        assert_eq!(start_ticks(pid), Some(marker.start_ticks), "it keeps its number");
+        assert!(!may_live(&marker));
+        child.wait().unwrap();
     }
 }

@@ -19,6 +19,7 @@ use model::plan::Plan;
 use model::run::{BesideRecord, Environment};
 use model::workload::Engine;
 use model::{PlannedPhase, Trouble};
+use observe::Root;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::fcntl_setpipe_size;
@@ -356,7 +357,7 @@ impl Running {
 
     /// Returns its processes that have not ended, in its group or not.
     fn alive(&self) -> Vec<Member> {
-        self.members().into_iter().filter(|member| member.state != 'Z').collect()
+        self.members().into_iter().filter(Member::lives).collect()
     }
 
     /// Ends the command, with all that it started. If `in_haste`, does not wait for what the processes may have to
@@ -492,6 +493,12 @@ struct Member {
     cpu_ticks: u64,
 }
 
+impl Member {
+    fn lives(&self) -> bool {
+        observe::process_lives(&Root::system(), self.pid)
+    }
+}
+
 /// Returns the processes of a command beside a test, by its group, as far as they can be seen.
 fn members(group: Pid, id: &str) -> Vec<Member> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -545,7 +552,7 @@ mod tests {
         let group = running.group;
         running.wait_until_ready(&Interruption::default());
         // A dead process may wait to be reaped.
-        let alive = || members(group, "01-read").iter().filter(|member| member.state != 'Z').count();
+        let alive = || members(group, "01-read").iter().filter(|member| member.lives()).count();
         assert_ne!(alive(), 0);
         drop(running);
         assert_eq!(alive(), 0);
@@ -600,7 +607,7 @@ mod tests {
         let session = std::fs::read_to_string(&path).unwrap();
         // No process is left of the session that the command made for itself.
         let group = Pid::from_raw(session.trim().parse().unwrap()).unwrap();
-        assert!(members(group, "03-loses").iter().all(|member| member.state == 'Z'));
+        assert!(!members(group, "03-loses").iter().any(Member::lives));
     }
 
     #[test]

@@ -106,6 +106,30 @@ fn kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
 }
 
 #[test]
+fn killed_run_that_nobody_waited_for_is_cleaned() {
+    let home = scratch(64 << 20);
+    let mut running = program_of(home.path(), 30.0).spawn();
+    assert!(running.wait_until(|| !leftovers(home.path()).is_empty()), "the run made no directory");
+    running.signal(Signal::KILL);
+    let task = format!("/proc/{}/task", running.id());
+    // The first thread may end before the others, which still hold the lock.
+    let has_died = || {
+        let threads = fs::read_dir(&task).unwrap().flatten();
+        let states: Vec<_> =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).collect();
+        states.len() == 1 && states[0].contains(") Z ")
+    };
+    while !has_died() {
+        assert!(running.age() < Duration::from_secs(60), "it does not die");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let cleaned = clean(home.path());
+    assert!(cleaned.stdout.contains("removed"), "{cleaned}");
+    assert_nothing_left(home.path());
+    assert_eq!(running.wait().signal, Some(9));
+}
+
+#[test]
 fn what_a_killed_mix_leaves_is_found() {
     for mix in ["mail", "build", "web"] {
         let home = scratch(256 << 20);

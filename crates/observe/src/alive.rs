@@ -1,0 +1,77 @@
+//! Life of processes and threads, by their states.
+
+use crate::root::Root;
+
+/// Returns true if a process lives: one of its threads has not ended. A process that nobody has waited for keeps its
+/// number, and is dead all the same.
+///
+/// The first thread may end before the others, and its state is that of the process.
+pub fn process_lives(root: &Root, process: i32) -> bool {
+    let tasks = format!("proc/{process}/task");
+    thread_has_life(root, process)
+        || root.list(&tasks).iter().any(|task| has_life(root, &format!("{tasks}/{task}/stat")))
+}
+
+/// Returns true if a thread of any process lives. One that has ended holds no files and no mounts.
+pub(crate) fn thread_has_life(root: &Root, thread: i32) -> bool {
+    has_life(root, &format!("proc/{thread}/stat"))
+}
+
+fn has_life(root: &Root, stat: &str) -> bool {
+    let state = |text: String| text.rsplit_once(") ")?.1.chars().next();
+    // Its name may have brackets, so the last one ends it.
+    root.read(stat).is_some_and(|text| !matches!(state(text), Some('Z' | 'X' | 'x')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// Writes the states of a process's threads, the first of which is that of the process.
+    fn machine(home: &Path, states: &[char]) -> Root {
+        for (index, state) in states.iter().enumerate() {
+            let thread = 7 + index;
+            for directory in [format!("proc/{thread}"), format!("proc/7/task/{thread}")] {
+                let directory = home.join(directory);
+                fs::create_dir_all(&directory).unwrap();
+                fs::write(directory.join("stat"), format!("{thread} (a) S b) {state} 1 7 7\n")).unwrap();
+            }
+        }
+        Root::at(home)
+    }
+
+    #[test]
+    fn process_lives_while_one_of_its_threads_does() {
+        for (states, lives) in [
+            (&['S'][..], true),
+            (&['T'], true),
+            (&['Z'], false),
+            (&['X'], false),
+            (&['Z', 'S'], true),
+            (&['Z', 'Z', 'D'], true),
+            (&['Z', 'X'], false),
+            (&[], false),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let root = machine(home.path(), states);
+            assert_eq!(process_lives(&root, 7), lives, "{states:?}");
+            assert_eq!(thread_has_life(&root, 7), matches!(states.first(), Some('S' | 'T')), "{states:?}");
+        }
+    }
+
+    #[test]
+    fn process_that_nobody_waited_for_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let number = child.id() as i32;
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
+        rustix::process::waitid(id, options).unwrap();
+        assert!(Path::new(&format!("/proc/{number}")).exists(), "it keeps its number");
+        assert!(!process_lives(&Root::system(), number));
+        child.wait().unwrap();
+        assert!(!process_lives(&Root::system(), number));
+        assert!(process_lives(&Root::system(), std::process::id() as i32));
+    }
+}
