@@ -1,10 +1,13 @@
 //! Removal of what lost clients have left, by `skye clean` on their machines. All have one limit together.
 
 use std::io::{self, PipeReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use model::marker;
 use model::printable::printable;
+use model::target::TargetKind;
 use run::patience;
 
 use crate::coordinator::{Client, Fleet, LOOK, State, Way};
@@ -15,6 +18,8 @@ use crate::link::NO_ANSWER;
 const IN_USE: Duration = Duration::from_secs(3);
 /// Interval between checks of the programs.
 const STEP: Duration = Duration::from_millis(10);
+/// Exit code of `skye clean` if it leaves a directory that no process uses.
+const FAILED: i32 = 1;
 /// Most bytes of a program's output that are kept.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
@@ -22,11 +27,43 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Cleaning {
     /// Client whose files it removes.
     pub(crate) client: usize,
-    /// End of the path of its directory.
-    own: String,
+    /// Work directory of the client.
+    own: WorkDirectory,
     command: Command,
     progress: Progress,
 }
+
+/// Work directory of a lost client, as `skye clean` prints its path.
+struct WorkDirectory {
+    /// The path, or its beginning.
+    path: String,
+    /// Letters that follow: all that the client has drawn, where it was lost before it named the directory.
+    unknown: usize,
+}
+
+impl WorkDirectory {
+    /// Returns the directory of a client. A client cannot give it a name of another one.
+    fn new(target: &str, client: u32, name: &str) -> Self {
+        let first = marker::letters_of_client(client);
+        let beginning = format!("{}{first}", marker::DIRECTORY_PREFIX);
+        let is_its = name.starts_with(&beginning) && marker::is_work_directory(name.as_bytes());
+        let (name, unknown) =
+            if is_its { (name, 0) } else { (beginning.as_str(), marker::LETTERS - first.len()) };
+        Self { path: printable(&Path::new(target).join(name).display().to_string()), unknown }
+    }
+
+    /// Returns true if this path begins a text, and ends there.
+    fn is_path_of(&self, text: &str) -> bool {
+        let Some(rest) = text.trim_start().strip_prefix(&self.path) else { return false };
+        let letters = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        letters == self.unknown && !rest[letters..].starts_with('/')
+    }
+}
+
+/// Words with which `skye clean` begins the line of each directory that it has found.
+const LEFT: &str = "left  ";
+const IN_USE_BY: &str = "in use";
+const REMOVED: &str = "removed";
 
 enum Progress {
     /// It starts at this instant.
@@ -43,8 +80,8 @@ struct Running {
 }
 
 impl Cleaning {
-    /// Prepares a removal. `own` is the end of the path of the client's directory.
-    pub(crate) fn new(client: usize, own: String, mut command: Command) -> Self {
+    /// Prepares a removal of a client's work directory.
+    fn new(client: usize, own: WorkDirectory, mut command: Command) -> Self {
         command.stdin(Stdio::null());
         Self { client, own, command, progress: Progress::Waits(Instant::now()) }
     }
@@ -87,16 +124,28 @@ impl Cleaning {
 
     /// Returns the state after the program has ended.
     fn after(&self, status: ExitStatus, text: &str, started: Instant) -> Progress {
-        if !status.success() {
-            let line = text.lines().last().unwrap_or("it is lost").trim();
-            return Progress::Ended(Some(printable(line)));
-        }
+        let reason = |line: &str| Progress::Ended(Some(printable(line.trim())));
+        let own = |word: &str| {
+            text.lines().find(|line| line.strip_prefix(word).is_some_and(|path| self.own.is_path_of(path)))
+        };
         // A process that was just killed may not be gone yet; one that was stopped holds its lock.
-        match text.lines().find(|line| line.starts_with("in use") && line.contains(&self.own)) {
-            None => Progress::Ended(None),
-            Some(line) if started.elapsed() > IN_USE => Progress::Ended(Some(printable(line.trim()))),
-            Some(_) => Progress::Waits(Instant::now() + LOOK),
+        if let Some(line) = own(IN_USE_BY) {
+            return match started.elapsed() > IN_USE {
+                true => reason(line),
+                false => Progress::Waits(Instant::now() + LOOK),
+            };
         }
+        if let Some(line) = own(LEFT) {
+            return reason(line);
+        }
+        // The program fails if it leaves anything in the directory, such as that of another user.
+        let is_of_others = status.code() == Some(FAILED) && text.lines().any(|line| line.starts_with(LEFT));
+        if status.success() || is_of_others {
+            return Progress::Ended(None);
+        }
+        let is_listed = |line: &&str| [LEFT, IN_USE_BY, REMOVED].iter().any(|word| line.starts_with(word));
+        let others = text.lines().rfind(|line| !is_listed(line) && !line.trim().is_empty());
+        reason(others.unwrap_or("it is lost"))
     }
 
     fn end(self) -> Option<String> {
@@ -147,7 +196,12 @@ impl Fleet {
         };
         for (index, client) in self.clients.iter_mut().enumerate() {
             let State::Lost(why) = &client.state else { continue };
-            if !std::mem::replace(&mut client.may_leave, false) {
+            // A client of another target than a directory makes no files.
+            let has_files = client
+                .found
+                .as_ref()
+                .is_none_or(|found| found.environment.target.kind == TargetKind::Directory);
+            if !std::mem::replace(&mut client.may_leave, false) || !has_files {
                 continue;
             }
             let command = match client.way {
@@ -160,7 +214,7 @@ impl Fleet {
                 Way::Here => Ok(self.launcher.here(&words(client))),
                 Way::Launched => self.launcher.command(&client.host, &words(client), None),
             };
-            let own = format!("/skye.{}", model::marker::letters_of_client(index as u32));
+            let own = WorkDirectory::new(&client.directory, index as u32, &client.own_name);
             match command {
                 Ok(command) => cleanings.push(Cleaning::new(index, own, command)),
                 Err(_) => lines.push(left(&self.launcher, client, "it is lost")),
@@ -180,7 +234,7 @@ mod tests {
     fn clean(script: &str) -> Cleaning {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Cleaning::new(0, "/skye.000000".into(), command)
+        Cleaning::new(0, WorkDirectory::new("/mnt", 0, "skye.000000"), command)
     }
 
     #[test]
@@ -195,11 +249,47 @@ mod tests {
 
     #[test]
     fn reasons_for_files_that_are_left_are_kept() {
-        let used = "echo \"in use   /mnt/skye.000000 by process 7\"";
-        let scripts = ["exit 0", "echo no such host; exit 255", used, "echo \"in use   /mnt/skye.111111\""];
-        let ended = Cleaning::all(scripts.into_iter().map(clean).collect(), 2);
-        let reasons: Vec<_> = ended.into_iter().map(|(_, why)| why).collect();
-        let expected = [None, Some("no such host"), Some("in use   /mnt/skye.000000 by process 7"), None];
-        assert_eq!(reasons, expected.map(|why| why.map(str::to_owned)));
+        let used = "in use   /mnt/skye.000000 by process 7";
+        let left = "left     /mnt/skye.000000: 0 of its files removed, left: . (Read-only file system)";
+        let foreign = "left     /mnt/skye.fake01: it belongs to another user";
+        let cases = [
+            (vec![], 0, None),
+            (vec!["no such host"], 255, Some("no such host")),
+            (vec!["in use   /mnt/skye.111111 by process 7"], 0, None),
+            (vec!["in use   /mnt/skye.0000001 by process 7"], 0, None),
+            (vec![used], 0, Some(used)),
+            (vec![left], 1, Some(left)),
+            (vec![foreign], 1, None),
+            (vec![left, foreign], 1, Some(left)),
+            (vec![used, foreign], 1, Some(used)),
+            (vec!["removed  /mnt/skye.000000 with 3 files", foreign], 1, None),
+            (vec![foreign, "Connection closed"], 255, Some("Connection closed")),
+            (vec![foreign], 255, Some("it is lost")),
+            (vec!["cannot clean /mnt: it does not answer"], 1, Some("cannot clean /mnt: it does not answer")),
+        ];
+        let script = |(lines, code, _): &(Vec<&str>, i32, Option<&str>)| {
+            let echoes: String = lines.iter().map(|line| format!("echo '{line}'; ")).collect();
+            clean(&format!("{echoes} exit {code}"))
+        };
+        let ended = Cleaning::all(cases.iter().map(script).collect(), cases.len());
+        for ((_, why), (lines, code, expected)) in ended.into_iter().zip(&cases) {
+            assert_eq!(why.as_deref(), *expected, "{lines:?}, exit code {code}");
+        }
+    }
+
+    #[test]
+    fn directory_of_a_client_is_known_by_its_name() {
+        let is_its =
+            |target: &str, name: &str, text: &str| WorkDirectory::new(target, 1, name).is_path_of(text);
+        assert!(is_its("/mnt/", "skye.01abcd", "   /mnt/skye.01abcd: it hangs"));
+        assert!(is_its(".", "skye.01abcd", "   ./skye.01abcd"));
+        assert!(!is_its("/mnt", "skye.01abcd", "   /mnt/skye.01abce: it hangs"));
+        assert!(!is_its("/mnt/skye.01abcd", "skye.01abcd", "   /mnt/skye.01abcd/skye.02abcd"));
+        // A client that was lost before it named its directory, and one that lies.
+        for name in ["", "skye.00abcd", "skye.01", "precious"] {
+            assert!(is_its("/mnt", name, "   /mnt/skye.01wxyz: it hangs"), "{name}");
+            assert!(!is_its("/mnt", name, "   /mnt/skye.00wxyz: it hangs"), "{name}");
+            assert!(!is_its("/mnt", name, "   /mnt/skye.01wxyz/a: it hangs"), "{name}");
+        }
     }
 }

@@ -145,7 +145,8 @@ pub struct Client {
     /// Number of its process on its machine.
     process: u32,
     checks: Option<Vec<Check>>,
-    own_name: String,
+    /// Name of its work directory; empty before it is known.
+    pub(crate) own_name: String,
     neighbours: Vec<String>,
 }
 
@@ -437,8 +438,8 @@ impl Fleet {
         });
         let mut hidden = Vec::new();
         self.all("make a work directory", Wait::answer(), |client, frame| match frame {
-            FromAgent::Opened { hidden_sources, clock_read_ns } => {
-                client.clock_read_ns = clock_read_ns;
+            FromAgent::Opened { hidden_sources, clock_read_ns, own } => {
+                (client.clock_read_ns, client.own_name) = (clock_read_ns, own);
                 if let Some(found) = &mut client.found {
                     found.environment.hidden_sources = hidden_sources;
                 }

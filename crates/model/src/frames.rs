@@ -204,6 +204,9 @@ pub enum FromAgent {
         hidden_sources: Vec<String>,
         /// Cost of reading its clock.
         clock_read_ns: f64,
+        /// Name of the work directory; empty from older agents, and where there is none.
+        #[serde(default)]
+        own: String,
     },
     /// Files are laid out.
     LaidOut {

@@ -190,9 +190,13 @@ impl Agent<'_> {
         let names = entries.flatten().map(|entry| entry.file_name());
         let ours = names.filter(|name| is_work_directory(name.as_encoded_bytes()));
         let names = ours.filter_map(|name| name.into_string().ok()).take(NEIGHBOURS_MAX).collect();
-        let own = self.session.as_ref().and_then(Session::path).and_then(std::path::Path::file_name);
-        let own = own.map_or(String::new(), |name| name.to_string_lossy().into_owned());
-        Ok(FromAgent::Neighbours { own, names })
+        Ok(FromAgent::Neighbours { own: self.own_name(), names })
+    }
+
+    /// Returns the name of its work directory; empty if it has none.
+    fn own_name(&self) -> String {
+        let name = self.session.as_ref().and_then(Session::path).and_then(std::path::Path::file_name);
+        name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
 
     fn open(&mut self, processes: Option<&[u32]>, clients_here: u32) -> Result<FromAgent, Trouble> {
@@ -208,7 +212,7 @@ impl Agent<'_> {
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         self.session = Some(session);
-        Ok(FromAgent::Opened { hidden_sources, clock_read_ns })
+        Ok(FromAgent::Opened { hidden_sources, clock_read_ns, own: self.own_name() })
     }
 
     fn session(&mut self, attempt: &str) -> Result<&mut Session, Trouble> {

@@ -566,6 +566,59 @@ fn a_stopped_agent_is_lost_the_others_go_on_and_it_cleans_up_later() {
     eventually("the removal by the agent itself", || leftovers(directory.path()).is_empty());
 }
 
+/// Directories that no client of the run has made are neither named as its own nor hide those that are.
+#[test]
+fn foreign_directory_is_not_named_after_a_loss() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let directory = scratch(ROOM);
+        // One of another kind, and one that another run could have made for its client 1.
+        let foreign = ["skye.01fake", "skye.fake01"].map(|name| directory.path().join(name));
+        foreign.iter().for_each(|path| fs::create_dir(path).unwrap());
+        let running = long(directory.path(), "--time 40");
+        let names = leftovers(directory.path()).into_iter().filter(|path| !foreign.contains(path));
+        let own = names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        let own = { own }.find(|name| name.starts_with("skye.01")).unwrap();
+        let agent = agents(running.id())
+            .into_iter()
+            .find(|pid| has_open(*pid, &directory.path().join(&own)))
+            .unwrap();
+        kill_process(agent, signal).unwrap();
+        let ran = running.wait().did_not_panic();
+        let _ = kill_process(agent, Signal::CONT);
+        let ran = ran.exits(1).says(&["lost: "]);
+        assert!(!ran.stderr.contains("fake"), "{ran}");
+        assert_eq!(ran.stderr.contains(&own), signal == Signal::STOP, "{ran}");
+        eventually("the removal of all files", || leftovers(directory.path()).len() == foreign.len());
+        foreign.iter().for_each(|path| fs::remove_dir(path).unwrap());
+    }
+}
+
+#[test]
+fn lost_client_that_only_read_leaves_nothing() {
+    let directory = scratch(ROOM);
+    let file = directory.path().join("file");
+    fs::write(&file, vec![1; 8 << 20]).unwrap();
+    let tests = "--hosts local*2 --cache warm --time 40 --test read:rnd4k:buffered";
+    let mut running = together(&file, tests).spawn();
+    let coordinator = running.id();
+    let mut found = Vec::new();
+    // The file is open once the work directory would be there.
+    let has_opened = || {
+        found = agents(coordinator);
+        found.len() == 2 && found.iter().all(|pid| has_open(*pid, &file))
+    };
+    assert!(running.wait_until(has_opened), "the file is not opened");
+    kill_process(found[1], Signal::KILL).unwrap();
+    let ran = running.wait().did_not_panic().exits(1).says(&["lost: its channel has ended"]);
+    assert!(!ran.stderr.contains("skye clean"), "{ran}");
+}
+
+/// Returns true if a process has a file open, or one in a directory of that name.
+fn has_open(pid: Pid, path: &Path) -> bool {
+    let links = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())).into_iter().flatten().flatten();
+    links.filter_map(|link| fs::read_link(link.path()).ok()).any(|open| open.starts_with(path))
+}
+
 #[test]
 fn a_coordinator_that_is_killed_leaves_nothing() {
     let directory = scratch(ROOM);
