@@ -3,7 +3,8 @@
 //! Questions for the time are answered by the reader at once. Where the commands end, or the coordinator is lost, the
 //! reader raises a flag that ends the work in progress. The rest is the program's: it removes its files and ends.
 //!
-//! A coordinator that is the parent of this process is lost once it has ended, and another one after [`SILENCE`].
+//! A coordinator that is the parent of this process is lost once it has ended, and another one after [`SILENCE`]. Once a
+//! signal has asked this process to end, no write waits longer than [`LAST_WRITE`] for a reader.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,6 +31,8 @@ const LOOK_NS: i64 = 500_000_000;
 const SEED_DIGITS: usize = 20;
 /// Time that a coordinator may take until its first frame: ssh may still ask other machines for names.
 const HELLO: Duration = Duration::from_secs(30);
+/// Time without any byte after which a write gives up, once this process is to end.
+const LAST_WRITE: Duration = Duration::from_secs(5);
 /// Most characters of the number of a session that count: it has 16 digits, and gets into a marker.
 const SESSION_MAX: usize = 64;
 
@@ -52,6 +55,8 @@ struct Shared {
     is_gone: AtomicBool,
     /// The parent that is the coordinator; `None` for a coordinator elsewhere.
     parent: Option<Pid>,
+    /// Returns true once a signal has asked this process to end.
+    is_ended: fn() -> bool,
 }
 
 /// Returns the monotonic clock of this machine.
@@ -75,11 +80,17 @@ pub fn words_here(directory: &str, limits: &[String]) -> Vec<String> {
 
 impl Wire {
     /// Exchanges the first frames on standard input and output, and starts the threads. `interrupt` is raised when the
-    /// work in progress has to end. With `is_here`, the parent of this process is the coordinator.
+    /// work in progress has to end. With `is_here`, the parent of this process is the coordinator. `is_ended` returns true
+    /// once a signal has asked this process to end.
     ///
     /// # Errors
-    /// Nobody speaks the protocol on standard input.
-    pub fn open(version: &str, is_here: bool, interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
+    /// Nobody speaks the protocol on standard input, or a signal ends the wait.
+    pub fn open(
+        version: &str,
+        is_here: bool,
+        interrupt: Arc<AtomicBool>,
+        is_ended: fn() -> bool,
+    ) -> Result<Self, Trouble> {
         let attempt = "speak with a coordinator on standard input and output";
         let remedy = "`skye run --hosts` starts agents by itself";
         let fail = |cause: &dyn std::fmt::Display| Trouble::new(attempt, cause).remedy(remedy);
@@ -92,6 +103,7 @@ impl Wire {
             enough: Arc::default(),
             is_gone: AtomicBool::new(false),
             parent: getppid().filter(|_| is_here),
+            is_ended,
         });
         let mut input = Input { frames: FrameReader::default(), quiet: Quiet::new() };
         let hello: Hello = loop {
@@ -99,6 +111,7 @@ impl Wire {
                 Some(document) => {
                     break channel::decode(&document, SEED_DIGITS).map_err(|why| fail(&why.0))?;
                 }
+                None if is_ended() => return Err(fail(&"a signal has ended the wait")),
                 None if input.quiet.clock.now() > HELLO => return Err(fail(&"nobody has spoken")),
                 None if !input.read().map_err(|error| fail(&error))? => {
                     return Err(fail(&"it ended before anybody spoke"));
@@ -129,8 +142,11 @@ impl Wire {
     /// Returns the next command if it comes within a time; `Ok(None)` if none does.
     ///
     /// # Errors
-    /// The coordinator is gone.
+    /// The coordinator is gone. Commands that it has sent before are not carried out any more.
     pub fn next_within(&self, time: Duration) -> Result<Option<ToAgent>, Gone> {
+        if self.is_gone() {
+            return Err(Gone);
+        }
         match self.commands.recv_timeout(time) {
             Ok(command) => Ok(Some(command)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -256,6 +272,12 @@ impl Shared {
         }
     }
 
+    /// Returns true as long as the coordinator may still take what is written.
+    fn is_read(&self, quiet: &mut Quiet) -> bool {
+        let is_given_up = (self.is_ended)() && quiet.length() > LAST_WRITE;
+        !is_given_up && !self.is_lost(quiet)
+    }
+
     /// Carries out commands that cannot wait, and hands over all others; false if nobody takes them.
     fn take(&self, command: ToAgent, commands: &Sender<ToAgent>) -> bool {
         match command {
@@ -301,7 +323,7 @@ impl Shared {
                 }
                 Err(Errno::INTR) => {}
                 // A coordinator that takes nothing is as silent as one that says nothing.
-                Err(Errno::AGAIN) if !self.is_lost(&mut quiet) && wait(stdout, PollFlags::OUT).is_ok() => {}
+                Err(Errno::AGAIN) if self.is_read(&mut quiet) && wait(stdout, PollFlags::OUT).is_ok() => {}
                 Err(_) => {
                     // The reader ends too, and raises the flag.
                     self.is_gone.store(true, Ordering::SeqCst);

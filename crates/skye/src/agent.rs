@@ -20,7 +20,7 @@ use run::{Beginning, LayoutProgress, Moment, OtherClient, Session, Time, Unmade,
 use crate::cli::AgentArguments;
 use crate::exit::{self, Failure};
 use crate::place::Place;
-use crate::signals::Interruption;
+use crate::signals::{self, Interruption};
 use crate::{Done, closing, doctor, driver, simulation};
 
 /// Interval between looks at signals.
@@ -29,8 +29,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval between looks at the states of a machine that is watched.
 const WATCH: Duration = Duration::from_millis(20);
-/// Longest time until an agreed instant. Threads that wait for it hear nothing.
+/// Longest time until an agreed instant.
 const LEAD_NS_MAX: u64 = 60_000_000_000;
+/// Time before the instant at which the threads of a test begin to wait for it. They do not check for signals.
+const HANDOVER_NS: u64 = 500_000_000;
 /// Most work directories that an agent names.
 const NEIGHBOURS_MAX: usize = 10_000;
 /// Slices of one tick: those of a second.
@@ -41,7 +43,12 @@ pub fn agent(arguments: &AgentArguments) -> Done {
     arguments.hang_timeout.into_iter().for_each(patience::set_limit);
     let interruption = Interruption::catch_but_pipes()?;
     let raised = interruption.raised.clone();
-    let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised).map_err(Failure::refused)?;
+    let is_ended = || signals::first_was_before(Duration::ZERO);
+    let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised, is_ended);
+    let wire = wire.map_err(|trouble| match interruption.exit_code() {
+        Some(code) => Failure::Ended(interruption.reason(), code),
+        None => Failure::refused(trouble),
+    })?;
     let root = Root::system();
     let machine = driver::machine(&root);
     let mut agent = Agent {
@@ -332,15 +339,26 @@ fn unexpected(attempt: &str) -> Trouble {
     Trouble::new(attempt, "the coordinator asks for it at another time than a skye would")
 }
 
-/// Says that a measured part is ready, and waits for the order to begin it.
+/// Says that a measured part is ready, and waits for the order to begin it and then for its instant. A signal or the end
+/// of the coordinator ends both waits.
 fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> Beginning {
     let off = Beginning { at_ns: None, is_off: true };
     wire.send(&FromAgent::Ready {});
+    let mut agreed_ns = None;
     while !interruption.is_raised() {
-        match wire.next_within(LOOK) {
-            Ok(Some(ToAgent::Start { at_ns })) => {
+        let left_ns = agreed_ns.map(|at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns()));
+        let pause = match left_ns {
+            Some(..=HANDOVER_NS) => return Beginning { at_ns: agreed_ns, is_off: false },
+            Some(left_ns) => LOOK.min(Duration::from_nanos(left_ns - HANDOVER_NS)),
+            None => LOOK,
+        };
+        match wire.next_within(pause) {
+            Ok(Some(ToAgent::Start { at_ns })) if agreed_ns.is_none() => {
                 let latest_ns = Monotonic.now_ns() + LEAD_NS_MAX;
-                return Beginning { at_ns, is_off: at_ns.is_none_or(|at_ns| at_ns > latest_ns) };
+                agreed_ns = at_ns.filter(|at_ns| *at_ns <= latest_ns);
+                if agreed_ns.is_none() {
+                    return off;
+                }
             }
             Ok(_) => {}
             Err(fleet::agent::Gone) => return off,

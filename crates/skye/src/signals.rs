@@ -103,9 +103,9 @@ impl Interruption {
     }
 
     fn note(&self, signal: i32) {
-        let _ = FIRST.set((signal, Instant::now()));
-        // Only the first signal decides the exit code.
+        // Only the first signal decides the exit code, which is known before a wait ends.
         let _ = self.first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = FIRST.set((signal, Instant::now()));
         // A reader that is gone is no user who insists. Neither is a limit of CPU time: the kernel repeats XCPU every
         // second.
         if !matches!(signal, SIGPIPE | SIGXCPU) && self.count.fetch_add(1, Ordering::SeqCst) > 0 {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use crate::support::program::{assert_nothing_left, files_below, leftovers, skye};
@@ -163,6 +164,15 @@ const LIMIT: u64 = 24 << 20;
 
 /// Returns an agent in a directory, perhaps watched.
 fn agent(directory: &Path, trace: Option<&Path>) -> Child {
+    command(directory, trace).spawn().unwrap()
+}
+
+/// Returns an agent in a directory, with more words.
+fn agent_with(directory: &Path, words: &[&str]) -> Child {
+    command(directory, None).args(words).spawn().unwrap()
+}
+
+fn command(directory: &Path, trace: Option<&Path>) -> Command {
     let program = env!("CARGO_BIN_EXE_skye");
     let mut command = match trace {
         None => Command::new(program),
@@ -179,7 +189,7 @@ fn agent(directory: &Path, trace: Option<&Path>) -> Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command.spawn().unwrap()
+    command
 }
 
 /// Asserts that a traced agent has changed nothing outside its directory, and opened no door.
@@ -226,7 +236,8 @@ fn an_agent_that_is_told_nonsense_stays_in_its_directory() {
         });
         // It may end before it has taken all.
         let _ = stdin.write_all(&bytes);
-        std::thread::sleep(Duration::from_millis(random.u64(..100)));
+        // Frames that it has not carried out by the end of its input are dropped.
+        std::thread::sleep(Duration::from_millis(random.u64(..800)));
         drop(stdin);
         let told = || format!("seed {seed}, session {sessions}: {}", String::from_utf8_lossy(&bytes));
         ended(child, &told);
@@ -268,10 +279,13 @@ impl Talk {
         Self::for_client(directory, tests, "s", 0, 1)
     }
 
-    /// Begins a session of one of several clients.
     /// Begins a session, for which nothing is planned.
     fn in_session(directory: &Path, session: &str) -> Self {
-        let mut child = agent(directory, None);
+        Self::with(agent(directory, None), session)
+    }
+
+    /// Begins a session with an agent.
+    fn with(mut child: Child, session: &str) -> Self {
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut talk = Self { child, stdin, stdout, heard: Vec::new(), read_bytes: 0, own: String::new() };
         let hello = json!({"session": session, "protocol_oldest": 1, "protocol_newest": 1, "version": "0"});
@@ -281,15 +295,22 @@ impl Talk {
         talk
     }
 
+    /// Begins a session of one of several clients.
     fn for_client(directory: &Path, tests: &[&str], session: &str, number: u32, count: u32) -> Self {
         let mut talk = Self::in_session(directory, session);
+        talk.plan(tests, number, count);
+        talk
+    }
+
+    /// Lets the agent plan these tests, and make its work directory.
+    fn plan(&mut self, tests: &[&str], number: u32, count: u32) {
         let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": "none"});
         let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "sharers": 1});
-        talk.order(&json!({"plan": plan}), "planned");
-        talk.order(&json!({"open": {}}), "opened");
-        let neighbours = talk.order(&json!({"neighbours": {}}), "neighbours");
-        talk.own = neighbours["own"].as_str().unwrap().to_owned();
-        talk
+        self.order(&json!({"plan": plan}), "planned");
+        let opened = self.order(&json!({"open": {}}), "opened");
+        let neighbours = self.order(&json!({"neighbours": {}}), "neighbours");
+        assert_eq!(opened["own"], neighbours["own"]);
+        neighbours["own"].as_str().unwrap().clone_into(&mut self.own);
     }
 
     /// Sends a frame, begins each part that is ready, and returns the last answer: its name and what it says.
@@ -431,6 +452,111 @@ fn plans_for_a_client_that_is_none_are_refused() {
         talk.child.wait().unwrap();
     }
     assert_nothing_left(home.path());
+}
+
+/// Waits until an agent has ended by itself, whatever it says.
+#[track_caller]
+fn ends(mut child: Child, what: &str) {
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > DEADLINE {
+            let _ = child.kill();
+            panic!("{what} does not end it");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn signal_ends_writes_that_nobody_reads() {
+    for signals in [1, 2] {
+        let home = scratch(ROOM);
+        // Its parent lives on, and takes nothing.
+        let mut talk = Talk::with(agent_with(home.path(), &["--here"]), "s");
+        talk.plan(&["write:rnd4k:buffered"], 0, 1);
+        talk.order(&json!({"lay_out": {"time_ns": 1_000_000_000}}), "laid_out");
+        assert!(!leftovers(home.path()).is_empty());
+        talk.stdin.write_all(&framed(&json!({"ping": {"number": 1}})).repeat(2500)).unwrap();
+        // By now its pipe is full.
+        std::thread::sleep(Duration::from_secs(1));
+        (0..signals).for_each(|_| send(&talk.child, Signal::TERM));
+        ends(talk.child, "a signal");
+        assert_nothing_left(home.path());
+    }
+}
+
+#[test]
+fn signal_ends_the_wait_for_a_first_word() {
+    let home = scratch(ROOM);
+    let mut child = agent(home.path(), None);
+    let status = format!("/proc/{}/status", child.id());
+    let catches = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
+    };
+    while !catches() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // A wait for the child would close it.
+    let stdin = child.stdin.take();
+    send(&child, Signal::TERM);
+    let status = child.wait().unwrap();
+    drop(stdin);
+    assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn end_of_input_drops_frames_in_the_queue() {
+    let home = scratch(ROOM);
+    let mut child = agent(home.path(), None);
+    let mut stdin = child.stdin.take().unwrap();
+    // Each watches the machine for most of a second.
+    stdin.write_all(&[framed(&hello()), framed(&json!({"look": {}})).repeat(1000)].concat()).unwrap();
+    drop(stdin);
+    ends(child, "the end of its input");
+}
+
+#[test]
+fn end_and_signal_end_the_wait_for_the_start() {
+    for (is_signal, test) in [
+        (true, "read:rnd4k:buffered"),
+        (false, "read:rnd4k:buffered"),
+        (true, "create:files=10"),
+        (false, "stat:files=10"),
+    ] {
+        let home = scratch(ROOM);
+        let mut talk = Talk::begin(home.path(), &[test]);
+        talk.order(&phase_frame(0, 20_000_000), "ready");
+        let agreed = Instant::now() + Duration::from_secs(50);
+        let at_ns = monotonic_ns() + 50_000_000_000;
+        talk.stdin.write_all(&framed(&json!({"start": {"at_ns": at_ns}}))).unwrap();
+        // By now it waits for the instant.
+        std::thread::sleep(Duration::from_millis(300));
+        let Talk { child, stdin, stdout, .. } = talk;
+        let ended_by = if is_signal {
+            send(&child, Signal::TERM);
+            ends(child, "a signal");
+            drop((stdin, stdout));
+            "a signal"
+        } else {
+            drop(stdin);
+            ends(child, "the end of its input");
+            drop(stdout);
+            "the end of its input"
+        };
+        assert!(Instant::now() < agreed, "{ended_by} waits for the start of {test}");
+        assert_nothing_left(home.path());
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Bytes of a marker, and of frames that have not come yet.
