@@ -13,6 +13,7 @@ use run::patience;
 use crate::coordinator::{Client, Fleet, LOOK, State, Way};
 use crate::launch::Launcher;
 use crate::link::NO_ANSWER;
+use crate::texts;
 
 /// Time until a directory that is still in use belongs to an agent that was stopped, and not to one that is just ending.
 const IN_USE: Duration = Duration::from_secs(3);
@@ -124,7 +125,7 @@ impl Cleaning {
 
     /// Returns the state after the program has ended.
     fn after(&self, status: ExitStatus, text: &str, started: Instant) -> Progress {
-        let reason = |line: &str| Progress::Ended(Some(printable(line.trim())));
+        let reason = |line: &str| Progress::Ended(Some(texts::short(line.trim())));
         let own = |word: &str| {
             text.lines().find(|line| line.strip_prefix(word).is_some_and(|path| self.own.is_path_of(path)))
         };

@@ -13,7 +13,6 @@ use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
 use model::hosts::HostWord;
 use model::plan::Plan;
-use model::printable::printable;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
 use run::LayoutProgress;
@@ -27,10 +26,13 @@ use crate::link::{Event, Far, NO_ANSWER};
 use crate::observers::Observer;
 use crate::ranks::{Leaving, Ranks};
 use crate::send::Copy;
+use crate::texts;
 use crate::waiting::{self, Urgency, Wait};
 
 /// Interval between looks at the user's signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Most checks of a machine: a doctor makes fewer than thirty.
+const CHECKS_MAX: usize = 100;
 /// Directory of an observer that names none.
 const ROOT: &str = "/";
 
@@ -137,6 +139,8 @@ pub struct Client {
     hello: Option<Hello>,
     /// Last line of its standard error before it was greeted.
     last_line: Option<String>,
+    /// Lines of its standard error that were not printed.
+    pub(crate) lines_left_out: u64,
     /// True once files may exist there.
     pub(crate) may_leave: bool,
     clock_read_ns: f64,
@@ -252,6 +256,7 @@ impl Fleet {
                 first_offset_ns: None,
                 hello: None,
                 last_line: None,
+                lines_left_out: 0,
                 may_leave: false,
                 clock_read_ns: 0.0,
                 left_bytes: u64::MAX,
@@ -371,7 +376,7 @@ impl Fleet {
             }
             self.all_of(&asked, "look at the machine", Wait::answer(), |client, frame| match frame {
                 FromAgent::Looked { checks } => {
-                    client.checks = Some(checks);
+                    client.checks = Some(checks.into_iter().take(CHECKS_MAX).map(harmless).collect());
                     Some(Ok(()))
                 }
                 _ => None,
@@ -441,7 +446,7 @@ impl Fleet {
             FromAgent::Opened { hidden_sources, clock_read_ns, own } => {
                 (client.clock_read_ns, client.own_name) = (clock_read_ns, own);
                 if let Some(found) = &mut client.found {
-                    found.environment.hidden_sources = hidden_sources;
+                    found.environment.hidden_sources = texts::short_lines(&hidden_sources);
                 }
                 Some(Ok(()))
             }
@@ -526,13 +531,17 @@ impl Fleet {
         let closed = self.all("remove its files", self.removing(), |client, frame| match frame {
             FromAgent::Closed { left } => {
                 client.state = State::Closed;
-                lines.extend(left.iter().map(|line| format!("{}: {}", client.name, printable(line))));
+                lines.extend(texts::short_lines(&left).iter().map(|line| format!("{}: {line}", client.name)));
                 Some(Ok(()))
             }
             _ => None,
         });
         // A client that is lost is told below, by what became of its files.
         drop(closed);
+        let observers = self.observers.iter().map(|observer| &observer.client);
+        for client in self.clients.iter().chain(observers) {
+            texts::rest(client.lines_left_out).iter().for_each(|line| (self.say)(&client.name, line));
+        }
         (0..self.clients.len()).for_each(|index| self.hub.close(index));
         let is_silent = |client: &Client| matches!(&client.state, State::Lost(why) if why == NO_ANSWER);
         if let Some(ranks) = self.ranks.as_mut().filter(|_| self.clients.iter().any(is_silent)) {
@@ -708,7 +717,7 @@ impl Fleet {
             Event::Hello(hello) => {
                 let is_understood = hello.is_understood();
                 let theirs = (hello.protocol_oldest, hello.protocol_newest);
-                let version = printable(&hello.version);
+                let version = texts::short(&hello.version);
                 client.hello = Some(hello);
                 if !is_understood {
                     let cause = format!(
@@ -727,12 +736,13 @@ impl Fleet {
                 client.last_line = Some(line.clone());
                 // Before its first word, the line is a reason and not news.
                 if client.hello.is_some() {
-                    (self.say)(&client.name, &printable(&line));
+                    (self.say)(&client.name, &line);
                 }
             }
+            Event::LeftOut(lines) => client.lines_left_out += lines,
             Event::Lost(why) if client.is_live() => {
                 let why = match (&client.hello, &client.last_line) {
-                    (None, Some(line)) => printable(line),
+                    (None, Some(line)) => line.clone(),
                     _ => why,
                 };
                 client.state = State::Lost(why.clone());
@@ -765,12 +775,18 @@ fn lost(attempt: &str, client: &Client) -> Option<Trouble> {
     })
 }
 
+/// Returns a check of a client, safe to print.
+fn harmless(check: Check) -> Check {
+    let advice = check.advice.as_deref().map(texts::short);
+    Check { name: texts::short(&check.name).into(), found: texts::short(&check.found), advice, ..check }
+}
+
 /// Returns the trouble of a client with its name, safe to print.
 pub(crate) fn of_client(name: &str, trouble: Trouble) -> Trouble {
     let Trouble { attempt, cause, remedy } = trouble;
-    let told = Trouble::new(format!("{} on {name}", printable(&attempt)), printable(&cause));
+    let told = Trouble::new(format!("{} on {name}", texts::short(&attempt)), texts::short(&cause));
     match remedy {
-        Some(remedy) => told.remedy(printable(&remedy)),
+        Some(remedy) => told.remedy(texts::short(&remedy)),
         None => told,
     }
 }
@@ -801,6 +817,7 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
     for (wanted, own) in plan.phases.iter().zip(&own.phases) {
         let (spec, own_spec) = (model::spec::print(&wanted.workload), model::spec::print(&own.workload));
         if (&spec, wanted.engine) != (&own_spec, own.engine) {
+            let own_spec = texts::short(&own_spec);
             return differs(format!(
                 "{} would be `{own_spec}` by {} there, and `{spec}` by {} on the first",
                 wanted.id,

@@ -498,6 +498,23 @@ mod tests {
     }
 
     #[test]
+    fn lines_beyond_the_room_are_counted() {
+        let lines = 5000;
+        let mut hub =
+            hub(&format!("seq -f 'line %g of many that a client says' {lines} >&2; cat >/dev/null"), false);
+        let (started, mut taken, mut bytes, mut left_out) = (Instant::now(), 0, 0, 0);
+        while taken + left_out < lines {
+            assert!(started.elapsed() < DEADLINE, "{taken} lines arrive, and {left_out} are left out");
+            match hub.next(LOOK) {
+                Some((_, Event::Said(line))) => (taken, bytes) = (taken + 1, bytes + line.len()),
+                Some((_, Event::LeftOut(count))) => left_out += count,
+                event => assert!(matches!(event, None | Some((_, Event::Hello(_)))), "{event:?}"),
+            }
+        }
+        assert!(taken > 100 && bytes <= 16 << 10, "{taken} lines with {bytes} bytes arrive");
+    }
+
+    #[test]
     fn ended_processes_are_lost_with_an_open_channel() {
         // The child of the process has the channel, and says nothing.
         let mut hub = hub("exec 3<&0; { cat >/dev/null; :; } <&3 & exit 0", true);

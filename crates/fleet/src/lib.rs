@@ -9,6 +9,7 @@
 //! - No socket of ours listens, on any side, in any mode. Frames go over the standard streams of a process that was
 //!   started, or in messages of MPI.
 //! - A frame has limits of length, depth and counts. A malformed one ends its session, and nothing else.
+//! - Texts of a client are harmless and short before they are printed, and few.
 //! - No frame runs a command, names a path outside the agent's directory, or raises a limit.
 //! - Clocks of hosts are never believed: each has an offset with a bound, from round trips of frames.
 //! - While something is measured, a client sends a tick and a heartbeat a second, and nothing else. A rank sends nothing.
@@ -30,6 +31,7 @@ mod observers;
 mod phase;
 pub mod ranks;
 mod send;
+mod texts;
 mod waiting;
 
 pub use coordinator::{Client, Clients, Fleet, Found, OnLoss, Say, Started};

@@ -17,6 +17,7 @@ use crate::agent::now_ns;
 use crate::channel::{self, DIGITS_MAX, FrameReader, Malformed};
 use crate::clock::{self, RoundTrip};
 use crate::send::Copy;
+use crate::texts::{self, Room};
 use crate::waiting::{self, HELLO, SILENCE};
 
 /// Time that a rank has for an answer after an interruption. Launchers kill all ranks about a second after they asked them
@@ -26,8 +27,6 @@ const LAST_ANSWER: Duration = Duration::from_millis(300);
 pub const NO_ANSWER: &str = "its rank does not answer; the launcher may have ended it";
 /// Longest line of a client's standard error that is kept.
 const LINE_BYTES_MAX: usize = 2000;
-/// Most lines of a client's standard error. One that says more has a fault of another kind.
-const LINES_MAX: usize = 1000;
 /// Time that the last line of a client may take to arrive after its channel has ended.
 const LAST_WORDS: Duration = Duration::from_millis(30);
 /// Bytes that are read at once.
@@ -44,8 +43,10 @@ pub enum Event {
     Frame(FromAgent),
     /// A measurement of its clock has ended.
     Clock(ClockRecord),
-    /// A line of its standard error.
+    /// A line of its standard error, as it is printed.
     Said(String),
+    /// Number of more lines, for which there is no room.
+    LeftOut(u64),
     /// It is lost, for this reason.
     Lost(String),
 }
@@ -89,7 +90,7 @@ pub struct Link {
     behind: Vec<u8>,
     hello: Hello,
     line: Vec<u8>,
-    lines: usize,
+    room: Room,
     is_greeted: bool,
     /// Time of the last byte; before the first, of the start. All times are those of the thread that waits.
     heard: Duration,
@@ -152,7 +153,7 @@ impl Link {
             behind: Vec::new(),
             hello: hello.clone(),
             line: Vec::new(),
-            lines: 0,
+            room: Room::default(),
             is_greeted: false,
             heard: now,
             due: Some((now + HELLO, HELLO)),
@@ -415,14 +416,20 @@ impl Link {
     fn end_line(&mut self, events: &mut Vec<Event>) {
         let line = String::from_utf8_lossy(&self.line).trim_end().to_owned();
         self.line.clear();
-        if !line.is_empty() && self.lines < LINES_MAX {
-            self.lines += 1;
-            events.push(Event::Said(line));
+        if !line.is_empty() {
+            events.extend(self.room.line(&line).map(Event::Said));
         }
+    }
+
+    /// Counts the lines for which there was no room.
+    fn count_left_out(&mut self, events: &mut Vec<Event>) {
+        let left_out = self.room.take_left_out();
+        events.extend((left_out > 0).then_some(Event::LeftOut(left_out)));
     }
 
     /// Notices that an answer is overdue, or that the client has been silent for too long.
     pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>, now: Duration) {
+        self.count_left_out(events);
         if self.is_held {
             self.heard = now;
         }
@@ -473,8 +480,9 @@ impl Link {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.end_line(events);
+        self.count_left_out(events);
         self.close();
-        events.push(Event::Lost(why.to_owned()));
+        events.push(Event::Lost(texts::short(why)));
     }
 
     /// Closes the channel. The agent then removes its files and ends, once it runs.

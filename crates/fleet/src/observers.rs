@@ -6,19 +6,19 @@
 use std::time::{Duration, Instant};
 
 use model::frames::{FromAgent, ToAgent};
-use model::printable::printable;
 use model::run::ServerUse;
 
 use crate::clock;
 use crate::coordinator::{Client, Fleet, LOOK, State};
 use crate::link::Event;
+use crate::texts;
 
 /// Time that an observer has to tell what it has seen.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// One observer.
 pub(crate) struct Observer {
-    client: Client,
+    pub(crate) client: Client,
     seen: Option<ServerUse>,
     /// True once it has said that something failed.
     has_failed: bool,
@@ -36,7 +36,7 @@ impl Fleet {
         let (index, event) = match self.hub.next(LOOK)? {
             (index, Event::Frame(FromAgent::Ended { reason })) => {
                 self.hub.close(index);
-                (index, Event::Lost(format!("it was {}", printable(&reason))))
+                (index, Event::Lost(format!("it was {}", texts::short(&reason))))
             }
             other => other,
         };
@@ -48,10 +48,11 @@ impl Fleet {
                 (self.say)(&client.name, &format!("lost: {why}; it is observed no more"));
                 client.state = State::Lost(why);
             }
-            Event::Said(line) => (self.say)(&client.name, &printable(&line)),
+            Event::Said(line) => (self.say)(&client.name, &line),
+            Event::LeftOut(lines) => client.lines_left_out += lines,
             // It fails in each test, for the same reason.
             Event::Frame(FromAgent::Failed { trouble, .. }) if !std::mem::replace(has_failed, true) => {
-                (self.say)(&client.name, &printable(&trouble.to_string()));
+                (self.say)(&client.name, &texts::short(&trouble.to_string()));
             }
             _ => {}
         }

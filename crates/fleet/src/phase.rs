@@ -14,6 +14,7 @@ use crate::agent::now_ns;
 use crate::clock::{self, ROUND_TRIPS_AGAIN};
 use crate::coordinator::{Client, Fleet, LOOK, OnLoss, State, of_client};
 use crate::link::Event;
+use crate::texts;
 use crate::waiting::{self, Urgency};
 
 /// Least time between the order to begin and the agreed instant.
@@ -217,7 +218,8 @@ impl Fleet {
             // A client that was interrupted by itself ends, and is lost.
             Event::Frame(FromAgent::Measured(measured))
                 if is_at_work && !is_interrupted && was_interrupted(&measured.record) => {}
-            Event::Frame(FromAgent::Measured(measured)) if is_at_work => {
+            Event::Frame(FromAgent::Measured(mut measured)) if is_at_work => {
+                measured.record.reason = measured.record.reason.as_deref().map(texts::short);
                 log::debug!("{}: {} is over", client.name, measured.record.id);
                 runner.stage = Stage::Ended;
                 self.hub.expect(index, None);

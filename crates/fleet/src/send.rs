@@ -71,7 +71,7 @@ impl Copy {
     pub fn wanted(&self, wanted: &Wanted) -> Result<Arc<[u8]>, String> {
         let own = std::env::consts::ARCH;
         if wanted.wanted != own {
-            let theirs = model::printable::printable(&wanted.wanted);
+            let theirs = crate::texts::short(&wanted.wanted);
             return Err(format!("there is no skye, and this one is for {own} and not for {theirs}"));
         }
         Ok(Arc::clone(&self.bytes))

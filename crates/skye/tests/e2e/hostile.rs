@@ -676,6 +676,72 @@ fn files_are_made_anew_where_another_client_does_not_know_their_names() {
     assert_eq!(leftovers(home.path()), Vec::<std::path::PathBuf>::new());
 }
 
+/// Answers a coordinator with the frames of an earlier session, but for the last.
+fn answer(frames: &[Value], last: &Value, mut orders: impl Read, mut answers: impl Write) {
+    let known = |name: &str| frames.iter().find(|frame| frame.get(name).is_some()).unwrap().clone();
+    answers.write_all(&framed(&known("session"))).unwrap();
+    let mut length = [0; 4];
+    while orders.read_exact(&mut length).is_ok() {
+        let mut document = vec![0; u32::from_be_bytes(length) as usize];
+        orders.read_exact(&mut document).unwrap();
+        let order: Value = serde_json::from_slice(&document).unwrap();
+        let is = |name: &str| order.get(name).is_some();
+        let answers_to = [
+            ("session", "found"),
+            ("plan", "planned"),
+            ("open", "opened"),
+            ("lay_out", "laid_out"),
+            ("phase", "ready"),
+            ("start", "measured"),
+        ];
+        if is("ping") {
+            let pong = json!({"pong": {"number": order["ping"]["number"], "at_ns": monotonic_ns()}});
+            answers.write_all(&framed(&pong)).unwrap();
+        } else if is("close") {
+            answers.write_all(&framed(last)).unwrap();
+        } else if let Some((_, name)) = answers_to.iter().find(|(order, _)| is(order)) {
+            answers.write_all(&framed(&known(name))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn client_that_says_much_is_cut_short() {
+    let home = scratch(ROOM);
+    let directory = home.path().join("work");
+    fs::create_dir(&directory).unwrap();
+    let frames = answers(&directory);
+    let [orders, answers] = ["orders", "answers"].map(|name| home.path().join(name));
+    for path in [&orders, &answers] {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+    let left = vec!["left /etc/passwd: \u{1b}[2J\nskye: all is well"; 5000];
+    let last = json!({"closed": {"left": &left}});
+    let (from, to) = (orders.clone(), answers.clone());
+    let client = std::thread::spawn(move || {
+        let orders = fs::File::open(from).unwrap();
+        answer(&frames, &last, orders, fs::File::create(to).unwrap());
+    });
+    let launcher = format!("sh -c 'cat {} & exec cat >{}' x", answers.display(), orders.display());
+    let ran = skye()
+        .arg("run")
+        .arg(&directory)
+        .words(
+            "--hosts ada --test read:rnd4k:buffered --size 1m --time 0.02 --allow busy,low-space --no-save",
+        )
+        .arg("--rsh")
+        .arg(launcher)
+        .run()
+        .did_not_panic()
+        .exits(1);
+    client.join().unwrap();
+    assert!(ran.stderr.len() < 40_000, "{} bytes", ran.stderr.len());
+    let lines = ran.stderr.lines().filter(|line| line.contains("left /etc/passwd")).count();
+    let rest = format!("ada: {} more lines are left out", left.len() - lines);
+    assert!(lines > 10, "{ran}");
+    ran.says(&[&rest]);
+}
+
 #[test]
 fn a_coordinator_that_is_told_nonsense_ends_in_order() {
     let home = scratch(ROOM);
