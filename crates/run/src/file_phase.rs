@@ -507,7 +507,10 @@ impl Rounds<'_, '_> {
                     }
                     _ => format!("{} file {} in {}", failure.call, failure.file, path.display()),
                 };
-                failed = Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure)));
+                failed = Some(
+                    Trouble::new(attempt, failure.cause)
+                        .remedy(remedy(&failure, self.task.directory.descriptor())),
+                );
             }
         }
         failed.map_or(Ok(is_whole), Err)

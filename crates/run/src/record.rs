@@ -247,6 +247,10 @@ pub struct Times {
     pub last_done_ns: u64,
 }
 
+/// A timed test that lacks more than one part in so many of its shortest time was cut short. The interval of any other
+/// says how well its rate is known.
+const CUT_SHARE: u64 = 5;
+
 /// Totals that the outcomes of both kinds of phases share.
 #[derive(Debug, Default)]
 pub struct PhaseTotals {
@@ -346,7 +350,7 @@ impl PhaseTotals {
         let is_counted = stop.time_ns.is_none() && self.asked_ops < u64::MAX;
         if ran_out && is_counted && collected.ops < self.asked_ops {
             self.cut_short = Some("the run's total time ended it before all operations were done".into());
-        } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / 20 {
+        } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / CUT_SHARE {
             let seconds = |ns: u64| ns as f64 / 1e9;
             self.cut_short = Some(format!(
                 "the run's total time left {:.1} s of {:.1} s for it",
@@ -516,6 +520,18 @@ mod tests {
             ..Times::default()
         };
         (collected, times)
+    }
+
+    #[test]
+    fn tests_with_most_of_their_time_are_whole() {
+        let plan = crate::sum::tests::plan("read:rnd4k", 1);
+        for (time_s, is_cut) in [(20, false), (16, false), (15, true)] {
+            let time_ns = time_s * 1_000_000_000;
+            let times = Times { last_done_ns: time_ns, ..Times::default() };
+            let totals = PhaseTotals { times, ..PhaseTotals::default() };
+            let totals = totals.or_cut(&plan.phases[0], &Collected::new(0), time_ns, 20_000_000_000);
+            assert_eq!(totals.cut_short.is_some(), is_cut, "{time_s} s");
+        }
     }
 
     #[test]

@@ -619,4 +619,4 @@ fn spread(values: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -1,14 +1,25 @@
 //! Remedies for failures that only tests on files have.
 
+use std::os::fd::BorrowedFd;
+
 use engine::Failure;
 use engine::failure::Cause;
 use rustix::io::Errno;
 
 use crate::data_phase;
 
-/// Returns what to do about a failure.
-pub(super) fn remedy(failure: &Failure) -> &'static str {
+/// Calls that add a name to a directory.
+const NAMING_CALLS: [&str; 5] = ["open", "mkdir", "symlink", "link", "rename"];
+/// Bytes that are free on a file system that has room for another block of a directory.
+const ROOM_BYTES: u64 = 1 << 20;
+
+/// Returns what to do about a failure in a directory.
+pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static str {
     let Cause::Errno(errno) = failure.cause else { return data_phase::remedy(failure) };
+    if errno == Errno::NOSPC && NAMING_CALLS.contains(&failure.call) && has_room(directory) {
+        return "space and inodes are free, so the directory itself is full: set dirs=N, or make ext4 with larger blocks or \
+                large_dir";
+    }
     let cannot = matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY | Errno::INVAL | Errno::XDEV);
     match failure.call {
         "reflink" if cannot => {
@@ -26,4 +37,10 @@ pub(super) fn remedy(failure: &Failure) -> &'static str {
         }
         _ => data_phase::remedy(failure),
     }
+}
+
+/// Returns true if bytes and inodes are free.
+fn has_room(directory: BorrowedFd<'_>) -> bool {
+    observe::space_at(directory)
+        .is_ok_and(|space| space.free_bytes > ROOM_BYTES && space.inodes_free.is_none_or(|inodes| inodes > 0))
 }

@@ -6,7 +6,7 @@ use observe::Root;
 use super::*;
 
 /// Returns the plan of one test, for that many clients.
-fn plan(test: &str, count: u32) -> Plan {
+pub fn plan(test: &str, count: u32) -> Plan {
     let temp = tempfile::tempdir().unwrap();
     let root = Root::system();
     let target = observe::target(&root, temp.path()).unwrap();

@@ -106,3 +106,13 @@ fn servers_without_a_call_are_measured() {
         assert_nothing_left(fuse.path());
     }
 }
+
+#[test]
+fn full_directories_are_named() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 1024, &["-b", "1024", "-N", "600000", "-O", "^large_dir"], "");
+    let words = "--no-save --time 20 --test create:files=400k:names=letters-first";
+    let ran = skye().arg("run").arg(ext4.path()).words(words).run().did_not_panic().exits(1);
+    ran.says(&["No space left on device; space and inodes are free, so the directory itself is full"]);
+    assert_nothing_left(ext4.path());
+}
