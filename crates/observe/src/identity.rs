@@ -11,9 +11,12 @@ use rustix::fs::{AtFlags, FileType, StatFs, StatxFlags};
 use rustix::io::Errno;
 
 use crate::geometry::of_xfs;
+use crate::root::Root;
+use crate::subvolume;
 use crate::xfs_geometry::xfs_geometry;
 
 const XFS_MAGIC: i128 = 0x5846_5342;
+const BTRFS_MAGIC: i128 = 0x9123_683E;
 
 /// Facts about a directory or a file that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,8 +29,10 @@ pub struct Identity {
     pub major: u32,
     /// Minor number of its file system's device.
     pub minor: u32,
-    /// Space on its file system.
+    /// Space on its file system, within its quota.
     pub space: Space,
+    /// Quota of its subvolume, if it has one.
+    pub quota_bytes: Option<u64>,
     /// True if users other than its owner and root may rename its entries.
     pub others_write: bool,
     /// Block size of its file system in bytes, if `statfs` reports it.
@@ -76,13 +81,18 @@ impl Identity {
         // Others are not opened: a pipe would wait for a writer.
         let is_xfs = statfs.is_some_and(|statfs| statfs.f_type as i128 == XFS_MAGIC);
         let is_xfs = is_xfs && (kind.is_dir() || kind.is_file());
+        let is_btrfs = statfs.is_some_and(|statfs| statfs.f_type as i128 == BTRFS_MAGIC);
+        let opened = if is_btrfs && kind.is_dir() { File::open(&path).ok() } else { None };
+        let quota = opened.and_then(|directory| subvolume::quota(&Root::system(), directory));
+        let space = statfs.as_ref().map(space_of).unwrap_or_default();
         let geometry = if is_xfs { File::open(&path).ok().and_then(xfs_geometry) } else { None };
         let identity = Self {
             path: path.to_string_lossy().into_owned(),
             mount_id: has_mount_id.then_some(statx.stx_mnt_id),
             major: statx.stx_dev_major,
             minor: statx.stx_dev_minor,
-            space: statfs.as_ref().map(space_of).unwrap_or_default(),
+            space: quota.map_or(space, |quota| quota.within(space)),
+            quota_bytes: quota.map(|quota| quota.limit_bytes),
             others_write: others_write(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
             block_bytes: statfs
                 .and_then(|statfs| u64::try_from(statfs.f_bsize).ok())

@@ -48,6 +48,7 @@ mod settings;
 mod snapshot;
 mod stack;
 mod stuck;
+mod subvolume;
 mod surroundings;
 mod target;
 pub mod thread;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::target::{Backing, Device, DirectIo, TargetKind};
-use model::{Target, Trouble};
+use model::{Target, Trouble, size};
 
 use crate::geometry::{Mounted, geometry};
 use crate::identity::Identity;
@@ -34,6 +34,9 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     if found.is_none() {
         notes.push("/proc/self/mountinfo does not show this mount, so its file system is unknown".to_owned());
     }
+    notes.extend(
+        identity.quota_bytes.map(|bytes| format!("a quota limits this subvolume to {}", size::binary(bytes))),
+    );
     let mount = found.unwrap_or(&unseen);
     let stack = beneath(root, &mounts, mount, (identity.major, identity.minor));
     // The devices of an overlay carry another file system than the mounted one.

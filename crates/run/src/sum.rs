@@ -619,4 +619,4 @@ fn spread(values: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

@@ -36,6 +36,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/observe/src/mapping_status.rs",
     "crates/observe/src/openers.rs",
     "crates/observe/src/residency.rs",
+    "crates/observe/src/subvolume.rs",
     "crates/observe/src/xfs_geometry.rs",
     "crates/observe/tests/no_allocation.rs",
     "crates/skye/src/memory.rs",

@@ -1,9 +1,10 @@
 //! Places where people measure: small volumes, few inodes, many clients.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::fuse::{Faults, Fuse, Missing};
-use crate::support::mounts::LoopFs;
+use crate::support::mounts::{LoopFs, run};
 use crate::support::program::{Ran, Running, assert_nothing_left, document, phases, skye};
 
 /// Measures with the preset `quick`, for a short time.
@@ -115,4 +116,21 @@ fn full_directories_are_named() {
     let ran = skye().arg("run").arg(ext4.path()).words(words).run().did_not_panic().exits(1);
     ran.says(&["No space left on device; space and inodes are free, so the directory itself is full"]);
     assert_nothing_left(ext4.path());
+}
+
+#[test]
+fn quotas_of_subvolumes_limit_the_data_set() {
+    xtask::require!(root, loop, btrfs);
+    let btrfs = LoopFs::new("btrfs", 2048, &[], "");
+    let home = btrfs.path().join("home");
+    let btrfs_program = |words: &str| {
+        run(Command::new("btrfs").args(words.split(' ')).arg(&home));
+    };
+    btrfs_program("-q subvolume create");
+    run(Command::new("btrfs").args(["quota", "enable"]).arg(btrfs.path()));
+    btrfs_program("qgroup limit 600M");
+    run(&mut Command::new("sync"));
+    let ran = quick(&home, "").exits(0).tells(&["a quota limits this subvolume to 600 MiB"]);
+    assert_eq!(document(&ran.saved()[0])["run_status"], "complete", "{ran}");
+    assert_nothing_left(&home);
 }
