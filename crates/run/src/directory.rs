@@ -148,8 +148,11 @@ impl WorkDirectory {
         let fail = |errno: Errno| {
             let trouble = Trouble::new(attempt(), std::io::Error::from(errno));
             match errno {
-                Errno::ROFS | Errno::ACCESS | Errno::PERM => {
-                    trouble.remedy("choose a directory that you can write to")
+                Errno::ROFS => trouble.remedy("choose a directory that you can write to"),
+                Errno::ACCESS | Errno::PERM => {
+                    let denial = observe::denial(&observe::Root::system(), target);
+                    trouble
+                        .remedy(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
                 }
                 Errno::NOSPC | Errno::DQUOT => trouble.remedy("make room there first"),
                 Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
