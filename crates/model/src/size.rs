@@ -128,6 +128,15 @@ pub fn exact(bytes: u64) -> String {
     bytes.to_string()
 }
 
+/// Returns a round number of bytes in its decimal unit, and the bytes of as many binary units: for 4000, "4kB" and 4096.
+pub fn decimal_and_binary(bytes: u64) -> Option<(String, u64)> {
+    let units = [(4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")];
+    let fits = |(power, _): &(u32, &str)| bytes > 0 && bytes.is_multiple_of(1000u64.pow(*power));
+    let (power, suffix) = units.into_iter().find(fits)?;
+    let number = bytes / 1000u64.pow(power);
+    Some((format!("{number}{suffix}"), number.checked_mul(1024u64.pow(power))?))
+}
+
 /// Formats a byte count for people, in powers of 1024 with three significant digits: "4 GiB", "612 MiB", "1.46 TiB".
 pub fn binary(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
@@ -189,6 +198,16 @@ mod tests {
         assert_eq!(bytes("10GB"), 10_000_000_000);
         assert_eq!("10%".parse(), Ok(Size::PercentOfFree(10.0)));
         assert_eq!("2xRAM".parse(), Ok(Size::TimesMemory(2.0)));
+    }
+
+    #[test]
+    fn decimal_sizes_name_the_binary_size() {
+        assert_eq!(decimal_and_binary(4000), Some(("4kB".into(), 4096)));
+        assert_eq!(decimal_and_binary(2_000_000), Some(("2MB".into(), 2 << 20)));
+        assert_eq!(
+            [decimal_and_binary(0), decimal_and_binary(4096), decimal_and_binary(1500)],
+            [None, None, None]
+        );
     }
 
     #[test]

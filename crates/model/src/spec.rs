@@ -91,6 +91,11 @@ pub fn parse(spec: &str, defaults: &Defaults<'_>) -> Result<Workload, SpecError>
     parsed.map_err(fail)
 }
 
+/// Returns true for a text that begins as a test does: with a verb and a colon.
+pub fn is_test(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(first, _)| verbs().any(|verb| verb == first))
+}
+
 fn verbs() -> impl Iterator<Item = &'static str> {
     let data = DataVerb::ALL.iter().map(|verb| verb.word());
     data.chain(FileVerb::ALL.iter().map(|verb| verb.word()))
@@ -615,9 +620,9 @@ fn split_key(word: &str) -> (&str, Option<&str>) {
 
 /// Parses `seq64k` or `rnd4k`; `None` if the word does not begin like a pattern.
 fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
-    let lower = word.to_ascii_lowercase();
     for access in Access::ALL {
-        if let Some(size) = lower.strip_prefix(access.word()) {
+        let Some((name, size)) = word.split_at_checked(access.word().len()) else { continue };
+        if name.eq_ignore_ascii_case(access.word()) {
             let block_bytes = bytes("block size", size)?;
             if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
                 return Err(format!("`{word}`: blocks are 1 byte to {}", size::exact(BLOCK_BYTES_MAX)));

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use model::request::Request;
 use model::target::TargetKind;
-use model::{Plan, SimDevice, Target, Trouble};
+use model::{Plan, SimDevice, Target, Trouble, spec};
 use observe::Root;
 use run::{Session, Unmade, patience};
 
@@ -33,7 +33,15 @@ impl Place {
     pub fn find(root: &Root, word: &Path) -> Result<Self, Trouble> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device), erasure: None },
-            None => Self { target: real(root, word)?, device: None, erasure: None },
+            None => {
+                let target = real(root, word).map_err(|trouble| match word.to_str() {
+                    Some(test) if spec::is_test(test) && word.symlink_metadata().is_err() => {
+                        trouble.remedy(format!("a test needs --test: skye run DIR --test {test}"))
+                    }
+                    _ => trouble,
+                });
+                Self { target: target?, device: None, erasure: None }
+            }
         })
     }
 

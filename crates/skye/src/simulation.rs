@@ -30,8 +30,11 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Trouble> {
     let Some(file) = word.to_str().and_then(|word| word.strip_prefix(PREFIX)) else { return Ok(None) };
     let refused = |problem: String| Trouble::new(format!("simulate {file}"), problem);
     let text = inputs::read_text(Path::new(file), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
-        refused(error.to_string())
-            .remedy("name a file that describes a device, as in docs/simulated-devices.md")
+        let remedy = match word.symlink_metadata() {
+            Ok(_) => format!("write ./{} for the directory of that name", word.display()),
+            Err(_) => "name a file that describes a device, as in docs/simulated-devices.md".into(),
+        };
+        refused(error.to_string()).remedy(remedy)
     })?;
     let device = SimDevice::from_toml(&text).map_err(refused)?;
     let target = Target {

@@ -155,15 +155,21 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
     for phase in phases {
         let Some(data) = phase.workload.data().filter(|data| data.direct) else { continue };
         if !data.block_bytes.is_multiple_of(align) {
-            let works = data.block_bytes.next_multiple_of(align);
+            let bytes = data.block_bytes;
+            let twin = size::decimal_and_binary(bytes).filter(|(_, binary)| binary.is_multiple_of(align));
+            let (block, works) = match twin {
+                Some((decimal, binary)) => (format!("{decimal} is {bytes} bytes"), binary),
+                None => (format!("blocks have {bytes} bytes"), bytes.next_multiple_of(align)),
+            };
             return Err(Trouble::new(
                 format!("run `{}` in {}", spec::print(phase.asked()), target.path),
-                format!(
-                    "direct I/O needs blocks that are multiples of {align} bytes here, not {}",
-                    data.block_bytes
-                ),
+                format!("{block}; direct I/O needs multiples of {align} here"),
             )
-            .remedy(format!("write {}{} or add :buffered", data.access, size::exact(works))));
+            .remedy(format!(
+                "{} is {works}: write {}{0}, or add :buffered",
+                size::exact(works),
+                data.access
+            )));
         }
     }
     Ok(())

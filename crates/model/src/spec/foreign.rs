@@ -2,10 +2,9 @@
 
 /// Returns the test in our words if it has words of other programs: `randread:bs=4k:iodepth=32` is `read:rnd4k:q32`.
 pub fn translated(spec: &str) -> Option<String> {
-    let lower = spec.to_lowercase();
-    let mut words = lower.split(':');
-    let verb = words.next()?;
-    let (ours, is_random) = match verb {
+    let mut words = spec.split(':');
+    let verb = words.next()?.to_lowercase();
+    let (ours, is_random) = match verb.as_str() {
         "randread" => ("read", true),
         "randwrite" => ("write", true),
         "randrw" => ("rw", true),
@@ -16,14 +15,21 @@ pub fn translated(spec: &str) -> Option<String> {
     let mut is_foreign = ours != verb;
     let (mut random, mut block, mut depth, mut threads) = (is_random, None, None, None);
     let mut rest = Vec::new();
+    // The word after these verbs is a name, whatever it looks like.
+    let name = matches!(ours, "mix" | "replay").then(|| words.next()).flatten();
     for word in words {
+        // Sizes and names of files keep their case, in which `kB` is not `KiB`.
+        let after = |prefix: &&str| {
+            let (start, rest) = word.split_at_checked(prefix.len())?;
+            start.eq_ignore_ascii_case(prefix).then_some(rest)
+        };
         let number = |prefixes: &[&str]| {
-            let digits = prefixes.iter().find_map(|prefix| word.strip_prefix(prefix))?;
+            let digits = prefixes.iter().find_map(after)?;
             digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits).filter(|text| !text.is_empty())
         };
-        if let Some(size) = word.strip_prefix("rand").filter(|size| is_size(size)) {
+        if let Some(size) = after(&"rand").filter(|size| is_size(size)) {
             (random, block) = (true, Some(size));
-        } else if let Some(size) = word.strip_prefix("bs=").or_else(|| word.strip_prefix("blocksize=")) {
+        } else if let Some(size) = ["bs=", "blocksize="].iter().find_map(after) {
             block = Some(size);
         } else if let Some(size) = is_size(word).then_some(word) {
             block = Some(size);
@@ -40,7 +46,7 @@ pub fn translated(spec: &str) -> Option<String> {
     if !is_foreign {
         return None;
     }
-    let mut translated = vec![ours.to_owned()];
+    let mut translated: Vec<_> = [Some(ours), name].into_iter().flatten().map(str::to_owned).collect();
     if random || block.is_some() {
         let (access, size) = if random { ("rnd", "4k") } else { ("seq", "1m") };
         translated.push(format!("{access}{}", block.unwrap_or(size)));
@@ -56,7 +62,7 @@ pub fn translated(spec: &str) -> Option<String> {
 
 /// Returns true for the size of a block, such as "4k".
 fn is_size(word: &str) -> bool {
-    let digits = word.trim_end_matches(['k', 'm', 'g', 'i', 'b']);
+    let digits = word.trim_end_matches(|letter: char| "kmgib".contains(letter.to_ascii_lowercase()));
     digits.len() < word.len() && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -80,6 +86,9 @@ mod tests {
             ("write:1m:q8", "write:seq1m:q8"),
             ("randread:numjobs=4:buffered", "read:rnd4k:t4:buffered"),
             ("rw:qd4", "rw:rnd4k:q4"),
+            ("RandRead:BS=4KiB:IODepth=8", "read:rnd4KiB:q8"),
+            ("write:1MiB", "write:seq1MiB"),
+            ("replay:/Loads/Client.txt:numjobs=2", "replay:/Loads/Client.txt:t2"),
         ] {
             assert_eq!(translated(theirs).as_deref(), Some(ours), "{theirs}");
             parse(ours, &Defaults::default()).unwrap();

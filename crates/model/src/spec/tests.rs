@@ -24,6 +24,21 @@ fn defaults_follow_the_verb() {
 }
 
 #[test]
+fn sizes_keep_their_case_in_specs() {
+    for (theirs, ours) in [
+        ("read:rnd4KiB", "read:rnd4k"),
+        ("read:RND4K", "read:rnd4k"),
+        ("read:seq1MiB:zones=256MiB", "read:seq1m:zones=256m"),
+        ("read:rnd4kB:buffered", "read:rnd4000:buffered"),
+        ("write:seq1MB:bytes=2MB", "write:seq1000000:bytes=2MB"),
+        ("read:seq4Ki:range=1MiB..3GiB", "read:seq4k:range=1m..3g"),
+        ("create:size=4KiB..64KiB:chunk=8KiB:files=1Ki", "create:size=4k..64k:chunk=8k:files=1k"),
+    ] {
+        assert_eq!(ok(theirs), ok(ours), "{theirs}");
+    }
+}
+
+#[test]
 fn labels_read_like_the_tables_of_the_field() {
     assert_eq!(ok("read:rnd4k:q32t4").label(), "4K rnd q32t4");
     assert_eq!(ok("write:buffered").label(), "1M q1 buffered");

@@ -159,8 +159,17 @@ fn a_preset_file_with_a_typo_names_line_and_nearest_word() {
 fn blocks_that_direct_io_refuses() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &[], "");
-    let said = ["read:rnd1000", ext4.path().to_str().unwrap(), "multiples of", ":buffered"];
-    refused(ext4.path(), "--size 8m --allow low-space --test read:rnd1000", &said);
+    for (test, said) in [
+        (
+            "read:rnd1000",
+            ["read:rnd1000", "1kB is 1000 bytes", "multiples of 512", "write rnd1k, or add :buffered"],
+        ),
+        ("read:rnd4kB", ["read:rnd4000", "4kB is 4000 bytes", "multiples of 512", "4k is 4096"]),
+        ("read:rnd700", ["read:rnd700", "blocks have 700 bytes", "multiples of 512", "write rnd1k"]),
+    ] {
+        let words = format!("--size 8m --allow low-space --test {test}");
+        refused(ext4.path(), &words, &said).says(&[ext4.path().to_str().unwrap()]);
+    }
     // The remedy works.
     let ran =
         skye().arg("run").arg(ext4.path()).words("--test read:rnd1000:buffered --size 8000k --time 0.1");

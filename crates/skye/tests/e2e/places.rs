@@ -133,4 +133,19 @@ fn quotas_of_subvolumes_limit_the_data_set() {
     let ran = quick(&home, "").exits(0).tells(&["a quota limits this subvolume to 600 MiB"]);
     assert_eq!(document(&ran.saved()[0])["run_status"], "complete", "{ran}");
     assert_nothing_left(&home);
+fn target_words_with_a_colon_say_what_they_are() {
+    for (words, remedy) in [
+        ("run sim:x", "write ./sim:x for the directory of that name"),
+        ("run sim:y", "docs/simulated-devices.md"),
+        ("run mix:FILE.toml", "skye run DIR --test mix:FILE.toml"),
+        ("read:rnd4k", "skye run DIR --test read:rnd4k"),
+        ("run ./none:rnd4k", "create it first"),
+    ] {
+        let program = skye().words(words);
+        std::fs::create_dir(program.home().join("sim:x")).unwrap();
+        program.run().did_not_panic().exits(2).says(&[remedy]);
+    }
+    let program = skye().words("run ./sim:x --dry-run --test fsync");
+    std::fs::create_dir(program.home().join("sim:x")).unwrap();
+    program.run().did_not_panic().exits(0);
 }
