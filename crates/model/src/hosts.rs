@@ -1,7 +1,8 @@
 //! Lists of hosts as the user writes them: `ada,bob:/mnt/b,user@host*2,node[01-04]`, `local*8`.
 //!
 //! Ranges are written as Slurm and ClusterShell write them: `node[01-04,7]`, with leading zeros kept. Names become words
-//! of a command line, so they hold letters, digits and a few signs, and never begin with a hyphen.
+//! of a command line, so they hold letters, digits and a few signs, and never begin with a hyphen. A directory may have
+//! quotes, within which no sign has a meaning: `local:"/mnt/a,b"`.
 
 use std::fmt;
 
@@ -60,7 +61,9 @@ pub fn parse(text: &str) -> Result<Vec<HostWord>, String> {
 pub fn parse_file(text: &str) -> Result<Vec<HostWord>, String> {
     let mut clients = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
+        let mut quotes = Quotes::default();
+        let comment = line.char_indices().find(|(_, letter)| !quotes.take(*letter) && *letter == '#');
+        let line = line[..comment.map_or(line.len(), |(at, _)| at)].trim();
         if !line.is_empty() {
             clients.extend(parse(line).map_err(|problem| format!("line {}: {problem}", index + 1))?);
         }
@@ -103,11 +106,49 @@ fn number(clients: &mut [HostWord]) {
     }
 }
 
-/// Splits a list at its commas, except those in brackets.
+/// Quotes around directories: they begin right behind a colon.
+#[derive(Default)]
+struct Quotes {
+    is_open: bool,
+    before: Option<char>,
+}
+
+impl Quotes {
+    /// Takes the next sign. Returns true for one between quotes.
+    fn take(&mut self, letter: char) -> bool {
+        let was_open = self.is_open;
+        let begins = self.before == Some(':') && !was_open;
+        if letter == '"' && (was_open || begins) {
+            self.is_open = !was_open;
+        }
+        self.before = Some(letter);
+        was_open
+    }
+}
+
+/// Returns the directories that a list without quotes cuts at a comma: as it is read, and as it may be meant.
+pub fn cut_directories(text: &str) -> Vec<(String, String)> {
+    let words = words(text).unwrap_or_default();
+    let directory = |word: &str| Some(word[colon(word)? + 1..].to_owned());
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let Some(read) = directory(word).filter(|read| read.starts_with('/')) else { continue };
+        let mut meant = read.clone();
+        for next in words[at + 1..].iter().take_while(|next| colon(next).is_none()) {
+            meant = format!("{meant},{next}");
+            found.push((read.clone(), meant.clone()));
+        }
+    }
+    found
+}
+
+/// Splits a list at its commas, except those in brackets or quotes.
 fn words(text: &str) -> Result<Vec<&str>, String> {
     let (mut words, mut start, mut is_inside) = (Vec::new(), 0, false);
+    let mut quotes = Quotes::default();
     for (at, letter) in text.char_indices() {
         match letter {
+            _ if quotes.take(letter) => {}
             '[' if is_inside => return Err(format!("`{text}` has a bracket within brackets")),
             '[' => is_inside = true,
             ']' if !is_inside => return Err(format!("`{text}` closes a bracket that it never opens")),
@@ -122,6 +163,9 @@ fn words(text: &str) -> Result<Vec<&str>, String> {
     if is_inside {
         return Err(format!("`{text}` opens a bracket that it never closes"));
     }
+    if quotes.is_open {
+        return Err(format!("`{text}` has a quote without its end"));
+    }
     words.push(text[start..].trim());
     match words.iter().find(|word| word.is_empty()) {
         Some(_) => Err(format!("`{text}` has nothing between two commas")),
@@ -135,7 +179,7 @@ fn of_word(word: &str) -> Result<Vec<HostWord>, String> {
         Some(at) => (&word[..at], Some(&word[at + 1..])),
         None => (word, None),
     };
-    let directory = match directory {
+    let directory = match directory.map(unquoted) {
         Some(path) if !path.starts_with('/') || path.chars().any(char::is_control) => {
             return Err(format!("`{word}` names no directory by its absolute path, as in {name}:/mnt"));
         }
@@ -157,6 +201,11 @@ fn of_word(word: &str) -> Result<Vec<HostWord>, String> {
     }
     let all = hosts.into_iter().flat_map(|host| std::iter::repeat_n(host, times));
     Ok(all.map(|host| HostWord { host, directory: directory.clone(), process: None }).collect())
+}
+
+/// Returns a directory without the quotes around it.
+fn unquoted(path: &str) -> &str {
+    path.strip_prefix('"').and_then(|path| path.strip_suffix('"')).unwrap_or(path)
 }
 
 /// Returns the place of the colon before the directory: those of an address in brackets do not count.
@@ -217,7 +266,10 @@ fn check(host: &str, word: &str) -> Result<(), String> {
     };
     match parts.len() <= 2 && parts.iter().all(is_safe) {
         true => Ok(()),
-        false => Err(format!("`{word}` is no host such as ada, root@bob:/mnt or node[01-04]")),
+        false => Err(format!(
+            "`{word}` is no host such as ada, root@bob:/mnt or node[01-04]; a directory with a comma needs quotes: \
+             local:\"/mnt/a,b\""
+        )),
     }
 }
 
@@ -243,6 +295,11 @@ mod tests {
         assert_eq!(names("local*2,ada,local:/y"), ["local#1", "local#2", "ada", "local#3:/y"]);
         assert_eq!(names("[2001:db8::1]:/x,eve@[::1]"), ["2001:db8::1:/x", "eve@::1"]);
         assert_eq!(names("ada*2:/a:b"), ["ada#1:/a:b", "ada#2:/a:b"]);
+        assert_eq!(
+            names(r#"local:"/mnt/a,b",ada:/x"y,bob*2:"/[#""#),
+            ["local:/mnt/a,b", "ada:/x\"y", "bob#1:/[#", "bob#2:/[#"]
+        );
+        assert_eq!(parse_file("ada:\"/a#b\" # one\n").unwrap()[0].directory.as_deref(), Some("/a#b"));
         let file = "# clients\nada, bob  # two\n\nnode[1-2]:/mnt\nada\n";
         let all: Vec<_> = parse_file(file).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(all, ["ada#1", "bob", "node1", "node2", "ada#2"]);
@@ -261,6 +318,9 @@ mod tests {
             ("a@b@c", "is no host"),
             ("ada:mnt", "absolute path"),
             ("ada:", "absolute path"),
+            ("ada:\"/a,b", "quote without its end"),
+            ("ada:\"/a\"b,bob", "absolute path"),
+            ("ada:/a,b/c", "a directory with a comma needs quotes: local:\"/mnt/a,b\""),
             ("ada:/a\nb", "absolute path"),
             ("ada*0", "behind the `*`"),
             ("ada*x", "behind the `*`"),
@@ -282,9 +342,18 @@ mod tests {
         assert!(parse_file("ada\nbob*\n").unwrap_err().starts_with("line 2: "));
     }
 
+    #[test]
+    fn cut_directories_are_named_as_meant() {
+        let pair = |read: &str, meant: &str| (read.to_owned(), meant.to_owned());
+        let found = cut_directories("local:/mnt/a,b,c,ada:/x");
+        assert_eq!(found, [pair("/mnt/a", "/mnt/a,b"), pair("/mnt/a", "/mnt/a,b,c")]);
+        assert_eq!(cut_directories("ada,local:\"/mnt/a,b\""), []);
+    }
+
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[a-z0-9@:/*,\\[\\]# -]{0,40}|\\PC{0,40}") {
+        fn no_text_makes_it_panic(text in "[a-z0-9@:/*,\"\\[\\]# -]{0,40}|\\PC{0,40}") {
+            let _ = cut_directories(&text);
             for clients in [parse(&text), parse_file(&text)].into_iter().flatten() {
                 prop_assert!((1..=CLIENTS_MAX).contains(&clients.len()));
                 prop_assert!(clients.iter().all(|client| !client.host.starts_with('-')));

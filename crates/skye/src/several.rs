@@ -58,10 +58,19 @@ pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<HostWord>>, Fai
 
 /// Returns the hosts that an option names; `None` if it is not there.
 fn hosts_of(option: &str, text: Option<&str>) -> Result<Option<Vec<HostWord>>, Failure> {
-    text.map_or(Ok(None), |text| match hosts::parse(text) {
-        Ok(hosts) => Ok(Some(hosts)),
-        Err(problem) => unusable(option, &problem),
-    })
+    let Some(text) = text else { return Ok(None) };
+    // On this machine, the file system shows which of both is meant.
+    let is_there = |path: &String| inputs::patiently(Path::new(path), Path::symlink_metadata).is_ok();
+    let cut =
+        hosts::cut_directories(text).into_iter().find(|(read, meant)| !is_there(read) && is_there(meant));
+    match (hosts::parse(text), cut) {
+        (_, Some((read, meant))) => unusable(
+            option,
+            &format!("`{text}` ends a directory at a comma: {read}; write local:\"{meant}\""),
+        ),
+        (Ok(hosts), None) => Ok(Some(hosts)),
+        (Err(problem), None) => unusable(option, &problem),
+    }
 }
 
 fn unusable<T>(option: &str, problem: &str) -> Result<T, Failure> {

@@ -149,3 +149,20 @@ fn target_words_with_a_colon_say_what_they_are() {
     std::fs::create_dir(program.home().join("sim:x")).unwrap();
     program.run().did_not_panic().exits(0);
 }
+
+#[test]
+fn hosts_take_a_quoted_directory_with_a_comma() {
+    let home = crate::support::scratch(64 << 20);
+    let directory = home.path().join("a,b");
+    std::fs::create_dir(&directory).unwrap();
+    let run = |hosts: String| {
+        let program = skye().words("run --hosts").arg(hosts);
+        program.words("--test fsync --time 0.1 --size 1m --allow low-space,busy").run().did_not_panic()
+    };
+    let path = directory.to_str().unwrap();
+    run(format!("local:\"{path}\"")).exits(0);
+    run(format!("local:{path}"))
+        .exits(2)
+        .says(&["ends a directory at a comma", &format!("write local:\"{path}\"")]);
+    assert_nothing_left(&directory);
+}
