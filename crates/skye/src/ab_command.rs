@@ -20,12 +20,13 @@ use crate::cli::AbArguments;
 use crate::compare_command::{self, effect, reached, show};
 use crate::driver::{self, Ended, Setup, Turns};
 use crate::exit::{self, Failure};
+use crate::keeping::Keeping;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::place::Place;
 use crate::several::{self, Greeted, Several};
 use crate::signals::Interruption;
-use crate::{Done, outputs, preset, store, terminal};
+use crate::{Done, outputs, preset, terminal};
 
 /// Preset that is measured by default.
 const PRESET: &str = "quick";
@@ -167,6 +168,12 @@ pub fn ab(arguments: &AbArguments) -> Done {
     if shows_text {
         terminal::print_line(&announced)?;
     }
+    let keeping = match arguments.no_save {
+        true => Keeping::Nowhere,
+        false => {
+            Keeping::find(arguments.output.as_deref(), Some("name a directory with -o DIR, or add --no-save"))
+        }
+    };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::new(arguments.quiet, terminal::style());
     let begin = |party: &Party, by: Planned, seed: u64| {
@@ -202,7 +209,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     let turns = [begin(&parties[0], by_a, seeds[0])?, begin(&parties[1], by_b, seeds[1])?];
     let measured =
         Measuring { started, started_at, seed, limits, pairs_min, view, parties: &parties, turns }.measure();
-    finish(arguments, measured, shows_text)
+    finish(arguments, measured, &keeping, shows_text)
 }
 
 /// Limits that end the measurement, besides knowing enough.
@@ -429,7 +436,7 @@ fn names(parties: &[Party; 2]) -> [String; 2] {
     if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }
 }
 
-fn finish(arguments: &AbArguments, measured: PairsOutcome, shows_text: bool) -> Done {
+fn finish(arguments: &AbArguments, measured: PairsOutcome, keeping: &Keeping, shows_text: bool) -> Done {
     let PairsOutcome { pairs, enough, ended, names, effect } = measured;
     let is_whole = ended.each_ref().map(|ended| ended.tell_failures()) == [true, true];
     // The same signal ended both.
@@ -448,14 +455,12 @@ fn finish(arguments: &AbArguments, measured: PairsOutcome, shows_text: bool) -> 
         let run = ended.run;
         let mut file = String::new();
         if !run.phases.is_empty() && !interruption.is_repeated() {
-            let homeless = "cannot save the runs: neither XDG_STATE_HOME nor HOME is set; name a directory with -o DIR, or add --no-save";
-            let keep = || store::keep(&run, arguments.output.as_deref(), None, homeless);
-            match (!arguments.no_save).then(keep).transpose() {
-                Ok(Some(Some(path))) => {
+            match keeping.keep(&run, None) {
+                Ok(Some(path)) => {
                     file = path.display().to_string();
                     saved.push(path);
                 }
-                Ok(_) => {}
+                Ok(None) => {}
                 Err(message) => {
                     terminal::error(&message);
                     code = exit::worse(code, exit::FAILED);

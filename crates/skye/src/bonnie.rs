@@ -6,7 +6,7 @@ use family::bonnie::arguments::{Form, Options};
 use family::bonnie::{self, Test, Translation};
 use model::run::Status;
 
-use crate::dialect::{self, Bench, Clients, Phrase, Phrases, tell};
+use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, tell};
 use crate::driver::Ended;
 use crate::exit::Failure;
 use crate::{Done, terminal};
@@ -22,18 +22,24 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
     bonnie::check_room(options, bench.free_bytes()).map_err(Failure::failed)?;
     let seed = options.seed.unwrap_or_else(dialect::fresh_seed);
     let plan = bench.plan(&translation.request)?;
-    dialect::check_documents(options.json.as_deref(), 1)?;
+    let documents = Documents::check(options.json.as_deref(), 1, None)?;
     translation.warnings.iter().for_each(|warning| terminal::message("warning", warning));
     translation.notes.iter().for_each(|note| terminal::message("note", note));
     bonnie::opening(options).iter().for_each(|line| tell(&model::printable::printable(line)));
     let interruption = dialect::catch(clients.as_ref())?;
     let phrases = translation.tests.iter().map(|test| phrase(*test, options)).collect();
     let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::audience(phrases)))?;
-    show(options, &translation, &ended, bench.host())
+    show(options, &translation, &ended, &documents, bench.host())
 }
 
 /// Prints the results of a run, and saves the document. Returns the exit code.
-fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str) -> Done {
+fn show(
+    options: &Options,
+    translation: &Translation,
+    ended: &Ended,
+    documents: &Documents,
+    host: &str,
+) -> Done {
     let is_well = ended.tell();
     let all = translation.tests.iter().copied().zip(&ended.run.phases);
     let tests: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
@@ -55,7 +61,7 @@ fn show(options: &Options, translation: &Translation, ended: &Ended, host: &str)
     }
     // The order matters: a place that hangs must not withhold the results, and a missing reader must not prevent the
     // document.
-    dialect::save_document(options.json.as_deref(), 1, ended)?;
+    documents.save(1, ended)?;
     printed?;
     Ok(dialect::code(ended, is_well))
 }

@@ -12,7 +12,7 @@ use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
 use model::Trouble;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, Clients, Phrase, Phrases, tell};
+use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, tell};
 use crate::driver::{Audience, Ended, Gate};
 use crate::exit::{self, Failure};
 use crate::meeting::{self, Seat};
@@ -32,7 +32,9 @@ pub fn bonniepp(words: &[OsString]) -> Done {
 }
 
 fn measure(options: &Options, clients: Option<Clients>) -> Done {
-    dialect::become_asked("bonnie++", options.user.as_deref(), options.group.as_deref(), options.quiet)?;
+    let json = options.json.as_deref();
+    let (user, group) = (options.user.as_deref(), options.group.as_deref());
+    let former = dialect::become_asked("bonnie++", user, group, json, options.quiet)?;
     if let Some(seats) = options.seats {
         let done = match seats {
             Seats::Made(count) => meeting::prepare(count),
@@ -49,7 +51,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
     };
     let plan = bench.plan(&translation.request)?;
     let runs = options.runs.unwrap_or(1);
-    dialect::check_documents(options.json.as_deref(), runs)?;
+    let documents = Documents::check(json, runs, former)?;
     if !options.quiet {
         translation.notes.iter().for_each(|note| terminal::message("note", note));
     }
@@ -57,7 +59,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
         terminal::print_line(&options.compat.header())?;
     }
     let interruption = dialect::catch(clients.as_ref())?;
-    let once = Once { options, translation: &translation, bench: &bench, seed };
+    let once = Once { options, translation: &translation, bench: &bench, documents: &documents, seed };
     let seat = match options.meeting {
         Meeting::Seats => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),
         Meeting::None | Meeting::Prompt => None,
@@ -100,6 +102,7 @@ struct Once<'a> {
     options: &'a Options,
     translation: &'a Translation,
     bench: &'a Bench,
+    documents: &'a Documents,
     seed: u64,
 }
 
@@ -163,7 +166,7 @@ impl Once<'_> {
             let rows: Vec<_> = measured.iter().map(|(test, phase)| (test.title(), *phase)).collect();
             dialect::tell_limits(&rows);
         }
-        dialect::save_document(options.json.as_deref(), number, ended)?;
+        self.documents.save(number, ended)?;
         printed?;
         Ok(self.code(ended, is_well))
     }

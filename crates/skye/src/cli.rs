@@ -616,6 +616,14 @@ pub fn words_of_rig(words: &[OsString]) -> Option<&[OsString]> {
     }
 }
 
+/// The words by which a program that becomes another user starts the process that saves its runs.
+pub const STORE_KEEPER: [&str; 2] = ["store-keeper", "-"];
+
+/// Returns true for the words of [`STORE_KEEPER`].
+pub fn is_store_keeper(words: &[OsString]) -> bool {
+    matches!(words, [_, rest @ ..] if *rest == STORE_KEEPER)
+}
+
 /// Returns true for `-v`, `-vv`, … and `--verbose`.
 pub fn is_verbose(word: &OsString) -> bool {
     let word = word.to_string_lossy();
@@ -729,6 +737,11 @@ mod tests {
             words_of_rig(&words).map(<[_]>::len)
         };
         assert_eq!(of("skye rig-server disk fs=ext4"), Some(2));
+        let keeps = |line: &str| is_store_keeper(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(
+            [keeps("skye store-keeper -"), keeps("skye store-keeper"), keeps("skye")],
+            [true, false, false]
+        );
         assert_eq!([of("skye"), of("skye rig-server"), of("skye run rig-server disk")], [None; 3]);
     }
 

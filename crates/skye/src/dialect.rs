@@ -1,6 +1,7 @@
 //! Common parts of the family's programs that measure: the user they run as, the plan for a request, and a session of
 //! it.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
 use model::size::Size;
-use model::{Machine, SimDevice, Target};
+use model::{Machine, SimDevice, Target, Trouble};
 use observe::Root;
 use report::text;
 use run::Session;
@@ -21,11 +22,12 @@ use run::Session;
 use crate::cli::ClientArguments;
 use crate::driver::{self, Audience, Ended, Gate, Setup, Side};
 use crate::exit::{self, Failure};
+use crate::keeping::{Former, Keeping};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
 use crate::several::{self, Greeted, Several};
 use crate::signals::Interruption;
-use crate::{Done, cli, outputs, place, run_names, simulation, store, terminal};
+use crate::{Done, cli, outputs, place, run_names, simulation, terminal};
 
 /// A machine and a target that are known, on which something is to be measured.
 pub struct Bench {
@@ -282,7 +284,8 @@ pub fn catch(clients: Option<&Clients>) -> Result<Interruption, Failure> {
 }
 
 /// Becomes the user and group that were asked for. As root, says on stderr who that is. The originals that want a user
-/// to be named do the same.
+/// to be named do the same. Returns the process that saves runs for the first user, if that has changed and the runs have no
+/// `file`.
 ///
 /// # Errors
 /// There is no such user or group, or nobody but root may become it.
@@ -290,15 +293,21 @@ pub fn become_asked(
     program: &str,
     user: Option<&str>,
     group: Option<&str>,
+    file: Option<&Path>,
     quiet: bool,
-) -> Result<(), Failure> {
+) -> Result<Option<Former>, Failure> {
     let before = Identity::current();
+    let changes = before.is_root() && (user.is_some() || group.is_some());
+    let former = (changes && file.is_none()).then(Former::start).transpose();
+    let former = former
+        .map_err(|error| Failure::failed(Trouble::new("start a process that saves the results", error)))?;
     let identity = match (user, group) {
         (None, None) => before,
         _ => privileges::become_user(user, group).map_err(Failure::failed)?,
     };
+    let former = former.filter(|_| identity != before);
     if quiet || !before.is_root() {
-        return Ok(());
+        return Ok(former);
     }
     if user.is_none() && group.is_none() {
         terminal::message(
@@ -307,7 +316,7 @@ pub fn become_asked(
         );
     }
     tell(&format!("Using {identity}."));
-    Ok(())
+    Ok(former)
 }
 
 /// Does what a command line of a program asks for. A refusal ends with the family's code for it, 1. In Go's dialect, a
@@ -378,41 +387,52 @@ pub fn numbered(file: &Path, run: u32) -> PathBuf {
     file.with_extension(format!("{run}{ending}"))
 }
 
-/// Checks that the documents of all runs can be written, beside results that go to stdout.
-///
-/// # Errors
-/// A document cannot be written.
-pub fn check_documents(file: Option<&Path>, runs: u32) -> Result<(), Failure> {
-    let Some(file) = file else { return Ok(()) };
-    if outputs::is_stdout(file) {
-        return Err(Failure::Failed("--json `-`: stdout is for the results; name a file".into()));
-    }
-    (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))?;
-    outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))
+/// Documents of a program's runs: in a file that the user named, or else in the store.
+pub struct Documents {
+    file: Option<PathBuf>,
+    keeping: Keeping,
 }
 
-/// Saves the document of a run, unless it is empty: in the named file, or else in the store. Says on stderr how to show
-/// it. A failure of the store is reported, but is no error: the results are printed.
-///
-/// # Errors
-/// The named file cannot be written.
-pub fn save_document(file: Option<&Path>, run: u32, ended: &Ended) -> Result<(), Failure> {
-    if ended.run.phases.is_empty() {
-        return Ok(());
+impl Documents {
+    /// Checks that the documents of all runs can be written, beside results that go to stdout. A process that has kept the
+    /// first user saves them in that user's store.
+    ///
+    /// # Errors
+    /// A document cannot be written.
+    pub fn check(file: Option<&Path>, runs: u32, former: Option<Former>) -> Result<Self, Failure> {
+        let Some(file) = file else {
+            let keeping = match former {
+                Some(former) => Keeping::Former(RefCell::new(former)),
+                None => Keeping::find(None, Some("name a file with --json")),
+            };
+            return Ok(Self { file: None, keeping });
+        };
+        if outputs::is_stdout(file) {
+            return Err(Failure::Failed("--json `-`: stdout is for the results; name a file".into()));
+        }
+        (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))?;
+        outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))?;
+        Ok(Self { file: Some(file.to_owned()), keeping: Keeping::Nowhere })
     }
-    if let Some(file) = file {
-        return outputs::write(&numbered(file, run), report::json::write(&ended.run));
-    }
-    let homeless =
-        "cannot keep the whole result: neither XDG_STATE_HOME nor HOME is set; name a file with --json";
-    match store::keep(&ended.run, None, None, homeless) {
-        Ok(Some(path)) if !ended.is_quiet() => {
+
+    /// Saves the document of a run, unless it is empty. Says on stderr how to show it. A failure of the store is no error:
+    /// the results are printed.
+    ///
+    /// # Errors
+    /// The named file cannot be written.
+    pub fn save(&self, run: u32, ended: &Ended) -> Result<(), Failure> {
+        if ended.run.phases.is_empty() {
+            return Ok(());
+        }
+        if let Some(file) = &self.file {
+            return outputs::write(&numbered(file, run), report::json::write(&ended.run));
+        }
+        let saved = self.keeping.keep(&ended.run, None).map_err(Failure::Failed)?;
+        if let Some(path) = saved.filter(|_| !ended.is_quiet()) {
             tell(&format!("\nthe whole result: skye why {}", run_names::short(&path)));
         }
-        Ok(_) => {}
-        Err(why) => terminal::message("warning", &why),
+        Ok(())
     }
-    Ok(())
 }
 
 /// Says on stderr what limited each test, by the program's names for the tests.

@@ -8,7 +8,7 @@ use family::getc_putc::{Test, line_of, translate};
 use family::randfile;
 use model::run::Status;
 
-use crate::dialect::{self, Bench, Phrase, Phrases, tell};
+use crate::dialect::{self, Bench, Documents, Phrase, Phrases, tell};
 use crate::exit;
 use crate::signals::Interruption;
 use crate::{Done, outputs, terminal};
@@ -31,10 +31,12 @@ pub fn generate_randfile(words: &[OsString]) -> Done {
 }
 
 fn measure(options: &Options) -> Done {
-    dialect::become_asked("getc_putc", options.user.as_deref(), options.group.as_deref(), options.quiet)?;
+    let json = options.json.as_deref();
+    let (user, group) = (options.user.as_deref(), options.group.as_deref());
+    let former = dialect::become_asked("getc_putc", user, group, json, options.quiet)?;
     let bench = Bench::look(&options.directory, None)?;
     let plan = bench.plan(&translate(options))?;
-    dialect::check_documents(options.json.as_deref(), 1)?;
+    let documents = Documents::check(json, 1, former)?;
     let interruption = Interruption::catch()?;
     let phrase = |test: &Test| Phrase::new(test.phrase(), "done");
     let audience = (!options.quiet).then(|| Phrases::audience(Test::ALL.iter().map(phrase).collect()));
@@ -53,7 +55,7 @@ fn measure(options: &Options) -> Done {
         let rows: Vec<_> = measured.iter().map(|(test, phase)| (test.title(), *phase)).collect();
         dialect::tell_limits(&rows);
     }
-    dialect::save_document(options.json.as_deref(), 1, &ended)?;
+    documents.save(1, &ended)?;
     printed?;
     Ok(dialect::code(&ended, is_well))
 }

@@ -12,7 +12,7 @@ use model::plan::Plan;
 use model::printable::printable;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, Clients, tell};
+use crate::dialect::{self, Bench, Clients, Documents, tell};
 use crate::driver::{self, Audience, Ended};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
@@ -52,18 +52,18 @@ fn measure(options: &Options, clients: Option<Clients>, begun: Begun) -> Done {
     check_room(options, &translation, &directory.to_string_lossy(), bench.free_bytes())
         .map_err(Failure::failed)?;
     let plan = bench.plan(&translation.request)?;
-    check_document(options)?;
-    let series = Series { options, translation, bench, plan, directory, interruption, begun };
+    let documents = documents(options)?;
+    let series = Series { options, translation, bench, plan, directory, documents, interruption, begun };
     series.begin();
     series.run()
 }
 
-fn check_document(options: &Options) -> Result<(), Failure> {
+fn documents(options: &Options) -> Result<Documents, Failure> {
     let file = options.document.as_deref();
     if file.is_some_and(crate::outputs::is_stdout) {
         return Err(Failure::Failed("-document `-`: stdout is for the results; name a file".into()));
     }
-    dialect::check_documents(file, 1)
+    Documents::check(file, 1, None)
 }
 
 /// A series of runs, one after another.
@@ -73,6 +73,7 @@ struct Series<'a> {
     bench: Bench,
     plan: Plan,
     directory: PathBuf,
+    documents: Documents,
     interruption: Interruption,
     begun: Begun,
 }
@@ -174,7 +175,7 @@ impl Series<'_> {
         self.note_end_by_pass(&ended);
         // Larger numbers are of no use in the name of a file, and -runs is less.
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        dialect::save_document(self.options.document.as_deref(), number, &ended)?;
+        self.documents.save(number, &ended)?;
         Ok(if is_well { exit::DONE } else { exit::FAILED })
     }
 

@@ -3,8 +3,8 @@
 //! The module `driver` runs the tests of a plan, from the first to the last. Its users are `run_command`, `ab_command`
 //! and the programs of the family in `front_ends`.
 //!
-//! Two words in no help start this program as a worker for the C library, or as a rig. They are checked before any
-//! thread starts.
+//! Three words in no help start this program as a worker for the C library, as a rig, or to save runs. They are checked
+//! before any thread starts.
 //!
 //! Invariants:
 //! - No other crate prints or ends the process.
@@ -33,6 +33,7 @@ mod getc_putc;
 mod gobonniego;
 mod inputs;
 mod job;
+mod keeping;
 mod live_view;
 mod loads;
 mod logger;
@@ -80,6 +81,9 @@ fn main() -> ExitCode {
     // A stdio worker has one thread and treats signals in its own way. It reports errors to the run, which prints them.
     if let Some(parent) = cli::parent_of_stdio_worker(&words) {
         return ExitCode::from(engine::stdio::serve(parent).map_or(exit::FAILED, |()| exit::DONE));
+    }
+    if cli::is_store_keeper(&words) {
+        return ExitCode::from(keeping::serve().map_or(exit::FAILED, |()| exit::DONE));
     }
     if let Some(rig) = cli::words_of_rig(&words) {
         let worked = rig::serve(rig, std::io::stdin(), std::io::stdout());

@@ -18,6 +18,7 @@ use crate::cli::RunArguments;
 use crate::driver::{self, Audience, Ended, Setup, Side, is_damaged};
 use crate::exit::{self, Failure};
 use crate::job::{self, Part};
+use crate::keeping::Keeping;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::place::Place;
@@ -84,6 +85,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     if shows_text && !arguments.quiet {
         terminal::message("skye", &text::plan_line(&plan));
     }
+    let keeping = keeping(arguments, &plan);
     if let Some(erases) = text::erases(&environment.target).filter(|_| !arguments.quiet) {
         terminal::message("skye", &erases);
     }
@@ -111,7 +113,21 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     };
     let ended = driver::drive(setup, side, &root, &machine);
     let told = shows_text.then(|| Told { detail, style, rows: rows.get() });
-    finish(arguments, ended, told.as_ref())
+    finish(arguments, ended, &keeping, told.as_ref())
+}
+
+/// Returns the place for the run. Where there is none, a warning says so, unless the user gets the document as a file.
+fn keeping(arguments: &RunArguments, plan: &Plan) -> Keeping {
+    let forms = &arguments.forms;
+    let has_document = forms.json.is_some() || forms.html.is_some();
+    let named = arguments.output.as_deref();
+    if arguments.no_save || (named.is_none() && !store::takes(plan)) {
+        return Keeping::Nowhere;
+    }
+    Keeping::find(
+        named,
+        (!has_document).then_some("name a directory with -o DIR, print them with --json -, or add --no-save"),
+    )
 }
 
 /// A run that is planned. Nothing is written yet.
@@ -241,7 +257,7 @@ fn is_invalid(phase: &PhaseRecord) -> bool {
 }
 
 /// Saves the run, prints what is left to say, and decides the exit code.
-fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
+fn finish(arguments: &RunArguments, ended: Ended, keeping: &Keeping, told: Option<&Told>) -> Done {
     let mut code = if ended.tell() { exit::DONE } else { exit::FAILED };
     let gone = ended.reader_is_gone();
     let Ended { run, interruption, beside, .. } = ended;
@@ -263,9 +279,8 @@ fn finish(arguments: &RunArguments, ended: Ended, told: Option<&Told>) -> Done {
     let mut saved = None;
     // With nothing measured there is nothing to save. A second signal skips saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() {
-        let keeps = !arguments.no_save;
-        match keeps.then(|| save(arguments, &run, beside.as_ref().map(Beside::document))).transpose() {
-            Ok(path) => saved = path.flatten(),
+        match save(keeping, &run, beside.as_ref().map(Beside::document)) {
+            Ok(path) => saved = path,
             Err(message) => {
                 terminal::error(&message);
                 code = exit::worse(code, exit::FAILED);
@@ -307,11 +322,9 @@ fn print_part(part: &str, code: &mut u8) {
 }
 
 /// Saves a run. Saves it as CSV, too, if the user named the directory.
-fn save(arguments: &RunArguments, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
-    let wanted = arguments.output.as_deref();
-    let homeless = "cannot save the run: neither XDG_STATE_HOME nor HOME is set; name a directory with -o DIR, or add --no-save";
-    let saved = store::keep(run, wanted, reserved, homeless)?;
-    if let Some(path) = saved.as_ref().filter(|_| wanted.is_some()) {
+fn save(keeping: &Keeping, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    let saved = keeping.keep(run, reserved)?;
+    if let Some(path) = saved.as_ref().filter(|_| matches!(keeping, Keeping::Named(_))) {
         outputs::write_file(&path.with_extension("csv"), report::csv::write(run).into_bytes())
             .map_err(|trouble| trouble.to_string())?;
     }

@@ -91,25 +91,6 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
     })
 }
 
-/// Saves a run where the user wants it, or else in the store. The store takes no run that was never on a device.
-/// Returns the path of the saved run.
-///
-/// # Errors
-/// The message says why the run is not saved, and what to do; it is `homeless` where there is no store.
-pub fn keep(
-    run: &Run,
-    wanted: Option<&Path>,
-    reserved: Option<&Path>,
-    homeless: &str,
-) -> Result<Option<PathBuf>, String> {
-    let directory = match wanted {
-        Some(directory) => directory.to_owned(),
-        None if !takes(&run.plan) => return Ok(None),
-        None => directory().ok_or(homeless)?,
-    };
-    save(run, &directory, reserved).map(Some).map_err(|trouble| trouble.to_string())
-}
-
 /// Writes a file so that it is there whole or not at all.
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result<()>) -> std::io::Result<()> {
     match path.metadata() {

@@ -18,9 +18,10 @@ use model::Trouble;
 use model::run::PhaseRecord;
 use observe::Root;
 
-use crate::dialect::{self, tell};
+use crate::dialect::{self, Documents, tell};
 use crate::driver::Ended;
 use crate::exit::{self, Failure};
+use crate::keeping::Former;
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::{Done, outputs, terminal};
@@ -49,9 +50,10 @@ pub struct Outcome {
 }
 
 fn measure(options: &Options) -> Done {
-    if options.user.is_some() || options.group.is_some() {
-        dialect::become_asked("zcav", options.user.as_deref(), options.group.as_deref(), false)?;
-    }
+    let (user, group, json) = (options.user.as_deref(), options.group.as_deref(), options.json.as_deref());
+    let becomes = user.is_some() || group.is_some();
+    let former =
+        becomes.then(|| dialect::become_asked("zcav", user, group, json, false)).transpose()?.flatten();
     let root = Root::system();
     let mut all = Vec::with_capacity(options.targets.len());
     for target in &options.targets {
@@ -69,7 +71,7 @@ fn measure(options: &Options) -> Done {
         true => (zeros::open(&all).map_err(Failure::failed)?, Vec::new()),
         false => (Vec::new(), reading::plan(&all)?),
     };
-    check_outputs(options, &all)?;
+    let documents = check_outputs(options, &all, former)?;
     let notes = all.iter().flat_map(|found| found.notes.iter().cloned());
     notes.chain(writings.iter().map(zeros::Writing::note)).for_each(|note| terminal::message("note", &note));
     let is_live = all.len() == 1 && options.passes == 1 && all[0].log.is_none();
@@ -78,11 +80,11 @@ fn measure(options: &Options) -> Done {
         true => zeros::write(writings, options.passes, &interruption, &teller),
         false => reading::read(&readings, &interruption, &teller),
     };
-    finish(options, &all, &outcomes, &teller, &interruption)
+    finish(options, &all, &outcomes, &documents, &teller, &interruption)
 }
 
 /// Refuses files for results that are measured, that hold something else, or that are named twice.
-fn check_outputs(options: &Options, all: &[Found]) -> Result<(), Failure> {
+fn check_outputs(options: &Options, all: &[Found], former: Option<Former>) -> Result<Documents, Failure> {
     let runs = all.len() as u32;
     let documents: Vec<_> =
         options.json.iter().flat_map(|file| (1..=runs).map(|run| dialect::numbered(file, run))).collect();
@@ -95,7 +97,7 @@ fn check_outputs(options: &Options, all: &[Found]) -> Result<(), Failure> {
     paths().try_for_each(|path| refuse_measured(path, all))?;
     outputs.iter().try_for_each(|(path, is_ours)| check_output(path, *is_ours))?;
     refuse_same(paths())?;
-    dialect::check_documents(options.json.as_deref(), runs)
+    Documents::check(options.json.as_deref(), runs, former)
 }
 
 /// Returns true if a text is a log and nothing else.
@@ -210,6 +212,7 @@ fn finish(
     options: &Options,
     all: &[Found],
     outcomes: &[Outcome],
+    documents: &Documents,
     teller: &Teller,
     interruption: &Interruption,
 ) -> Done {
@@ -233,8 +236,7 @@ fn finish(
     }
     let is_well = tell_end(outcomes, interruption);
     for (number, outcome) in (1..).zip(outcomes) {
-        let saved =
-            outcome.ended.iter().map(|ended| dialect::save_document(options.json.as_deref(), number, ended));
+        let saved = outcome.ended.iter().map(|ended| documents.save(number, ended));
         saved.for_each(&mut keep);
     }
     let is_well = is_well & failures.is_empty();

@@ -166,3 +166,41 @@ fn hosts_take_a_quoted_directory_with_a_comma() {
         .says(&["ends a directory at a comma", &format!("write local:\"{path}\"")]);
     assert_nothing_left(&directory);
 }
+
+#[test]
+fn runs_without_a_store_say_so_before_measuring() {
+    let home = crate::support::scratch(64 << 20);
+    let program = |more: &str| {
+        let program = skye().without("XDG_STATE_HOME").env("HOME", "/proc").arg("run").arg(home.path());
+        program.words("--test fsync --size 1m --allow low-space,busy").words(more)
+    };
+    let warning = "cannot save the results: /proc/.local/state/skye/runs";
+    let mut running = program("--time 60").stderr(std::process::Stdio::piped()).spawn();
+    assert!(running.wait_until(|| crate::support::program::files_below(home.path()).len() > 1));
+    running.signal(rustix::process::Signal::INT);
+    let ran = running.wait().did_not_panic().exits(130).tells(&[warning, "-o DIR", "--json -", "--no-save"]);
+    let place = |text: &str| ran.stderr.find(text);
+    assert!(place(warning) < place("ended by SIGINT"), "{ran}");
+    // The document that the user gets, or does not want, needs no store.
+    for more in ["--time 0.1 --json -", "--time 0.1 --no-save"] {
+        let ran = program(more).run().did_not_panic().exits(0);
+        assert!(!ran.stderr.contains("cannot save"), "{ran}");
+    }
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn another_user_saves_in_the_first_users_store() {
+    xtask::require!(root, user);
+    let home = crate::support::scratch(64 << 20);
+    crate::support::program::give_to_other_user(home.path());
+    for words in ["bonnie++ -s 4m -r 0 -n 0 -x 2 -d", "getc_putc -s 1m -d"] {
+        let user = xtask::capability::OTHER_USER.to_string();
+        let ran = skye().words(words).arg(home.path()).arg("-u").arg(user).run().did_not_panic().exits(0);
+        let ran = ran.tells(&["the whole result: skye why"]);
+        let runs = if words.contains("-x 2") { 2 } else { 1 };
+        assert_eq!(ran.saved().len(), runs, "{words}");
+        document(&ran.saved()[0]);
+    }
+    assert_nothing_left(home.path());
+}
