@@ -60,12 +60,64 @@ pub struct FrameReader {
     bytes: Vec<u8>,
     /// Bytes at the front that were taken.
     taken: usize,
+    /// True until the first frame is found behind other output.
+    is_before_start: bool,
 }
+
+/// Most bytes of other output before the first frame: the greeting of a shell.
+const GREETING_BYTES_MAX: usize = 64 << 10;
+/// Beginnings of the first document of the other side, whose forms never change.
+const STARTS: [&[u8]; 2] = [b"{\"protocol_oldest\":", b"{\"wanted\":"];
 
 /// Largest room for bytes that a channel keeps between frames.
 const KEPT_BYTES: usize = 64 << 10;
 
 impl FrameReader {
+    /// Returns a reader for a channel on which a shell may print something before the first frame.
+    pub fn behind_greeting() -> Self {
+        Self { is_before_start: true, ..Self::default() }
+    }
+
+    /// Returns the output before the first frame in one line; all output so far if there is no such frame yet.
+    pub fn greeting(&self) -> String {
+        const LETTERS_MAX: usize = 200;
+        let text =
+            String::from_utf8_lossy(&self.bytes[..self.start().unwrap_or(self.bytes.len())]).into_owned();
+        text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LETTERS_MAX).collect()
+    }
+
+    /// Returns true until the first frame is found.
+    pub fn is_before_start(&self) -> bool {
+        self.is_before_start
+    }
+
+    /// Returns the place of the first frame: before the start of its document is its length.
+    fn start(&self) -> Option<usize> {
+        let is_start = |at: &usize| {
+            let (length, document) = self.bytes[*at..].split_at(LENGTH_BYTES);
+            length.starts_with(&[0, 0]) && STARTS.iter().any(|start| document.starts_with(start))
+        };
+        // The reader may have more than a greeting at once.
+        let end = self.bytes.len().saturating_sub(LENGTH_BYTES).min(GREETING_BYTES_MAX);
+        (0..end).find(is_start)
+    }
+
+    /// Finds the first frame. Returns the greeting before it; `None` as long as the frame has not begun.
+    ///
+    /// # Errors
+    /// There is more output than any greeting has.
+    pub fn find_start(&mut self) -> Result<Option<String>, Malformed> {
+        let Some(start) = self.start() else {
+            return match self.bytes.len() > GREETING_BYTES_MAX {
+                true => malformed("it has no start within 64 KiB"),
+                false => Ok(None),
+            };
+        };
+        let greeting = self.greeting();
+        (self.taken, self.is_before_start) = (start, false);
+        Ok(Some(greeting))
+    }
+
     /// Adds bytes that have arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
@@ -166,6 +218,42 @@ mod tests {
             }
             assert_eq!(seen, frames);
         }
+    }
+
+    #[test]
+    fn greetings_before_the_first_frame_are_skipped() {
+        let hello = encode(&Hello::new("1", "s")).unwrap();
+        let beat = encode(&ToAgent::Beat {}).unwrap();
+        for (greeting, shown) in [
+            ("", ""),
+            ("Welcome\n to  ada\n", "Welcome to ada"),
+            ("\0\0{\"protocol_oldest\"", "\0\0{\"protocol_oldest\""),
+        ] {
+            let all = [greeting.as_bytes(), &hello, &beat].concat();
+            for piece in [1, 7, all.len()] {
+                let mut reader = FrameReader::behind_greeting();
+                let (mut found, mut documents) = (None, 0);
+                for part in all.chunks(piece) {
+                    reader.push(part);
+                    if reader.is_before_start() {
+                        found = reader.find_start().unwrap();
+                    }
+                    while !reader.is_before_start() && reader.next().unwrap().is_some() {
+                        documents += 1;
+                    }
+                }
+                assert_eq!(
+                    (found.as_deref().filter(|_| piece == all.len()), documents),
+                    ((piece == all.len()).then_some(shown), 2)
+                );
+            }
+        }
+        let mut reader = FrameReader::behind_greeting();
+        reader.push(&[b'x'; GREETING_BYTES_MAX]);
+        assert_eq!(reader.find_start(), Ok(None));
+        reader.push(&hello);
+        assert!(reader.find_start().is_err(), "it begins too late");
+        assert_eq!(reader.greeting().len(), 200);
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub struct Link {
     /// Its standard error. A rank's goes to its launcher.
     errors: Option<File>,
     frames: FrameReader,
+    /// Output of a shell before the first frame.
+    greeting: String,
     pending: Vec<u8>,
     /// The program for a host that may want it.
     copy: Option<Copy>,
@@ -136,6 +138,11 @@ impl Link {
             .as_ref()
             .filter(|_| is_local)
             .and_then(|child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok());
+        // A shell between may print something before skye starts.
+        let frames = match child.is_some() && !is_local {
+            true => FrameReader::behind_greeting(),
+            false => FrameReader::default(),
+        };
         let file = |end: Option<OwnedFd>| end.map(File::from);
         let (to, from, errors) = (file(to), file(from), file(errors));
         for stream in [&to, &from, &errors].into_iter().flatten() {
@@ -146,7 +153,8 @@ impl Link {
             to,
             from,
             errors,
-            frames: FrameReader::default(),
+            frames,
+            greeting: String::new(),
             pending: Vec::new(),
             copy,
             program: None,
@@ -352,6 +360,10 @@ impl Link {
     }
 
     fn take_frames(&mut self, back_ns: u64, events: &mut Vec<Event>, now: Duration) -> Result<(), Malformed> {
+        if self.frames.is_before_start() {
+            let Some(greeting) = self.frames.find_start()? else { return Ok(()) };
+            self.greeting = greeting;
+        }
         loop {
             let Some(document) = self.frames.next()? else { return Ok(()) };
             self.bytes += document.len();
@@ -367,6 +379,10 @@ impl Link {
                 }
                 events.push(Event::Hello(channel::decode(&document, DIGITS_MAX)?));
                 self.is_greeted = true;
+                if !self.greeting.is_empty() {
+                    let greeting = std::mem::take(&mut self.greeting);
+                    events.push(Event::Said(format!("its shell printed `{greeting}`")));
+                }
                 // It names its machine next.
                 self.expect(Some(waiting::answer()), now);
                 continue;
@@ -483,6 +499,14 @@ impl Link {
         self.count_left_out(events);
         self.close();
         events.push(Event::Lost(texts::short(why)));
+        let greeting =
+            Some(&self.frames).filter(|frames| frames.is_before_start()).map(FrameReader::greeting);
+        events.push(Event::Lost(match greeting.filter(|greeting| !greeting.is_empty()) {
+            None => why.to_owned(),
+            Some(greeting) => format!(
+                "{why}, after `{greeting}` and no start of skye; let its shell print nothing to stdout"
+            ),
+        }));
     }
 
     /// Closes the channel. The agent then removes its files and ends, once it runs.

@@ -652,7 +652,7 @@ fn what_is_no_frame_ends_a_session_and_nothing_else() {
     let launcher = "sh -c 'echo good evening, general; sleep 1'";
     let words = "--hosts ada --test read:rnd4k";
     let ran = together(directory.path(), words).arg("--rsh").arg(launcher).run().did_not_panic().exits(2);
-    ran.says(&["on ada", "it sends what is no frame of skye"]);
+    ran.says(&["on ada", "after `good evening, general` and no start of skye", "print nothing to stdout"]);
     // The other way round: an agent that is told nonsense, nothing, or a frame that it knows too early.
     let hello = r#"{"protocol_oldest":1,"protocol_newest":1,"version":"0","session":"s"}"#;
     let framed = |text: &str| format!("\\0\\0\\0\\{:03o}{}", text.len(), text.replace('"', "\\\""));

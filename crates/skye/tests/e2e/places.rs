@@ -204,3 +204,21 @@ fn another_user_saves_in_the_first_users_store() {
     }
     assert_nothing_left(home.path());
 }
+
+#[test]
+fn greetings_of_a_remote_shell_are_printed_once() {
+    let home = crate::support::scratch(64 << 20);
+    let run = |launcher: &str| {
+        let program = skye().arg("run").arg(home.path()).words("--hosts ada --rsh").arg(launcher);
+        let program = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
+        program
+            .words("--test fsync --time 0.1 --size 1m --allow low-space,busy,shared-directory")
+            .run()
+            .did_not_panic()
+    };
+    let ran = run("sh -c 'echo Welcome to ada; echo Have fun; shift; exec \"$@\"' sh").exits(0);
+    assert_eq!(ran.stderr.matches("ada: its shell printed `Welcome to ada Have fun`").count(), 1, "{ran}");
+    let ran = run("sh -c 'head -c 70000 /dev/zero | tr \\\\0 x; cat >/dev/null'").exits(2);
+    ran.says(&["it has no start within 64 KiB", "let its shell print nothing to stdout"]);
+    assert_nothing_left(home.path());
+}
