@@ -632,6 +632,8 @@ fn notes(target: &Target) -> Vec<String> {
             "{} is remote or user-space: what it does with the data is out of sight",
             target.file_system
         )),
+        // One note has all that a container hides.
+        Backing::Unknown if target.hidden_inside().is_some() => {}
         Backing::Unknown => notes.push(format!(
             "the devices under {} were not found: nothing can be compared with their counters",
             target.mount_point

@@ -316,6 +316,14 @@ impl Target {
             .any(|device| device.is_leaf() && matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition))
     }
 
+    /// Beginning of the note on all that a container hides.
+    pub const INSIDE: &str = "inside a container: ";
+
+    /// Returns the note on all that a container hides; `None` outside of one.
+    pub fn hidden_inside(&self) -> Option<&str> {
+        self.notes.iter().map(String::as_str).find(|note| note.starts_with(Self::INSIDE))
+    }
+
     /// Options that leave out the flushes which make synced data durable.
     pub const NO_FLUSH: &[&str] = &[
         "nobarrier",

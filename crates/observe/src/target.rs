@@ -6,11 +6,13 @@ use model::target::{Backing, Device, DirectIo, TargetKind};
 use model::{Target, Trouble, size};
 
 use crate::geometry::{Mounted, geometry};
+use crate::hiding::INITIAL_PID_NAMESPACE;
 use crate::identity::Identity;
 use crate::mount;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
 use crate::stack::beneath;
+use crate::virtualisation;
 
 /// Resolves a directory of the running system. See [`direct_io`](crate::direct_io) for the exact alignment.
 pub fn target(root: &Root, directory: &Path) -> Result<Target, Trouble> {
@@ -49,7 +51,12 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     };
     let (geometry, layout_notes) = geometry(root, mounted);
     notes.extend(layout_notes);
-    notes.extend(stack.notes);
+    // The devices of a pool are not looked up anywhere.
+    let has_hidden_devices = stack.backing == Backing::Unknown && mount.file_system != "zfs";
+    match hidden_inside(root, has_hidden_devices.then_some(mount.mount_point.as_str())) {
+        Some(note) if has_hidden_devices => notes.push(note),
+        note => notes.extend(stack.notes.into_iter().chain(note)),
+    }
     Ok(Target {
         path: identity.path.clone(),
         kind: TargetKind::Directory,
@@ -71,6 +78,25 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
         user_attributes: identity.user_attributes,
         erased: None,
     })
+}
+
+/// Returns one note on all that a container hides; `None` outside of one. The devices under a mount may be hidden.
+fn hidden_inside(root: &Root, mount_point: Option<&str>) -> Option<String> {
+    virtualisation::container(root)?;
+    let mut hidden: Vec<_> =
+        mount_point.map(|place| format!("the devices under {place}")).into_iter().collect();
+    let is_initial = |link: String| link.ends_with(INITIAL_PID_NAMESPACE);
+    if !root.real("proc/self/ns/pid").is_some_and(is_initial) {
+        hidden.push("processes outside".to_owned());
+    }
+    // In a cgroup namespace of its own, the own cgroup is the topmost.
+    let memberships = root.read("proc/self/cgroup").unwrap_or_default();
+    if memberships.lines().all(|line| line.ends_with(":/")) {
+        hidden.push("the cgroups above".to_owned());
+    }
+    let (last, others) = hidden.split_last()?;
+    let all = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
+    Some(format!("{}{all} are hidden", Target::INSIDE))
 }
 
 /// Returns the number of the file system, which all its mounts and subvolumes share. Without its mount, that of the

@@ -90,7 +90,8 @@ fn clock(root: &Root) -> Option<String> {
     CLOCKS.iter().find(|(word, _)| is_there(word)).map(|(_, name)| (*name).to_owned())
 }
 
-fn container(root: &Root) -> Option<String> {
+/// Names the container; absent outside of one.
+pub(crate) fn container(root: &Root) -> Option<String> {
     if let Some(manager) = root.line("run/systemd/container") {
         return Some(manager);
     }

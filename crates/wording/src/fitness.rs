@@ -81,7 +81,10 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
         checks.extend([writeback(health), noise(health), steal(health), load(health)]);
     }
     checks.extend([pressure(health), clock(health), frequency(health), limits(health), io_uring(health)]);
-    checks.extend([host(health), counters(health), root(health)]);
+    checks.push(host(health));
+    // One line has all that a container hides.
+    checks.extend(health.target.hidden_inside().is_none().then(|| counters(health)));
+    checks.push(root(health));
     checks
 }
 
@@ -138,6 +141,7 @@ fn storage(health: &Health) -> Check {
         Backing::Simulated => check(Unfit, "storage", "simulated: there is nothing to look at"),
         Backing::RemoteOrUserSpace => check(Note, "storage", format!("{kind} from {}", target.source))
             .advising("the caches and devices of that server or program are not seen from here"),
+        Backing::Unknown if target.hidden_inside().is_some() => fine("storage", kind.clone()),
         Backing::Unknown => check(Warn, "storage", format!("the devices under this {kind} are not seen"))
             .advising(
                 "no byte can be held against a device; where it can be had, measure where they are seen",
@@ -262,6 +266,9 @@ fn durable(health: &Health) -> Vec<Check> {
 /// Checks how far the durability of confirmed data can be seen.
 fn what_confirms(target: &Target) -> Check {
     match target.backing {
+        Backing::Unknown if target.hidden_inside().is_some() => {
+            fine("durable", "no mount option and no library that makes syncs do nothing")
+        }
         Backing::Unknown if target.file_system == "zfs" => check(
             Note,
             "durable",
@@ -288,6 +295,7 @@ fn remarks(health: &Health) -> Vec<Check> {
         let option = health.no_flush.as_ref();
         option.is_some_and(|option| note.starts_with(&format!("mounted with {option}:")))
             || note.starts_with(DATA_JOURNAL)
+            || note.starts_with(Target::INSIDE)
             || health.in_memory.iter().any(of)
             || health.arrays.iter().any(|array| of(&array.name))
     };
@@ -678,10 +686,24 @@ fn io_uring(health: &Health) -> Check {
 }
 
 fn host(health: &Health) -> Check {
-    match &health.machine.virtualisation {
-        None => fine("host", "no hypervisor and no container seen"),
-        Some(kind) => check(Note, "host", kind.clone())
-            .advising("caches and limits outside of it act on the numbers and are not seen from here"),
+    const OUTSIDE: &str = "caches and limits outside of it act on the numbers and are not seen from here";
+    let kind = health.machine.virtualisation.as_deref();
+    let Some(inside) = health.target.hidden_inside() else {
+        return kind.map_or_else(
+            || fine("host", "no hypervisor and no container seen"),
+            |kind| check(Note, "host", kind).advising(OUTSIDE),
+        );
+    };
+    let files = match health.hidden.is_empty() {
+        true => String::new(),
+        false => format!("; also hidden: {}", health.hidden.join("; ")),
+    };
+    let found = [kind.unwrap_or_default(), &format!("{inside}{files}")].join("; ");
+    match health.target.backing {
+        Backing::Unknown => check(Warn, "host", found).advising(
+            "bytes are not compared with those of a device; where possible, measure outside of the container",
+        ),
+        _ => check(Note, "host", found).advising(OUTSIDE),
     }
 }
 

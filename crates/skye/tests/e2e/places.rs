@@ -222,3 +222,28 @@ fn greetings_of_a_remote_shell_are_printed_once() {
     ran.says(&["it has no start within 64 KiB", "let its shell print nothing to stdout"]);
     assert_nothing_left(home.path());
 }
+
+#[test]
+fn containers_get_one_note_on_hidden_things() {
+    xtask::require!(root, loop, ext4);
+    const INSIDE: &str = "mount -t proc proc /proc && mount -t tmpfs none /run && touch /run/.containerenv && \
+                          mount -t tmpfs none /sys && exec \"$@\"";
+    let ext4 = LoopFs::new("ext4", 64, &[], "");
+    let inside = |command: &str, words: &str| {
+        let program = skye().arg(command).arg(ext4.path()).words(words);
+        program.through("unshare", &["-mpCf", "--kill-child", "sh", "-c", INSIDE, "sh"]).run().did_not_panic()
+    };
+    let joined = |ran: &Ran| ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = |text: &str| {
+        assert_eq!(text.matches("inside a container: the devices under").count(), 1, "{text}");
+        assert!(text.contains("processes outside and the cgroups above are hidden"), "{text}");
+        for other in ["could not be found", "were not found", "are not seen", "is not seen", "not to be read"]
+        {
+            assert!(!text.contains(other), "{other}: {text}");
+        }
+    };
+    let words = "--test fsync --time 0.1 --size 1m --allow low-space,busy --no-save --no-probe";
+    told(&joined(&inside("run", words).exits(0)));
+    told(&joined(&inside("doctor", "")));
+    assert_nothing_left(ext4.path());
+}

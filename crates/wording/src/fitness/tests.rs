@@ -469,6 +469,22 @@ fn what_the_program_may_use() {
     expect("io_uring", Note, |health| health.machine.lockable_bytes = Some(PINNED_BYTES - 1));
     expect("io_uring", Fine, |health| health.machine.lockable_bytes = Some(PINNED_BYTES));
     expect("host", Note, |health| health.machine.virtualisation = Some("kvm".into()));
+    let inside = |health: &mut Health| {
+        health.machine.virtualisation = Some("kvm, docker container".into());
+        health.target.backing = Backing::Unknown;
+        health.target.notes = vec![format!("{}the devices under / are hidden", Target::INSIDE)];
+        health.hidden = vec!["/proc/stat: CPU time of the machine".into()];
+    };
+    let host = expect("host", Warn, inside);
+    let whole = "kvm, docker container; inside a container: the devices under / are hidden; also hidden: /proc/stat: CPU time of \
+                 the machine";
+    assert_eq!(host.found, whole);
+    for name in ["storage", "durable"] {
+        expect(name, Fine, inside);
+    }
+    for name in ["stack", "counters"] {
+        assert_eq!(after(name, inside).len(), 0, "{name}");
+    }
     expect("counters", Warn, |health| health.hidden = vec!["/proc/stat: CPU time of the machine".into()]);
     let check = after("root", |health| health.machine.root = false).remove(0);
     assert!(
