@@ -498,14 +498,13 @@ impl Link {
         self.end_line(events);
         self.count_left_out(events);
         self.close();
-        events.push(Event::Lost(texts::short(why)));
         let greeting =
             Some(&self.frames).filter(|frames| frames.is_before_start()).map(FrameReader::greeting);
         events.push(Event::Lost(match greeting.filter(|greeting| !greeting.is_empty()) {
-            None => why.to_owned(),
-            Some(greeting) => format!(
+            None => texts::short(why),
+            Some(greeting) => texts::short(&format!(
                 "{why}, after `{greeting}` and no start of skye; let its shell print nothing to stdout"
-            ),
+            )),
         }));
     }
 

@@ -105,7 +105,7 @@ fn memory_is_no_storage() {
 #[test]
 fn what_a_run_would_be_refused_for_makes_it_unfit() {
     xtask::require!(root, loop, ext4);
-    let ext4 = LoopFs::new("ext4", 64, &[], "");
+    let ext4 = LoopFs::new("ext4", 16, &[], "");
     let ran = doctor(ext4.path()).exits(5);
     assert_eq!(states(&ran, "plan"), ["unfit"], "{ran}");
     ran.tells(&["a run would be refused", "free"]);

@@ -133,6 +133,9 @@ fn quotas_of_subvolumes_limit_the_data_set() {
     let ran = quick(&home, "").exits(0).tells(&["a quota limits this subvolume to 600 MiB"]);
     assert_eq!(document(&ran.saved()[0])["run_status"], "complete", "{ran}");
     assert_nothing_left(&home);
+}
+
+#[test]
 fn target_words_with_a_colon_say_what_they_are() {
     for (words, remedy) in [
         ("run sim:x", "write ./sim:x for the directory of that name"),
