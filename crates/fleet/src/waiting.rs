@@ -56,7 +56,7 @@ impl Lived {
 
 /// Returns the time for an answer that needs nothing but calls on the target, of which one may hang.
 pub fn answer() -> Duration {
-    patience::most_patience() + SLACK
+    patience::first_patience() + SLACK
 }
 
 /// Returns the same after a signal. It is shorter once the user insists.

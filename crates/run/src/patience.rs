@@ -62,9 +62,9 @@ pub fn patience(has_moved: bool) -> Duration {
     limit().unwrap_or_else(|| adaptive_patience(has_moved, longest))
 }
 
-/// Returns the longest time that another process with the same limit may wait.
-pub fn most_patience() -> Duration {
-    limit().unwrap_or(MOST_PATIENCE)
+/// Returns the time that another process with the same limit waits for a first call.
+pub fn first_patience() -> Duration {
+    limit().unwrap_or(FIRST_PATIENCE)
 }
 
 fn adaptive_patience(has_moved: bool, longest: Duration) -> Duration {
