@@ -229,10 +229,13 @@ impl Fleet {
                     running.gathered.add(index as u32, &client.name, *measured, start_ns);
                 }
             }
+            // An agent measures nothing more after it: a test that fails has a record.
             Event::Frame(FromAgent::Failed { trouble, .. }) if is_at_work => {
                 runner.stage = Stage::Ended;
-                self.hub.expect(index, None);
+                let why = texts::short(&trouble.to_string());
                 running.failure.get_or_insert(of_client(&client.name, trouble));
+                self.hub.close(index);
+                drop(self.note(index, Event::Lost(why)));
             }
             event => {
                 match event {

@@ -337,6 +337,14 @@ impl Target {
         "fsync=volatile",
     ];
 
+    /// File systems that keep overwritten blocks until they commit.
+    const COPYING_ON_WRITE: &[&str] = &["btrfs", "zfs", "bcachefs"];
+
+    /// Returns true if its file system writes a changed block to another place.
+    pub fn copies_on_write(&self) -> bool {
+        self.kind == TargetKind::Directory && Self::COPYING_ON_WRITE.contains(&self.file_system.as_str())
+    }
+
     /// File systems that can compress the contents of files.
     const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
 

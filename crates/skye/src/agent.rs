@@ -327,7 +327,10 @@ impl Agent<'_> {
             None => Vec::new(),
             Some(removing) if patience::hanging().is_some() => {
                 closing::later(removing);
-                vec!["its target hangs; files are removed when it answers again".to_owned()]
+                let directory = self.arguments.dir.display();
+                vec![format!(
+                    "its target hangs; when it answers again, `skye clean {directory}` removes its files"
+                )]
             }
             Some(removing) => closing::left(removing.wait()),
         }

@@ -28,6 +28,8 @@ pub(super) struct Room {
     sharers: u32,
     /// Bytes that all clients together leave free.
     reserve_bytes: u64,
+    /// True if overwritten blocks take room, too.
+    copies_on_write: bool,
     /// Largest data set whose size the rate of the storage does not choose.
     pub(super) fixed_dataset_bytes_max: u64,
 }
@@ -46,6 +48,7 @@ impl Room {
             // With none, nothing could be made at all. Some servers say so for want of a number.
             space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
             sharers: clients.map_or(1, |clients| clients.sharers),
+            copies_on_write: keeps_reserve && target.copies_on_write(),
             reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
             fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
                 .min(power_of_two_within(write_bytes / FIXED_DATASET_SHARE)),
@@ -68,6 +71,7 @@ impl Room {
             return i64::MAX as u64;
         }
         let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
+        let free_bytes = if self.copies_on_write { free_bytes / 2 } else { free_bytes };
         Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
     }
 
@@ -79,6 +83,9 @@ impl Room {
         }
         if self.reserve_bytes > 0 {
             text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
+        }
+        if self.copies_on_write {
+            text.push_str(", and half of that is for overwritten blocks");
         }
         text
     }
@@ -221,6 +228,23 @@ mod tests {
         assert_eq!(refusal(GIB, 1, 768 << 20), None);
         assert!(refusal(GIB, 1, 769 << 20).unwrap().contains("a reserve of 256 MiB"));
         assert!(refusal(GIB / 4, 1, GIB / 4).unwrap().contains("a reserve of 205 MiB"));
+    }
+
+    #[test]
+    fn overwritten_blocks_need_room_on_btrfs() {
+        let refusal = |file_system: &str, size| {
+            let space = free(4 * GIB, 4 * GIB, None);
+            let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
+            let request = Request { size: Some(Size::Bytes(size)), ..asking(&["write:rnd64k"]) };
+            plan_for(&request, &target, &machine(None), None).err().map(|trouble| trouble.to_string())
+        };
+        assert_eq!(refusal("btrfs", 3 * GIB / 2), None);
+        let refused = refusal("btrfs", 2 * GIB).unwrap();
+        assert!(
+            refused.contains("a reserve of 1 GiB, and half of that is for overwritten blocks"),
+            "{refused}"
+        );
+        assert_eq!(refusal("xfs", 3 * GIB), None);
     }
 
     #[test]

@@ -35,7 +35,8 @@ exec "$FAKE_TESTS" --exact waits::fake_agents_answer_until_their_step --nocaptur
 const STEPS: [&str; 9] =
     ["hello", "found", "pong", "planned", "opened", "laid_out", "ready", "measured", "closed"];
 /// Ways of an agent to do harm, in the place of a frame and after it.
-const HARMS: [&str; 8] = ["beats", "bytes", "nothing", "garbage", "stop", "die", "repeats", "floods"];
+const HARMS: [&str; 9] =
+    ["beats", "bytes", "nothing", "garbage", "stop", "die", "repeats", "floods", "fails"];
 
 /// Returns the next frame of a stream, with its length; `None` at the end.
 fn frame(stream: &mut impl Read) -> Option<Vec<u8>> {
@@ -104,6 +105,10 @@ fn fake_agents_answer_until_their_step() {
         "kill" => {
             kill_process(real, Signal::KILL).unwrap();
             std::process::exit(7);
+        }
+        "fails" => {
+            let failed = br#"{"failed":{"trouble":{"attempt":"go on","cause":"a lie","remedy":null},"is_refusal":false}}"#;
+            drop(out.write_all(&[&(failed.len() as u32).to_be_bytes()[..], failed].concat()));
         }
         "garbage" => drop(out.write_all(&[0xff; 1000])),
         "stop" => kill_process(rustix::process::getpid(), Signal::STOP).unwrap(),
@@ -235,7 +240,7 @@ fn signals_end_every_wait_for_a_client() {
 
 #[test]
 fn silent_and_broken_clients_are_lost_without_a_signal() {
-    let harms = ["nothing", "stop", "garbage", "die"];
+    let harms = ["nothing", "stop", "garbage", "die", "fails"];
     let steps: &[&str] = if xtask::sized(false, true) { &STEPS } else { &["found", "measured"] };
     let cases: Vec<_> = steps.iter().flat_map(|step| harms.map(|harm| (*step, harm))).collect();
     for some in cases.chunks(8) {
