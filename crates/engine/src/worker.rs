@@ -369,12 +369,18 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.pattern.next_block()
     }
 
-    /// Moves the rest of a block, as every program does after a short read or write. Returns true if the block is whole
-    /// then. A read of zones may end with the data, in the last block: this one counts with the bytes that it read. All
+    /// Moves the rest of a block, as every program does after a short read or write. Returns the time at which the block is
+    /// whole. A read of zones may end with the data, in the last block: this one counts with the bytes that it read. All
     /// other calls that do not move their block fail.
     #[cold]
     #[inline(never)]
-    fn continue_short(&mut self, slot: &Slot, call: Call, mut completion: Completion, now_ns: u64) -> bool {
+    fn continue_short(
+        &mut self,
+        slot: &Slot,
+        call: Call,
+        mut completion: Completion,
+        now_ns: u64,
+    ) -> Option<u64> {
         let block_bytes = self.engine.block_bytes();
         let mut bytes = completion.outcome().map_or(0, u64::from);
         let io = Io { slot: completion.slot, call, file: slot.file, offset_bytes: slot.offset_bytes };
@@ -382,13 +388,19 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             match self.engine.move_rest(io, bytes as usize) {
                 Ok(more) if more > 0 => bytes += more as u64,
                 Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => break,
+                // A direct call cannot begin within a sector.
+                Ok(_) | Err(Errno::INVAL) => break,
+                Err(errno) => {
+                    completion.result = -errno.raw_os_error();
+                    self.fail(failure(slot, call, completion, block_bytes));
+                    return None;
+                }
             }
         }
         if bytes > 0 {
             if bytes == block_bytes {
                 self.recorder.short_call();
-                return true;
+                return Some(self.clock.now_ns());
             }
             completion.result = bytes as i32;
         }
@@ -399,7 +411,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             self.recorder.read(bytes);
             self.recorder.operation(now_ns.saturating_sub(slot.op_start_ns), bytes);
         }
-        false
+        None
     }
 
     /// Marks all slots in flight, all but the free ones and `in_hand`, as part of the pass that ends here. Returns
@@ -512,10 +524,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let call = self.verb.call(state.step as usize);
         let block_bytes = self.engine.block_bytes();
         let moved = if call.moves() { block_bytes as i32 } else { 0 };
-        if completion.result != moved && !self.continue_short(&state, call, completion, now_ns) {
+        let now_ns = if completion.result == moved {
+            now_ns
+        } else if let Some(ended_ns) = self.continue_short(&state, call, completion, now_ns) {
+            ended_ns
+        } else {
             self.release(slot);
             return;
-        }
+        };
         match call {
             Call::Read => {
                 self.recorder.read(block_bytes);

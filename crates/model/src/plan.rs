@@ -309,8 +309,10 @@ pub fn plan_for(
         let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
         return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
-    let room = Room::new(target, clients, write_limit_bytes, allow_low_space);
     let Asked { mut tests, mut where_possible } = Asked::parse(request, machine)?;
+    let overwrites = request.precondition.is_some()
+        || tests.iter().chain(&where_possible).filter_map(Workload::data).any(DataWork::writes);
+    let room = Room::new(target, clients, write_limit_bytes, allow_low_space, overwrites);
     let is_set = request.files.is_some() || target.kind.is_given();
     let fewer_files = room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set));
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();

@@ -18,7 +18,7 @@ pub fn denial(root: &Root, directory: &Path) -> Option<String> {
     }
     let mut label = vec![0; 256];
     let length = rustix::fs::getxattr(directory, c"security.selinux", &mut label[..]).unwrap_or(0);
-    named(root, &text(&label[..length]))
+    enforcing_module(root, &text(&label[..length]))
 }
 
 /// Returns true if the mode lets a user make files in a directory.
@@ -33,7 +33,7 @@ fn allows(directory: &Stat, user: u32, group: u32) -> bool {
     user == 0 || directory.st_mode >> shift & MAKES_FILES == MAKES_FILES
 }
 
-fn named(root: &Root, label: &str) -> Option<String> {
+fn enforcing_module(root: &Root, label: &str) -> Option<String> {
     let own = root.read("proc/self/attr/current").unwrap_or_default();
     let own = text(own.as_bytes());
     if root.read("sys/fs/selinux/enforce").is_some_and(|enforces| enforces.trim() == "1") {
@@ -66,21 +66,25 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        assert_eq!(named(&root, ""), None);
+        assert_eq!(enforcing_module(&root, ""), None);
         write("proc/self/attr/current", "docker-default (enforce)\n");
-        assert_eq!(named(&root, ""), None);
+        assert_eq!(enforcing_module(&root, ""), None);
         write("sys/module/apparmor/parameters/enabled", "Y\n");
-        assert!(named(&root, "").unwrap().contains("AppArmor may deny it by the profile docker-default;"));
+        assert!(
+            enforcing_module(&root, "")
+                .unwrap()
+                .contains("AppArmor may deny it by the profile docker-default;")
+        );
         write("proc/self/attr/current", "unconfined\n");
-        assert_eq!(named(&root, ""), None);
+        assert_eq!(enforcing_module(&root, ""), None);
         write("proc/self/attr/current", "system_u:system_r:container_t:s0\0");
         write("sys/fs/selinux/enforce", "0");
-        assert_eq!(named(&root, ""), None);
+        assert_eq!(enforcing_module(&root, ""), None);
         write("sys/fs/selinux/enforce", "1");
-        let said = named(&root, "system_u:object_r:var_t:s0").unwrap();
+        let message = enforcing_module(&root, "system_u:object_r:var_t:s0").unwrap();
         assert!(
-            said.contains("to system_u:system_r:container_t:s0 on system_u:object_r:var_t:s0;"),
-            "{said}"
+            message.contains("to system_u:system_r:container_t:s0 on system_u:object_r:var_t:s0;"),
+            "{message}"
         );
     }
 

@@ -210,7 +210,11 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     // The unfinished marker stays beside one that is written under its own name.
     let is_unfinished = || rustix::fs::statat(directory, UNFINISHED_NAME, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    let problem = |why| if is_unfinished() { MarkerProblem::None } else { MarkerProblem::Bad(why) };
+    let problem = |why| match is_unfinished() {
+        true if is_locked => MarkerProblem::Live(0),
+        true => MarkerProblem::None,
+        false => MarkerProblem::Bad(why),
+    };
     let marker = parse_marker(&file).map_err(problem)?;
     if is_locked {
         return Err(MarkerProblem::Live(marker.pid));

@@ -554,8 +554,11 @@ fn mark(
     match rustix::fs::renameat(directory, UNFINISHED_NAME, directory, FILE_NAME) {
         // Without renames, the first marker stays beside the second one until that is whole.
         Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
-            marker = write_marker(directory, FILE_NAME, &text, moved)?;
+            let unfinished =
+                std::mem::replace(&mut marker, write_marker(directory, FILE_NAME, &text, moved)?);
             rustix::fs::unlinkat(directory, UNFINISHED_NAME, AtFlags::empty())?;
+            // Its lock keeps a cleaner away until its name is gone.
+            drop(unfinished);
         }
         renamed => renamed?,
     }

@@ -221,10 +221,11 @@ fn wait_for(
     let mut looked_at = moved_at;
     let mut has_moved = false;
     loop {
+        let received = receiver.recv_timeout(LOOK_EVERY);
         // Nothing moves while the machine or this process is stopped.
         moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
         looked_at = Instant::now();
-        match receiver.recv_timeout(LOOK_EVERY) {
+        match received {
             Ok(()) => {
                 went_on_after(moved_at.elapsed());
                 return Ok(());

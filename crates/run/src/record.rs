@@ -247,7 +247,7 @@ pub struct Times {
     pub last_done_ns: u64,
 }
 
-/// A timed test that lacks more than one part in so many of its shortest time was cut short. The interval of any other
+/// A timed test that lacks more than this part of its shortest time, as a divisor, was cut short. The interval of any other
 /// says how well its rate is known.
 const CUT_SHARE: u64 = 5;
 

@@ -13,9 +13,12 @@ use model::{Plan, Target, Trouble};
 
 use crate::home::Home;
 
-/// Interval between checks. A device of 2 GB/s writes 100 MB in this time.
-const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Share of the room for the run below which the file system is synced, so that it frees what it has kept.
+/// Shortest and longest interval between checks.
+const CHECK_INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_secs(1);
+/// Rate of a fast device. A check comes before it could take the room that is left.
+const FAST_BYTES_PER_SECOND: u64 = 4_000_000_000;
+/// Share of the room below which a file system that copies on write is synced. It then frees the blocks that it kept.
 const SYNC_SHARE: u64 = 4;
 /// Another sync follows only if the free space has fallen by this share of the room since the last one.
 const AGAIN_SHARE: u64 = 16;
@@ -29,11 +32,14 @@ pub struct RoomWatch(Arc<State>);
 #[derive(Debug)]
 struct State {
     reserve_bytes: u64,
-    /// Free bytes when they were found below the reserve after a sync; [`ENOUGH`] before.
+    /// Bytes that the run may take.
+    room_bytes: u64,
+    copies_on_write: bool,
+    /// Free bytes while they are below the reserve, although the file system was synced; [`ENOUGH`] otherwise.
     short_bytes: AtomicU64,
 }
 
-/// Value for free space that has never been short.
+/// Value for free space that is not short.
 const ENOUGH: u64 = u64::MAX;
 
 impl RoomWatch {
@@ -48,18 +54,18 @@ impl RoomWatch {
     }
 
     fn watch(target: &Target, directory: OwnedFd) -> Option<Self> {
-        let (reserve_bytes, free_bytes) = (target.space.reserve_bytes(), target.space.free_bytes);
-        let state = State { reserve_bytes, short_bytes: AtomicU64::new(ENOUGH) };
-        let watch = Self(Arc::new(state));
+        let watch = Self(Arc::new(State::new(target)));
         let theirs = Arc::downgrade(&watch.0);
-        let room_bytes = free_bytes.saturating_sub(reserve_bytes);
         let watching = move || {
+            let free = || observe::space_at(&directory).map_or(ENOUGH, |space| space.free_bytes);
+            let sync = || {
+                let _ = rustix::fs::syncfs(&directory);
+            };
             let mut synced_bytes = ENOUGH;
-            while theirs
-                .upgrade()
-                .is_some_and(|state| check(&state, &directory, room_bytes, &mut synced_bytes))
+            while let Some(interval) =
+                theirs.upgrade().map(|state| state.check(&mut synced_bytes, free, sync))
             {
-                std::thread::sleep(CHECK_INTERVAL);
+                std::thread::sleep(interval);
             }
         };
         observe::thread::start("room", STACK_BYTES, watching).ok().map(|_| watch)
@@ -79,51 +85,111 @@ impl RoomWatch {
     }
 }
 
-/// Syncs the file system when its room gets short, and notes if that does not help. Returns false if nothing is left to
-/// watch for.
-fn check(state: &State, directory: &OwnedFd, room_bytes: u64, synced_bytes: &mut u64) -> bool {
-    let free = || observe::space_at(directory).map_or(ENOUGH, |space| space.free_bytes);
-    let free_bytes = free();
-    let sync_below = state.reserve_bytes + room_bytes / SYNC_SHARE;
-    let has_fallen = free_bytes < synced_bytes.saturating_sub(room_bytes / AGAIN_SHARE);
-    let is_short = free_bytes < state.reserve_bytes;
-    if !(is_short || free_bytes < sync_below && has_fallen) {
-        return true;
+impl State {
+    fn new(target: &Target) -> Self {
+        let reserve_bytes = target.space.reserve_bytes();
+        Self {
+            reserve_bytes,
+            room_bytes: target.space.free_bytes.saturating_sub(reserve_bytes),
+            copies_on_write: target.copies_on_write(),
+            short_bytes: AtomicU64::new(ENOUGH),
+        }
     }
-    let _ = rustix::fs::syncfs(directory);
-    *synced_bytes = free();
-    if *synced_bytes < state.reserve_bytes {
-        state.short_bytes.store(*synced_bytes, Ordering::Relaxed);
+
+    /// Syncs the file system when its room gets short, and notes whether that helps. Returns the time until the next check.
+    fn check(&self, synced_bytes: &mut u64, free: impl Fn() -> u64, sync: impl Fn()) -> Duration {
+        let mut free_bytes = free();
+        let low_bytes =
+            self.reserve_bytes + if self.copies_on_write { self.room_bytes / SYNC_SHARE } else { 0 };
+        let has_fallen = free_bytes < synced_bytes.saturating_sub(self.room_bytes / AGAIN_SHARE);
+        let was_short = self.short_bytes.load(Ordering::Relaxed) != ENOUGH;
+        let is_short = free_bytes < self.reserve_bytes && !was_short;
+        if is_short || free_bytes < low_bytes && has_fallen {
+            sync();
+            free_bytes = free();
+            *synced_bytes = free_bytes;
+        }
+        let short_bytes = if free_bytes < self.reserve_bytes { free_bytes } else { ENOUGH };
+        self.short_bytes.store(short_bytes, Ordering::Relaxed);
+        let left_bytes = free_bytes.saturating_sub(low_bytes);
+        let left = Duration::from_secs_f64(left_bytes as f64 / FAST_BYTES_PER_SECOND as f64);
+        left.clamp(*CHECK_INTERVALS.start(), *CHECK_INTERVALS.end())
     }
-    *synced_bytes >= state.reserve_bytes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::target::Space;
+    use std::cell::Cell;
+
+    fn state(copies_on_write: bool) -> State {
+        let short_bytes = AtomicU64::new(ENOUGH);
+        State { reserve_bytes: 100, room_bytes: 800, copies_on_write, short_bytes }
+    }
+
+    /// Checks a space whose sync frees some bytes. Returns the number of syncs.
+    fn syncs(state: &State, synced_bytes: &mut u64, free_bytes: u64, freed_bytes: u64) -> u32 {
+        let (free, count) = (Cell::new(free_bytes), Cell::new(0));
+        let sync = || {
+            free.set(free.get() + freed_bytes);
+            count.set(count.get() + 1);
+        };
+        state.check(synced_bytes, || free.get(), sync);
+        count.get()
+    }
 
     #[test]
     fn room_below_the_reserve_is_an_error() {
+        let watch = RoomWatch(Arc::new(state(false)));
+        let mut synced_bytes = ENOUGH;
+        for (free_bytes, freed_bytes, expected_syncs, is_short) in
+            [(101, 0, 0, false), (99, 50, 1, false), (99, 0, 1, true), (98, 0, 0, true), (100, 0, 0, false)]
+        {
+            let count = syncs(&watch.0, &mut synced_bytes, free_bytes, freed_bytes);
+            assert_eq!(
+                (count, watch.shortage("write").is_some()),
+                (expected_syncs, is_short),
+                "{free_bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn room_of_copies_is_freed_early() {
+        let (state, mut synced_bytes) = (state(true), ENOUGH);
+        for (free_bytes, freed_bytes, expected_syncs) in
+            [(301, 0, 0), (299, 400, 1), (299, 0, 1), (270, 0, 0), (240, 0, 1)]
+        {
+            assert_eq!(
+                syncs(&state, &mut synced_bytes, free_bytes, freed_bytes),
+                expected_syncs,
+                "{free_bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn ample_room_is_checked_once_a_second() {
+        let check = |free_bytes| state(false).check(&mut { ENOUGH }, || free_bytes, || {});
+        assert_eq!(check(1 << 40), Duration::from_secs(1));
+        assert_eq!(check(150), Duration::from_millis(50));
+    }
+
+    #[test]
+    fn watched_directories_have_their_own_reserve() {
         let directory = tempfile::tempdir().unwrap();
         let root = observe::Root::system();
         let mut target = observe::target(&root, directory.path()).unwrap();
-        let begin = |target: &Target| {
-            let directory = std::fs::File::open(directory.path()).unwrap();
-            RoomWatch::watch(target, directory.into())
-        };
-        let watch = begin(&target).unwrap();
-        std::thread::sleep(CHECK_INTERVAL * 4);
-        assert_eq!(watch.shortage("write"), None);
-        // A reserve of 5 % that nobody can keep.
+        // A reserve of 5 % that nothing can keep.
         target.space = Space { total_bytes: u64::MAX, ..target.space };
-        let watch = begin(&target).unwrap();
-        let trouble = loop {
+        let watch = RoomWatch::watch(&target, std::fs::File::open(directory.path()).unwrap().into()).unwrap();
+        let error = loop {
             match watch.shortage("write") {
-                Some(trouble) => break trouble,
-                None => std::thread::sleep(CHECK_INTERVAL),
+                Some(error) => break error,
+                None => std::thread::sleep(*CHECK_INTERVALS.start()),
             }
         };
-        assert!(trouble.cause.contains("less than the reserve of"), "{trouble}");
+        assert!(error.cause.contains("less than the reserve of"), "{error}");
     }
 }

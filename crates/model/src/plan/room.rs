@@ -41,6 +41,7 @@ impl Room {
         clients: Option<Clients>,
         write_limit_bytes: u64,
         allow_low_space: bool,
+        overwrites: bool,
     ) -> Self {
         let keeps_reserve = !allow_low_space && target.erased.is_none();
         let write_bytes = write_limit_bytes / clients.map_or(1, |clients| u64::from(clients.count.max(1)));
@@ -48,7 +49,7 @@ impl Room {
             // With none, nothing could be made at all. Some servers say so for want of a number.
             space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
             sharers: clients.map_or(1, |clients| clients.sharers),
-            copies_on_write: keeps_reserve && target.copies_on_write(),
+            copies_on_write: keeps_reserve && overwrites && target.copies_on_write(),
             reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
             fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
                 .min(power_of_two_within(write_bytes / FIXED_DATASET_SHARE)),
@@ -245,6 +246,13 @@ mod tests {
             "{refused}"
         );
         assert_eq!(refusal("xfs", 3 * GIB), None);
+        let read = Request { size: Some(Size::Bytes(3 * GIB)), ..asking(&["read"]) };
+        let target = Target {
+            space: free(4 * GIB, 4 * GIB, None),
+            file_system: "btrfs".into(),
+            ..disk_that_polls(None)
+        };
+        assert!(plan_for(&read, &target, &machine(None), None).is_ok());
     }
 
     #[test]

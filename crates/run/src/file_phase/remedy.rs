@@ -16,7 +16,7 @@ const ROOM_BYTES: u64 = 1 << 20;
 /// Returns what to do about a failure in a directory.
 pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static str {
     let Cause::Errno(errno) = failure.cause else { return data_phase::remedy(failure) };
-    if errno == Errno::NOSPC && NAMING_CALLS.contains(&failure.call) && has_room(directory) {
+    if errno == Errno::NOSPC && NAMING_CALLS.contains(&failure.call) && is_ext4_with_room(directory) {
         return "space and inodes are free, so the directory itself is full: set dirs=N, or make ext4 with larger blocks or \
                 large_dir";
     }
@@ -39,8 +39,11 @@ pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static s
     }
 }
 
-/// Returns true if bytes and inodes are free.
-fn has_room(directory: BorrowedFd<'_>) -> bool {
-    observe::space_at(directory)
-        .is_ok_and(|space| space.free_bytes > ROOM_BYTES && space.inodes_free.is_none_or(|inodes| inodes > 0))
+/// Returns true on ext4 with free bytes and inodes. Other file systems have no limit on the index of a directory.
+fn is_ext4_with_room(directory: BorrowedFd<'_>) -> bool {
+    const EXT4_MAGIC: i128 = 0xEF53;
+    rustix::fs::fstatfs(directory).is_ok_and(|statfs| statfs.f_type as i128 == EXT4_MAGIC)
+        && observe::space_at(directory).is_ok_and(|space| {
+            space.free_bytes > ROOM_BYTES && space.inodes_free.is_none_or(|inodes| inodes > 0)
+        })
 }

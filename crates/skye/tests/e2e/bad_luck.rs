@@ -424,7 +424,7 @@ fn descriptors_and_memory_run_out() {
 }
 
 #[test]
-fn full_stores_are_named_and_wanted_copies_fail_a_run() {
+fn full_stores_fail_no_run() {
     xtask::require!(root, tmpfs);
     let home = scratch(0);
     let full = Tmpfs::new("64k", None);
