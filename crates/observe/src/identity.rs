@@ -15,8 +15,11 @@ use crate::root::Root;
 use crate::subvolume;
 use crate::xfs_geometry::xfs_geometry;
 
-const XFS_MAGIC: i128 = 0x5846_5342;
-const BTRFS_MAGIC: i128 = 0x9123_683E;
+/// Magic number of ext2 to ext4 (include/uapi/linux/magic.h).
+pub const EXT4_MAGIC: u64 = 0xEF53;
+/// Magic number of XFS.
+pub const XFS_MAGIC: u64 = 0x5846_5342;
+const BTRFS_MAGIC: u64 = 0x9123_683E;
 
 /// Facts about a directory or a file that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,9 +82,9 @@ impl Identity {
         let has_mount_id = statx.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         let kind = FileType::from_raw_mode(statx.stx_mode.into());
         // Others are not opened: a pipe would wait for a writer.
-        let is_xfs = statfs.is_some_and(|statfs| statfs.f_type as i128 == XFS_MAGIC);
-        let is_xfs = is_xfs && (kind.is_dir() || kind.is_file());
-        let is_btrfs = statfs.is_some_and(|statfs| statfs.f_type as i128 == BTRFS_MAGIC);
+        let magic = statfs.as_ref().map(magic_of);
+        let is_xfs = magic == Some(XFS_MAGIC) && (kind.is_dir() || kind.is_file());
+        let is_btrfs = magic == Some(BTRFS_MAGIC);
         let opened = if is_btrfs && kind.is_dir() { File::open(&path).ok() } else { None };
         let quota = opened.and_then(|directory| subvolume::quota(&Root::system(), directory));
         let space = statfs.as_ref().map(space_of).unwrap_or_default();
@@ -133,6 +136,16 @@ pub fn space(directory: &Path) -> Result<Space, Trouble> {
         Trouble::new(attempt, &error).remedy(remedy(&error))
     })?;
     Ok(space_of(&statfs))
+}
+
+/// Returns the magic number of the file system that has an open file.
+pub fn file_system_magic(file: impl AsFd) -> Option<u64> {
+    rustix::fs::fstatfs(file).ok().as_ref().map(magic_of)
+}
+
+fn magic_of(statfs: &StatFs) -> u64 {
+    // Only its low half is the number, on machines where it has a sign.
+    statfs.f_type as u64 & 0xffff_ffff
 }
 
 /// Returns the space for this user on the file system of an open directory.

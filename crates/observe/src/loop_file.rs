@@ -10,10 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, fstatfs, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, statx};
 
 use crate::block_device::{Backing, FileId, backing};
 use crate::holding::{Seen, all_mounts};
+use crate::identity::file_system_magic;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
 
@@ -102,13 +103,7 @@ impl OpenFile {
 
 /// Returns true if each file of this file system has one inode.
 pub(crate) fn has_own_inodes(file: BorrowedFd<'_>) -> bool {
-    file_system(file).is_some_and(|magic| OWN_INODES.contains(&magic))
-}
-
-/// Returns the magic number of the file system that has a file.
-fn file_system(file: BorrowedFd<'_>) -> Option<u64> {
-    // Only its low half is the number, on machines where it has a sign.
-    fstatfs(file).ok().map(|found| found.f_type as u64 & 0xffff_ffff)
+    file_system_magic(file).is_some_and(|magic| OWN_INODES.contains(&magic))
 }
 
 /// Returns the place of an absolute path below a directory of the root.

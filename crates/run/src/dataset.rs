@@ -575,9 +575,7 @@ impl Layout {
 /// Sets the size of a file on XFS before it is written. XFS allocates up to as much again for a file that grows, which
 /// others cannot use until the file is closed. Returns false on other file systems, where files grow as they are written.
 fn set_size(file: &OwnedFd, bytes: u64) -> bool {
-    const XFS_MAGIC: i128 = 0x5846_5342;
-    rustix::fs::fstatfs(file).is_ok_and(|statfs| statfs.f_type as i128 == XFS_MAGIC)
-        && rustix::fs::ftruncate(file, bytes).is_ok()
+    observe::file_system_magic(file) == Some(observe::XFS_MAGIC) && rustix::fs::ftruncate(file, bytes).is_ok()
 }
 
 impl Writing {

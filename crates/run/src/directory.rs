@@ -45,7 +45,7 @@ pub(crate) const UNFINISHED_NAME: &str = "skye-marker.new";
 const BIRTH_UNITS_NS: (i64, i64) = (1_000_000_000, 10_000_000);
 /// File systems without a device of their own that take birth times from this machine's clock
 /// (`linux/magic.h`; ZFS, bcachefs).
-const LOCAL_MAGICS: [u32; 5] = [0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2FC1, 0xCA45_1A4E];
+const LOCAL_MAGICS: [u64; 5] = [0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2FC1, 0xCA45_1A4E];
 
 /// A work directory of this process: `skye.XXXXXX`, mode 0700, locked while the run lives.
 ///
@@ -520,8 +520,7 @@ fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
 fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
     let tells = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let is_local = stat.stx_dev_major != 0
-        || rustix::fs::fstatfs(parent)
-            .is_ok_and(|statfs| LOCAL_MAGICS.iter().any(|magic| i128::from(*magic) == statfs.f_type as i128));
+        || observe::file_system_magic(parent).is_some_and(|magic| LOCAL_MAGICS.contains(&magic));
     let (seconds, born_ns) = (stat.stx_btime.tv_sec, i64::from(stat.stx_btime.tv_nsec));
     let unit_ns = if born_ns == 0 { BIRTH_UNITS_NS.0 } else { BIRTH_UNITS_NS.1 };
     let later_ns =

@@ -258,14 +258,14 @@ impl Drive<'_> {
     ) -> Result<(), Trouble> {
         let mut workers = Vec::new();
         while pool.is_busy() {
-            match pool.wait(patience::patience(false)) {
+            let still_for = patience::patience(false);
+            match pool.wait(still_for) {
                 Some((index, Event::Ready(worker))) => workers.push((index, worker)),
                 Some((_, Event::Panicked(message))) => {
                     return Err(panicked("get ready", &message));
                 }
                 Some((_, Event::Report(_))) => {}
                 None => {
-                    let still_for = patience::patience(false);
                     return Err(patience::hangs("get ready", &pool.busy_threads(), still_for));
                 }
             }

@@ -41,8 +41,7 @@ pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static s
 
 /// Returns true on ext4 with free bytes and inodes. Other file systems have no limit on the index of a directory.
 fn is_ext4_with_room(directory: BorrowedFd<'_>) -> bool {
-    const EXT4_MAGIC: i128 = 0xEF53;
-    rustix::fs::fstatfs(directory).is_ok_and(|statfs| statfs.f_type as i128 == EXT4_MAGIC)
+    observe::file_system_magic(directory) == Some(observe::EXT4_MAGIC)
         && observe::space_at(directory).is_ok_and(|space| {
             space.free_bytes > ROOM_BYTES && space.inodes_free.is_none_or(|inodes| inodes > 0)
         })

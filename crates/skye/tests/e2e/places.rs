@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::fuse::{Faults, Fuse, Missing};
 use crate::support::mounts::{LoopFs, run};
-use crate::support::program::{Ran, Running, assert_nothing_left, document, phases, skye};
+use crate::support::program::{Ran, assert_nothing_left, document, phases, skye};
 
 /// Measures with the preset `quick`, for a short time.
 fn quick(directory: &Path, words: &str) -> Ran {
@@ -52,43 +52,40 @@ fn many_clients_share_a_small_volume() {
     assert_nothing_left(ext4.path());
 }
 
-/// Returns the fewest MiB that are free on a file system while a run measures in it.
-fn least_free_mib(running: &mut Running, directory: &Path) -> u64 {
-    let mut least = u64::MAX;
+/// Measures in a file system. Returns the run, with the MiB that were free before it and the fewest while it ran.
+fn watched(fs: &LoopFs, words: &str) -> (Ran, u64, u64) {
+    let free_mib = || observe::space(fs.path()).unwrap().free_bytes >> 20;
+    let (before_mib, mut least_mib) = (free_mib(), u64::MAX);
+    let mut running = skye().arg("run").arg(fs.path()).words(words).spawn();
     running.wait_until(|| {
-        least = least.min(observe::space(directory).unwrap().free_bytes >> 20);
+        least_mib = least_mib.min(free_mib());
         false
     });
-    least
+    let ran = running.wait().did_not_panic();
+    assert_nothing_left(fs.path());
+    (ran, before_mib, least_mib)
 }
 
 #[test]
 fn copies_on_write_leave_the_reserve() {
     xtask::require!(root, loop, btrfs);
     let btrfs = LoopFs::new("btrfs", 1024, &[], "");
-    let free_mib = observe::space(btrfs.path()).unwrap().free_bytes >> 20;
     let words = "--size 300m --time 3 --no-probe --test write:rnd64k:q8";
-    let mut running = skye().arg("run").arg(btrfs.path()).words(words).spawn();
-    let least_mib = least_free_mib(&mut running, btrfs.path());
-    let ran = running.wait().did_not_panic();
+    let (ran, free_mib, least_mib) = watched(&btrfs, words);
     assert!(
         least_mib < free_mib && least_mib > free_mib / 8,
         "{least_mib} of {free_mib} MiB were free\n{ran}"
     );
-    assert_nothing_left(btrfs.path());
 }
 
 #[test]
 fn files_that_grow_on_xfs_leave_the_reserve() {
     xtask::require!(root, loop, xfs);
     let xfs = LoopFs::new("xfs", 1024, &[], "");
-    let free_mib = observe::space(xfs.path()).unwrap().free_bytes >> 20;
     let words = "--hosts local*2 --size 310m --time 0.2 --test write:seq1m:q8";
-    let mut running = skye().arg("run").arg(xfs.path()).words(words).spawn();
-    let least_mib = least_free_mib(&mut running, xfs.path());
-    let ran = running.wait().did_not_panic().exits(0);
+    let (ran, free_mib, least_mib) = watched(&xfs, words);
+    let ran = ran.exits(0);
     assert!(least_mib >= free_mib / 4, "{least_mib} of {free_mib} MiB were free\n{ran}");
-    assert_nothing_left(xfs.path());
 }
 
 #[test]
