@@ -100,6 +100,7 @@ fn record(plan: &Plan) -> PhaseRecord {
     };
     let ops = INTERVALS * INTERVAL_OPS;
     let size_bytes = ops * block * 10 / 9;
+    let files = workload.files().map_or(4, |files| files.files);
     let is_cached = data.is_some_and(|d| d.writes() && !d.direct && d.sync == model::workload::SyncMode::End);
     let durable = data.filter(|d| d.writes() && d.sync != model::workload::SyncMode::None).map(|_| 1e5);
     let latency = json!({
@@ -109,7 +110,7 @@ fn record(plan: &Plan) -> PhaseRecord {
     let mut record: PhaseRecord = serde_json::from_value(json!({
         "id": phase.id, "spec": model::spec::print(workload), "name": workload.name(), "label": workload.label(),
         "group": null, "repetition": 1,
-        "workload": WorkloadRecord::new(workload, size_bytes, 4, plan.cache),
+        "workload": WorkloadRecord::new(workload, size_bytes, files, plan.cache),
         "engine": {"name": phase.engine.word(), "features": [], "mean_batch": null, "idle_slots": null},
         "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": ops * block,
         "app_bytes_read": read * INTERVALS, "app_bytes_written": written * INTERVALS,

@@ -61,7 +61,12 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns the number of threads, of all clients together.
     pub fn threads(&self) -> u64 {
-        self.record.hosts.len().max(1) as u64 * u64::from(self.phase.workload.threads)
+        self.clients() * u64::from(self.phase.workload.threads)
+    }
+
+    /// Returns the number of clients whose sum this is.
+    pub fn clients(&self) -> u64 {
+        self.record.hosts.len().max(1) as u64
     }
 
     /// Returns true unless it is a test that only reads data.

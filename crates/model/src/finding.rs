@@ -312,6 +312,10 @@ findings! {
         /// Later passes were faster than the first.
         LaterPassesFaster { passes: Mean, gain: Share }
     }
+    "fewer_files" Suspect {
+        /// Time did not suffice to make all files of the test.
+        FewerFiles { files: Count, wanted: Count }
+    }
     "names_not_cold" Suspect {
         /// Cached names were dropped, and yet the device read too little for them.
         NamesNotCold { read_bytes: MemoryBytes, operations: Count }

@@ -296,6 +296,17 @@ pub fn plan_for(
     machine: &Machine,
     clients: Option<Clients>,
 ) -> Result<Plan, Trouble> {
+    plan_next_to(request, target, machine, clients, 0)
+}
+
+/// Makes the plan, with as many files as fit next to `laid_out_bytes` of data.
+fn plan_next_to(
+    request: &Request,
+    target: &Target,
+    machine: &Machine,
+    clients: Option<Clients>,
+    laid_out_bytes: u64,
+) -> Result<Plan, Trouble> {
     let count = request.tests.len() + request.tests_where_possible.len();
     if count > TESTS_MAX {
         let cause = format!("{count} tests are requested, and the maximum is {TESTS_MAX}");
@@ -314,7 +325,8 @@ pub fn plan_for(
         || tests.iter().chain(&where_possible).filter_map(Workload::data).any(DataWork::writes);
     let room = Room::new(target, clients, write_limit_bytes, allow_low_space, overwrites);
     let is_set = request.files.is_some() || target.kind.is_given();
-    let fewer_files = room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set));
+    let fewer_files =
+        room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
     let left_out = add_possible(&mut tests, where_possible, target, machine);
@@ -373,7 +385,13 @@ pub fn plan_for(
 
     let is_together = clients.is_some();
     let dataset = plan_dataset(request, &phases, target, machine, &room, is_together)?;
-    check_room_for_files(&phases, dataset.as_ref(), target, &room)?;
+    if let Err(trouble) = check_room_for_files(&phases, dataset.as_ref(), target, &room) {
+        // The files were chosen before the data was known.
+        return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {
+            bytes if bytes > laid_out_bytes => plan_next_to(request, target, machine, clients, bytes),
+            _ => Err(trouble),
+        };
+    }
     check_parts(&phases, dataset.as_ref(), target)?;
     check_open_files(&phases, dataset.as_ref(), machine)?;
     let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;

@@ -25,7 +25,7 @@ pub fn machine(root: &Root) -> Machine {
     let limits = limits(root, &mounts);
     let cpuinfo = cpuinfo::parse(&beginning(root, "proc/cpuinfo", CPUINFO_BYTES));
     let cpus_online = cpus_online(root);
-    let memory = meminfo::parse(root.read("proc/meminfo").unwrap_or_default().as_bytes());
+    let memory_total_bytes = memory_total_bytes(root);
     Machine {
         host: root.line("proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
         kernel: kernel(root),
@@ -33,15 +33,36 @@ pub fn machine(root: &Root) -> Machine {
         cpu_model: cpuinfo.model,
         cpus: cpus(root, cpus_online, &limits),
         cpus_online,
-        memory_bytes: limits.memory_bytes.unwrap_or(u64::MAX).min(memory.total_bytes),
-        memory_total_bytes: memory.total_bytes,
+        memory_bytes: limits.memory_bytes.unwrap_or(u64::MAX).min(memory_total_bytes),
+        memory_total_bytes,
         clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        root: root.is_system() && rustix::process::geteuid().is_root(),
+        root: root.is_system() && rustix::process::geteuid().is_root() && !is_mapped(root),
         lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
         open_files_max: root.is_system().then(open_files_max).flatten(),
         // Only an attempt tells, and the program makes that attempt.
         io_uring_refused: None,
     }
+}
+
+/// Returns the memory of the machine. Where `/proc` is not mounted, the kernel's call knows it.
+fn memory_total_bytes(root: &Root) -> u64 {
+    let memory = meminfo::parse(root.read("proc/meminfo").unwrap_or_default().as_bytes());
+    match memory.total_bytes {
+        0 if root.is_system() => {
+            let system = rustix::system::sysinfo();
+            (system.totalram as u64).saturating_mul(system.mem_unit.into())
+        }
+        total_bytes => total_bytes,
+    }
+}
+
+/// Returns true if root of this user namespace is another user outside, without the rights of root.
+fn is_mapped(root: &Root) -> bool {
+    let map = root.read("proc/self/uid_map").unwrap_or_default();
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace();
+        numbers.next() == Some("0") && numbers.next() != Some("0")
+    })
 }
 
 /// Returns the bytes that this process may lock in memory. `None` if there is no limit, or if a capability
@@ -96,6 +117,18 @@ mod tests {
         assert!(machine.cpus >= 1 && machine.cpus <= machine.cpus_online);
         assert!(machine.memory_bytes > 1 << 20 && machine.memory_bytes <= machine.memory_total_bytes);
         assert!(machine.kernel.starts_with("Linux "));
+    }
+
+    #[test]
+    fn root_of_a_user_namespace_is_another_user() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(directory.path().join("proc/self")).unwrap();
+        for (map, is_mapped) in
+            [("0 0 4294967295", false), ("0 1000 1\n1 100000 65536", true), ("1000 0 1", false)]
+        {
+            std::fs::write(directory.path().join("proc/self/uid_map"), map).unwrap();
+            assert_eq!(super::is_mapped(&Root::at(directory.path())), is_mapped, "{map}");
+        }
     }
 
     #[test]

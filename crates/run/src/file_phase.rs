@@ -67,6 +67,8 @@ pub struct FileSet {
     shape: Option<Shape>,
     /// Number of existing files of each thread: always those with the lowest numbers.
     made: Vec<u64>,
+    /// Number of directories of each thread that `rmdir` will find.
+    dirs_made: Vec<u64>,
     generation: u32,
     /// True if something was cut short or failed. The existing names are then unknown, and the set is made
     /// anew.
@@ -189,6 +191,8 @@ struct Report {
     done: u64,
     /// Files of this member that exist now.
     made: u64,
+    /// Directories that `rmdir` will find.
+    dirs_made: u64,
     /// Operations that were due and never started.
     missed: u64,
     /// Bytes that it has written untimed since the last report.
@@ -235,7 +239,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
             task.directory.empty_of("t")?;
         }
         let made = vec![0; threads as usize];
-        *set = FileSet { shape: Some(shape), made, generation: 0, is_unknown: false };
+        let dirs_made = made.clone();
+        *set = FileSet { shape: Some(shape), made, dirs_made, generation: 0, is_unknown: false };
     }
     set.generation += 1;
 
@@ -368,25 +373,8 @@ impl Rounds<'_, '_> {
         if self.drive.is_stopped() {
             return Ok(false);
         }
-        if !prepared {
-            let made = visited(self.work, self.set);
-            if self.work.verb == FileVerb::Create {
-                self.outcome
-                    .cut_short
-                    .get_or_insert("the files of the round before could not be removed in time".into());
-                self.set.is_unknown = true;
-                return Ok(false);
-            }
-            // A round over fewer files would not be the same test as the rounds before.
-            if self.outcome.rounds > 0.0 {
-                return Ok(false);
-            }
-            let wanted = self.work.files;
-            let limit = if self.allowance.is_too_small() { "within the write limit" } else { "in time" };
-            self.outcome.cut_short = Some(format!("only {made} of {wanted} files could be made {limit}"));
-            if self.drive.is_continuous {
-                return Ok(false);
-            }
+        if !prepared && !self.goes_on_with_fewer() {
+            return Ok(false);
         }
         if self.work.cold && self.task.asked.cache == CacheMode::DropAll {
             caches::drop_names(self.task.directory)?;
@@ -406,6 +394,28 @@ impl Rounds<'_, '_> {
         let settled = settled?;
         self.set.is_unknown |= !settled;
         Ok(settled)
+    }
+
+    /// Returns true if a round visits the files that could be made. Otherwise it says why there is none.
+    fn goes_on_with_fewer(&mut self) -> bool {
+        let is_create = self.work.verb == FileVerb::Create;
+        self.set.is_unknown |= is_create;
+        // A round over fewer files would not be the same test as the rounds before.
+        if self.outcome.rounds > 0.0 {
+            return false;
+        }
+        let is_limited = self.allowance.is_too_small();
+        let made = visited(self.work, self.set);
+        if !is_create && !is_limited && !self.drive.is_continuous && made > 0 {
+            return true;
+        }
+        let wanted = self.work.files;
+        let limit = if is_limited { "within the write limit" } else { "in time" };
+        self.outcome.cut_short = Some(match is_create {
+            true => "the files of the test before could not be removed in time".into(),
+            false => format!("only {made} of {wanted} files could be made {limit}"),
+        });
+        false
     }
 
     /// Measures a round; false if it was not to begin.
@@ -489,6 +499,7 @@ impl Rounds<'_, '_> {
         for (thread, report) in reports.into_iter().enumerate() {
             let Some(report) = report else { continue };
             self.set.made[thread] = report.made;
+            self.set.dirs_made[thread] = report.dirs_made;
             self.outcome.untimed_bytes += report.untimed_bytes;
             self.outcome.missed += report.missed;
             is_whole &= report.is_whole;
@@ -608,10 +619,15 @@ impl Member {
                 Command::Enter => (nothing(), true),
                 Command::Prepare { deadline_ns } => {
                     let limits = self.untimed_until(deadline_ns);
-                    match measured.populate(&place, limits) {
+                    let (round, is_whole) = match measured.populate(&place, limits) {
                         Some((round, written_bytes)) => self.populated(round, written_bytes),
                         None => self.prepare(names, &place, deadline_ns),
+                    };
+                    if !is_whole {
+                        // All rounds visit the same files.
+                        self.files = self.made.max(self.dirs_made);
                     }
+                    (round, is_whole)
                 }
                 Command::Measure { time_ns, deadline_ns } => {
                     let deadline_ns = start_ns.saturating_add(time_ns).min(deadline_ns);
@@ -634,6 +650,7 @@ impl Member {
             end_ns,
             done,
             made: self.made,
+            dirs_made: self.dirs_made,
             missed,
             untimed_bytes,
             is_whole,

@@ -217,6 +217,11 @@ findings! {
         means "Something below this system may keep what the first pass read.":
         LaterPassesFaster "later passes were faster", "later passes were {gain} faster than the first of {passes}: the first may have filled a cache below this system";
 
+    "fewer_files" "`?`"
+        when "tests on files; time did not suffice to make all of them"
+        means "The test visited those that it had.":
+        FewerFiles "fewer files", "only {files} of {wanted} files could be made in time, and the test visited those";
+
     "names_not_cold" "`?`"
         when "tests with `cold`; the device read less than 64 bytes for each file, or 6 for each name of `readdir`, `missing` and links. Or the network carried less than a request for a tenth of the names"
         means "The names were dropped before each round, but something kept them. The number is not that of a first visit.":

@@ -468,6 +468,9 @@ examples! {
     names_that_were_dropped: metadata_cache QUIET, "stat:cold", |w| w.device().bytes_read = 0;
     creating_reads_nothing: metadata_cache QUIET, "create", |w| w.device().bytes_read = 0;
 
+    not_all_files_were_made: fewer_files SUSPECT, "stat", |w| w.record.workload.files = 1000;
+    all_files_were_made: fewer_files QUIET, "stat", |_| {};
+
     cold_names_without_a_read: names_not_cold SUSPECT, "stat:t4:cold", |w| w.read_for_names(0);
     cold_names_with_less_than_half_an_inode: names_not_cold SUSPECT, "stat:cold", |w| w.read_for_names(63);
     cold_names_that_others_read: names_not_cold SUSPECT, "stat:cold",

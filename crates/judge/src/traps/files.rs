@@ -8,11 +8,22 @@ use model::workload::{CacheMode, FilesWork};
 use crate::lookups::{self, looked_up};
 use crate::{JudgeInput, TrapFinding};
 
-traps!(names_not_cold, cold_names, metadata_cache, inode_search);
+traps!(fewer_files, names_not_cold, cold_names, metadata_cache, inode_search);
 
 /// Operations that take longer than this search for inodes. An inode that is found at once costs some ten microseconds,
 /// a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
+
+/// A set that could not be made whole in time.
+fn fewer_files(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let files = input.files().filter(|_| !input.phase.workload.is_continuous())?;
+    let wanted = files.files.saturating_mul(input.clients());
+    let files = input.record.workload.files;
+    (files < wanted).then(|| {
+        let finding = Finding::FewerFiles { files: Count(files), wanted: Count(wanted) };
+        TrapFinding::new(finding, [Advice::FewerFilesOrLongerTime {}])
+    })
+}
 
 /// Cold names that something kept all the same.
 fn names_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {

@@ -237,13 +237,13 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
     Ok(())
 }
 
-/// Refuses tests that need more open files than the system allows this process.
+/// Refuses tests that need more open files than the system allows this process: the error has the test that needs most.
 pub(super) fn check_open_files(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
     machine: &Machine,
 ) -> Result<(), Trouble> {
-    for phase in phases {
+    let needed = |phase: &PlannedPhase| {
         let threads = u64::from(phase.workload.threads);
         let group = dataset.and_then(|dataset| dataset.groups.get(dataset.group_of(&phase.workload)?));
         let files = group.map_or(0, |group| u64::from(group.files));
@@ -254,11 +254,11 @@ pub(super) fn check_open_files(
             Work::Data(data) if data.verb.is_bytes() => (2 * files, 3),
             Work::Data(_) => (files, u64::from(phase.engine.has_ring())),
         };
-        let needed = threads * (WATCHED_FILES + each) + shared;
-        let attempt = format!("run `{}`", spec::print(phase.asked()));
-        check_limit(attempt, needed, machine.open_files_max, "use fewer threads")?;
-    }
-    Ok(())
+        threads * (WATCHED_FILES + each) + shared
+    };
+    let Some(phase) = phases.iter().max_by_key(|phase| needed(phase)) else { return Ok(()) };
+    let attempt = format!("run `{}`", spec::print(phase.asked()));
+    check_limit(attempt, needed(phase), machine.open_files_max, "use fewer threads")
 }
 
 /// Refuses more clients than the coordinator may have channels to.
@@ -381,7 +381,7 @@ mod tests {
             let target = disk_that_polls(None);
             crate::plan::plan(&asking(specs), &target, &machine).err().map(|trouble| trouble.to_string())
         };
-        let refused = refusal(&["stat", "create:t4096"], 20_000).unwrap();
+        let refused = refusal(&["create:t3000", "create:t4096"], 20_000).unwrap();
         let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE allows this process 20000";
         assert_eq!(refused, format!("{cause}; raise the limit (ulimit -Hn 36928), or use fewer threads"));
         assert_eq!(refusal(&["create:t4096"], 36_928), None);

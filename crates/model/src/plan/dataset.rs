@@ -367,7 +367,7 @@ pub(super) fn plan_dataset(
         }
         None => {
             let wished = largest.min((free / 10).max(DATASET_BYTES_MIN.min(usable / 2)));
-            let wished = power_of_two_within(wished).max(least.min(free / 2));
+            let wished = power_of_two_within(wished).max(least);
             wished.min(usable) / unit_bytes * unit_bytes
         }
     };
@@ -377,7 +377,10 @@ pub(super) fn plan_dataset(
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
         let cause = format!("it needs {}{}", size::binary(needed), room.describe());
-        let mut remedy = String::from("make room, or ask for a smaller --size");
+        let mut remedy = String::from(match request.size {
+            Some(_) if least <= usable => "make room, or ask for a smaller --size",
+            _ => "make room, or use smaller blocks, less depth or fewer threads",
+        });
         if room.has_reserve() && needed <= free {
             remedy.push_str(", or add --allow low-space");
         }

@@ -91,9 +91,16 @@ impl Room {
         text
     }
 
-    /// Reduces the default number of files to a power of two that takes half of the room at most. Returns a note if it did.
-    pub(super) fn fit_files<'a>(&self, tests: impl Iterator<Item = &'a mut Workload>) -> Option<String> {
-        let (space, usable) = (self.share(), self.usable_bytes());
+    /// Reduces the default number of files to a power of two that takes half of the room at most.
+    /// Of the room, `laid_out_bytes` are for data. Returns a note if it did.
+    pub(super) fn fit_files<'a>(
+        &self,
+        tests: impl Iterator<Item = &'a mut Workload>,
+        laid_out_bytes: u64,
+    ) -> Option<String> {
+        let space = self.share();
+        let usable = self.usable_bytes();
+        let usable = usable.saturating_sub(laid_out_bytes).min(usable / 2);
         let mut fewest = None;
         for test in tests {
             let threads = test.threads;
@@ -108,7 +115,7 @@ impl Room {
             }
             let fits = |work: &FilesWork| {
                 let needs = Needs::new(work, threads, &space);
-                space.inodes_free.is_none_or(|free| needs.inodes <= free / 2) && needs.bytes <= usable / 2
+                space.inodes_free.is_none_or(|free| needs.inodes <= free / 2) && needs.bytes <= usable
             };
             let least = u64::from(threads).max(work.dirs);
             while !fits(work) && work.files / 2 >= least {
@@ -270,6 +277,27 @@ mod tests {
         assert_eq!(size(free(GIB, GIB, None), 20), 16);
         // A file system that does not say what is free gets the smallest usual set.
         assert_eq!(size(Space::default(), 1), 256);
+    }
+
+    #[test]
+    fn least_set_is_taken_if_it_fits() {
+        let sized = |free_bytes, test: &str| planned(&asking(&[test]), free(GIB, free_bytes, None), 1);
+        let plan = sized(120 << 20, "read:seq1m:q64").unwrap();
+        assert_eq!(plan.dataset.unwrap().size_bytes_max, 64 << 20);
+        let refused = sized(64 << 20, "read:seq1m:q64").unwrap_err();
+        assert!(
+            refused.contains("make room, or use smaller blocks, less depth or fewer threads"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn files_fit_beside_the_data() {
+        let request = asking(&["read:seq1m:q16", "create"]);
+        let space = free(32 << 20, 28 << 20, None);
+        let plan = planned(&request, space, 1).unwrap();
+        assert_eq!(plan.dataset.unwrap().size_bytes_max, 16 << 20);
+        assert_eq!(plan.phases[1].workload.files().unwrap().files, 8192);
     }
 
     #[test]

@@ -19,8 +19,11 @@ use crate::removal::DIRECTORY_FLAGS;
 
 /// Returns the files that a round visits.
 pub(super) fn visited(work: &FilesWork, set: &FileSet) -> u64 {
-    let is_of_set = work.verb.visits_files() && !work.missing;
-    if is_of_set { set.made.iter().sum::<u64>().max(1) } else { work.files }
+    match work.verb {
+        FileVerb::Rmdir => set.dirs_made.iter().sum(),
+        verb if verb.visits_files() && !work.missing => set.made.iter().sum(),
+        _ => work.files,
+    }
 }
 
 /// Returns the operations of a full round.

@@ -117,6 +117,26 @@ fn servers_without_a_call_are_measured() {
 }
 
 #[test]
+fn fewer_files_are_visited_where_making_them_takes_long() {
+    xtask::require!(root, fuse);
+    // Making the files has 5 s, and 10,000 names take more than 50 s.
+    let fuse = rig::fuse::Fuse::mount(&rig::Spec::fuse().slots(1).names_us(5000), Faults::default()).unwrap();
+    let words = "--no-probe --time 0.2 --test stat:files=10k --test rmdir:files=10k";
+    let ran = skye().arg("run").arg(fuse.path()).words(words).run().did_not_panic().exits(0);
+    let run = document(&ran.saved()[0]);
+    for phase in run["phases"].as_array().unwrap() {
+        assert_eq!(
+            (&phase["status"], &phase["verdict"]["trust"]),
+            (&"done".into(), &"suspect".into()),
+            "{ran}"
+        );
+        let files = phase["workload"]["files"].as_u64().unwrap();
+        assert!((1..10_000).contains(&files), "{files} files\n{ran}");
+    }
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
 fn full_directories_are_named() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 1024, &["-b", "1024", "-N", "600000", "-O", "^large_dir"], "");
