@@ -3,7 +3,7 @@
 //! Each wait of the coordinator ends. A client that owes an answer has a limit, which follows from the plan and from the
 //! bytes of the answer. Neither signs of life nor other frames extend it: those of a test end together. Time in which the waiting thread did not run does not count.
 //!
-//! A signal shortens all limits but those of removing, and a second one shortens these as well.
+//! A signal shortens all limits. A removal may still take as long as the run before it, until a second signal.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -124,9 +124,9 @@ impl Fleet {
         if urgency > self.heeded {
             self.heeded = urgency;
             self.order(&ToAgent::Interrupt {});
-            if !is_removing || urgency == Urgency::Insistent {
-                self.hub.hasten(answer_to_signal());
-            }
+            let has_longer = is_removing && urgency < Urgency::Insistent;
+            let longest = if has_longer { self.longest_removal() } else { answer_to_signal() };
+            self.hub.hasten(longest);
         }
         urgency > Urgency::None
     }
@@ -156,10 +156,14 @@ impl Fleet {
         (0..self.clients.len()).for_each(|index| self.hub.expect(index, None));
     }
 
-    /// Returns the wait for a removal: files take no longer to be removed than the run has taken to make them.
     pub(crate) fn removing(&self) -> Wait {
+        Wait { limit: Some(self.longest_removal()), is_strict: true, is_removing: true }
+    }
+
+    /// Returns the time of a removal: files take no longer to be removed than the run has taken to make them.
+    fn longest_removal(&self) -> Duration {
         let so_far = Duration::from_nanos(agent::now_ns().saturating_sub(self.begun_ns));
-        Wait { limit: Some(so_far + answer()), is_strict: true, is_removing: true }
+        so_far + if self.urgency() > Urgency::None { answer_to_signal() } else { answer() }
     }
 }
 

@@ -36,7 +36,7 @@ use checks::{
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_parts, plan_dataset};
-use room::{Room, check_room_for_files};
+use room::{Room, Writes, check_room_for_files};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
@@ -321,9 +321,13 @@ fn plan_next_to(
         return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
     let Asked { mut tests, mut where_possible } = Asked::parse(request, machine)?;
-    let overwrites = request.precondition.is_some()
-        || tests.iter().chain(&where_possible).filter_map(Workload::data).any(DataWork::writes);
-    let room = Room::new(target, clients, write_limit_bytes, allow_low_space, overwrites);
+    let writing: Vec<&DataWork> =
+        tests.iter().chain(&where_possible).filter_map(Workload::data).filter(|data| data.writes()).collect();
+    let writes = Writes {
+        has_overwrites: request.precondition.is_some() || !writing.is_empty(),
+        has_growing_files: writing.iter().any(|data| data.fresh) && writing.iter().any(|data| !data.direct),
+    };
+    let room = Room::new(target, clients, write_limit_bytes, allow_low_space, writes);
     let is_set = request.files.is_some() || target.kind.is_given();
     let fewer_files =
         room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);

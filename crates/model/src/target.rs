@@ -345,6 +345,12 @@ impl Target {
         self.kind == TargetKind::Directory && Self::COPYING_ON_WRITE.contains(&self.file_system.as_str())
     }
 
+    /// Returns true if its file system reserves blocks past the end of a file that grows, as many as the file has. XFS does:
+    /// mount option `allocsize` in the kernel's Documentation/admin-guide/xfs.rst.
+    pub fn reserves_ahead(&self) -> bool {
+        self.kind == TargetKind::Directory && self.file_system == "xfs"
+    }
+
     /// File systems that can compress the contents of files.
     const COMPRESSING: &[&str] = &["btrfs", "zfs", "f2fs", "bcachefs", "ntfs3"];
 

@@ -97,7 +97,8 @@ fn remove_level(
         let before = removal.removed;
         removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
         match remove_pass(directory, path, rules, progress, removal) {
-            Ok(PassEnd::Reached) => {}
+            // Without the directory, there is nothing to remove.
+            Ok(PassEnd::Reached) | Err(Errno::NOENT) => {}
             Ok(PassEnd::Endless) => {
                 // These names say no more than that there are so many.
                 removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
@@ -205,6 +206,15 @@ fn remove_directory(
 mod tests {
     use super::*;
     use std::fs::{self, File};
+
+    #[test]
+    fn removed_directories_leave_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = File::open(temp.path()).unwrap();
+        drop(temp);
+        let removal = remove_contents(open.as_fd(), &[], &AtomicU64::new(0));
+        assert_eq!((removal.removed, removal.left), (0, Vec::new()));
+    }
 
     #[test]
     fn removes_what_rules_produce_and_names_the_rest() {

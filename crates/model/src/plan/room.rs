@@ -20,6 +20,28 @@ const FILES_BYTES_MAX: u64 = 256 << 20;
 /// Most directories that one test keeps open at a time.
 const DESCRIPTORS_MAX: u64 = 512;
 
+/// Writes of a run that take more room than the data.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Writes {
+    /// True if tests overwrite blocks.
+    pub(super) has_overwrites: bool,
+    /// True if files grow, in the page cache.
+    pub(super) has_growing_files: bool,
+}
+
+impl Writes {
+    /// Returns what takes as much room as the data on the file system of the target.
+    fn taken_twice(self, target: &Target) -> Option<&'static str> {
+        match self {
+            Self { has_overwrites: true, .. } if target.copies_on_write() => Some("overwritten blocks"),
+            Self { has_growing_files: true, .. } if target.reserves_ahead() => {
+                Some("blocks past the ends of files that grow")
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Room on a file system for one client.
 pub(super) struct Room {
     /// Bytes and inodes that are free for all clients on the file system.
@@ -28,8 +50,8 @@ pub(super) struct Room {
     sharers: u32,
     /// Bytes that all clients together leave free.
     reserve_bytes: u64,
-    /// True if overwritten blocks take room, too.
-    copies_on_write: bool,
+    /// Name of blocks that take as much room as the data, if there are any: "overwritten blocks".
+    taken_twice: Option<&'static str>,
     /// Largest data set whose size the rate of the storage does not choose.
     pub(super) fixed_dataset_bytes_max: u64,
 }
@@ -41,7 +63,7 @@ impl Room {
         clients: Option<Clients>,
         write_limit_bytes: u64,
         allow_low_space: bool,
-        overwrites: bool,
+        writes: Writes,
     ) -> Self {
         let keeps_reserve = !allow_low_space && target.erased.is_none();
         let write_bytes = write_limit_bytes / clients.map_or(1, |clients| u64::from(clients.count.max(1)));
@@ -49,7 +71,7 @@ impl Room {
             // With none, nothing could be made at all. Some servers say so for want of a number.
             space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
             sharers: clients.map_or(1, |clients| clients.sharers),
-            copies_on_write: keeps_reserve && overwrites && target.copies_on_write(),
+            taken_twice: writes.taken_twice(target).filter(|_| keeps_reserve),
             reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
             fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
                 .min(power_of_two_within(write_bytes / FIXED_DATASET_SHARE)),
@@ -72,7 +94,7 @@ impl Room {
             return i64::MAX as u64;
         }
         let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
-        let free_bytes = if self.copies_on_write { free_bytes / 2 } else { free_bytes };
+        let free_bytes = if self.taken_twice.is_some() { free_bytes / 2 } else { free_bytes };
         Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
     }
 
@@ -85,8 +107,8 @@ impl Room {
         if self.reserve_bytes > 0 {
             text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
         }
-        if self.copies_on_write {
-            text.push_str(", and half of that is for overwritten blocks");
+        if let Some(twice) = self.taken_twice {
+            text.push_str(&format!(", and half of that is for {twice}"));
         }
         text
     }
@@ -239,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn overwritten_blocks_need_room_on_btrfs() {
+    fn blocks_beside_the_data_need_room() {
         let refusal = |file_system: &str, size| {
             let space = free(4 * GIB, 4 * GIB, None);
             let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
@@ -253,6 +275,15 @@ mod tests {
             "{refused}"
         );
         assert_eq!(refusal("xfs", 3 * GIB), None);
+        let growing = |test: &str| {
+            let space = free(4 * GIB, 4 * GIB, None);
+            let target = Target { space, file_system: "xfs".into(), ..disk_that_polls(None) };
+            let request = Request { size: Some(Size::Bytes(2 * GIB)), ..asking(&[test]) };
+            plan_for(&request, &target, &machine(None), None).err().map(|trouble| trouble.to_string())
+        };
+        assert_eq!(growing("write:seq1m:fresh"), None);
+        let refused = growing("write:seq1m:buffered:fresh").unwrap();
+        assert!(refused.contains("half of that is for blocks past the ends of files that grow"), "{refused}");
         let read = Request { size: Some(Size::Bytes(3 * GIB)), ..asking(&["read"]) };
         let target = Target {
             space: free(4 * GIB, 4 * GIB, None),
