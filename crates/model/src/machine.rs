@@ -32,6 +32,9 @@ pub struct Machine {
     /// Files that this process may have open at a time (`RLIMIT_NOFILE`); null where there is no limit.
     #[serde(default)]
     pub open_files_max: Option<u64>,
+    /// Bytes that a file which this process writes may have (`RLIMIT_FSIZE`); null where there is no limit.
+    #[serde(default)]
+    pub file_bytes_max: Option<u64>,
     /// Why io_uring cannot be used here; null where it can.
     pub io_uring_refused: Option<String>,
 }

@@ -327,7 +327,7 @@ fn plan_next_to(
         has_overwrites: request.precondition.is_some() || !writing.is_empty(),
         has_growing_files: writing.iter().any(|data| data.fresh) && writing.iter().any(|data| !data.direct),
     };
-    let room = Room::new(target, clients, write_limit_bytes, allow_low_space, writes);
+    let room = Room::new(target, machine, clients, write_limit_bytes, allow_low_space, writes);
     let is_set = request.files.is_some() || target.kind.is_given();
     let fewer_files =
         room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);
@@ -397,7 +397,7 @@ fn plan_next_to(
         };
     }
     check_parts(&phases, dataset.as_ref(), target)?;
-    check_open_files(&phases, dataset.as_ref(), machine)?;
+    let unread_counters = check_open_files(&phases, dataset.as_ref(), machine)?;
     let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;
 
     let repetitions = request.repeat.unwrap_or(1);
@@ -427,6 +427,7 @@ fn plan_next_to(
 
     let mut notes = notes(target);
     notes.extend(fewer_files);
+    notes.extend(unread_counters);
     notes.extend(left_out);
     notes.extend(left_out_lines);
     if let (Some(Size::Bytes(asked)), Some(dataset)) = (request.size, &dataset)

@@ -345,6 +345,13 @@ impl Target {
         self.kind == TargetKind::Directory && Self::COPYING_ON_WRITE.contains(&self.file_system.as_str())
     }
 
+    /// Returns the most bytes of a file on its file system, where that is less than a data set may have. FAT keeps the size
+    /// of a file in 32 bits.
+    pub fn file_bytes_max(&self) -> Option<u64> {
+        let is_fat = matches!(self.file_system.as_str(), "vfat" | "msdos");
+        (self.kind == TargetKind::Directory && is_fat).then_some(u32::MAX.into())
+    }
+
     /// Returns true if its file system reserves blocks past the end of a file that grows, as many as the file has. XFS does:
     /// mount option `allocsize` in the kernel's Documentation/admin-guide/xfs.rst.
     pub fn reserves_ahead(&self) -> bool {

@@ -20,12 +20,26 @@ pub const EXT4_MAGIC: u64 = 0xEF53;
 /// Magic number of XFS.
 pub const XFS_MAGIC: u64 = 0x5846_5342;
 const BTRFS_MAGIC: u64 = 0x9123_683E;
+/// Names of file systems by their magic numbers (include/uapi/linux/magic.h; fs/fuse/inode.c), for where no table of mounts
+/// has them.
+const NAMES: [(u64, &str); 8] = [
+    (EXT4_MAGIC, "ext4"),
+    (XFS_MAGIC, "xfs"),
+    (BTRFS_MAGIC, "btrfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x794c_7630, "overlay"),
+    (0xF2F5_2010, "f2fs"),
+    (0x6969, "nfs"),
+    (0x6573_5546, "fuse"),
+];
 
 /// Facts about a directory or a file that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Absolute path, without symbolic links.
     pub path: String,
+    /// Name of its file system by its magic number, if that is known.
+    pub file_system: Option<&'static str>,
     /// Number of its mount; absent before Linux 5.8.
     pub mount_id: Option<u64>,
     /// Major number of its file system's device.
@@ -91,6 +105,7 @@ impl Identity {
         let geometry = if is_xfs { File::open(&path).ok().and_then(xfs_geometry) } else { None };
         let identity = Self {
             path: path.to_string_lossy().into_owned(),
+            file_system: NAMES.iter().find(|(number, _)| magic == Some(*number)).map(|(_, name)| *name),
             mount_id: has_mount_id.then_some(statx.stx_mnt_id),
             major: statx.stx_dev_major,
             minor: statx.stx_dev_minor,

@@ -39,6 +39,7 @@ pub fn machine(root: &Root) -> Machine {
         root: root.is_system() && rustix::process::geteuid().is_root() && !is_mapped(root),
         lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
         open_files_max: root.is_system().then(open_files_max).flatten(),
+        file_bytes_max: root.is_system().then(file_bytes_max).flatten(),
         // Only an attempt tells, and the program makes that attempt.
         io_uring_refused: None,
     }
@@ -76,6 +77,10 @@ pub fn lockable_bytes() -> Option<u64> {
 /// Returns the number of files that this process may have open at a time; `None` without a limit.
 pub fn open_files_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+fn file_bytes_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
 fn beginning(root: &Root, path: &str, bytes_max: usize) -> String {

@@ -32,9 +32,13 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let found = mount::find(&mounts, identity.mount_id, &identity.path);
     let mut notes = Vec::new();
-    let unseen = Mount { mount_point: "/".to_owned(), file_system: "unknown".to_owned(), ..Mount::default() };
+    let file_system = identity.file_system.unwrap_or("unknown").to_owned();
+    let unseen = Mount { mount_point: "/".to_owned(), file_system, ..Mount::default() };
     if found.is_none() {
-        notes.push("/proc/self/mountinfo does not show this mount, so its file system is unknown".to_owned());
+        notes.push(match mounts.is_empty() {
+            true => "/proc is not mounted: mounts and devices are hidden".to_owned(),
+            false => "/proc/self/mountinfo does not show this mount: its devices are hidden".to_owned(),
+        });
     }
     notes.extend(
         identity.quota_bytes.map(|bytes| format!("a quota limits this subvolume to {}", size::binary(bytes))),

@@ -28,6 +28,10 @@ pub(crate) fn of_run(run: &Run) -> String {
     let marked = run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).count();
     match (marked, run.phases.len()) {
         (0, _) if measured.is_empty() || run.environment.target.backing == Backing::Simulated => {}
+        (0, _) if run.environment.target.backing == Backing::Unknown => {
+            let cause = "skye does not know the devices, and a cache may have answered";
+            sentences.push(format!("No row is marked, but {cause}."));
+        }
         (0, _) => sentences.push("No row is marked: take the numbers as they are.".to_owned()),
         (1, 1) => sentences.push("Its number is marked: see below.".to_owned()),
         (2, 2) => sentences.push("Both numbers are marked: see below.".to_owned()),
@@ -211,6 +215,16 @@ mod tests {
         (counts.verified_blocks, counts.app_bytes_read) = (97, 12_416 << 20);
         run.phases.retain(|phase| phase.counts.verified_blocks > 0);
         assert!(of_run(&run).contains(" 97 of 12,416 blocks compared, none differs."), "{}", of_run(&run));
+    }
+
+    #[test]
+    fn numbers_of_unknown_devices_are_not_taken_as_they_are() {
+        let mut run = sample::run();
+        run.phases.truncate(1);
+        run.phases[0].judged.notes.clear();
+        assert!(of_run(&run).ends_with("take the numbers as they are."), "{}", of_run(&run));
+        run.environment.target.backing = Backing::Unknown;
+        assert!(of_run(&run).ends_with("and a cache may have answered."), "{}", of_run(&run));
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(crate) fn machine() -> Machine {
         root: false,
         lockable_bytes: None,
         open_files_max: None,
+        file_bytes_max: None,
         io_uring_refused: None,
     }
 }

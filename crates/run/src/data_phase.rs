@@ -551,6 +551,9 @@ pub fn remedy(failure: &Failure) -> &'static str {
     match failure.cause {
         Cause::Errno(Errno::NOSPC) => "space or inodes ran out while the test ran; make room or ask for less",
         Cause::Errno(Errno::DQUOT) => "the quota is used up; raise it or ask for less",
+        Cause::Errno(Errno::FBIG) => {
+            "a file may not be so large here (ulimit -f, or the file system); use a smaller size"
+        }
         Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
         Cause::Errno(Errno::MFILE) => "raise the limit of open files (ulimit -n), or use fewer threads",
         Cause::Errno(Errno::NFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",

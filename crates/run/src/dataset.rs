@@ -591,6 +591,9 @@ impl Writing {
         let trouble = Trouble::new(attempt, std::io::Error::from(errno));
         match errno {
             Errno::NOSPC | Errno::DQUOT => trouble.remedy("make room, or ask for a smaller --size"),
+            Errno::FBIG => {
+                trouble.remedy("raise the limit of file sizes (ulimit -f), or use a smaller --size")
+            }
             Errno::IO => trouble.remedy("the device failed; look at the kernel's log"),
             _ => trouble,
         }

@@ -154,6 +154,7 @@ mod tests {
             root: true,
             lockable_bytes: None,
             open_files_max: None,
+            file_bytes_max: None,
             io_uring_refused: None,
         }
     }

@@ -19,6 +19,8 @@ const COUNTS_BYTES: u64 = 256 << 10;
 
 /// Files that a run has open besides those of its workers: counters, its directory, its removal.
 const OPEN_FILES: u64 = 64;
+/// Files of further counters, such as those of cgroups far below the root.
+const COUNTER_FILES: u64 = 64;
 /// Files of `/proc` through which a worker is watched.
 const WATCHED_FILES: u64 = 5;
 /// Files that a worker of a test on files has open: its directories, and the files of one operation.
@@ -238,11 +240,12 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
 }
 
 /// Refuses tests that need more open files than the system allows this process: the error has the test that needs most.
+/// Returns a note where some counters have no room.
 pub(super) fn check_open_files(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
     machine: &Machine,
-) -> Result<(), Trouble> {
+) -> Result<Option<String>, Trouble> {
     let needed = |phase: &PlannedPhase| {
         let threads = u64::from(phase.workload.threads);
         let group = dataset.and_then(|dataset| dataset.groups.get(dataset.group_of(&phase.workload)?));
@@ -256,9 +259,13 @@ pub(super) fn check_open_files(
         };
         threads * (WATCHED_FILES + each) + shared
     };
-    let Some(phase) = phases.iter().max_by_key(|phase| needed(phase)) else { return Ok(()) };
+    let Some(phase) = phases.iter().max_by_key(|phase| needed(phase)) else { return Ok(None) };
     let attempt = format!("run `{}`", spec::print(phase.asked()));
-    check_limit(attempt, needed(phase), machine.open_files_max, "use fewer threads")
+    let remedy = (phase.workload.threads > 1).then_some("use fewer threads");
+    check_limit(attempt, needed(phase), machine.open_files_max, remedy)?;
+    let ample = needed(phase) + OPEN_FILES + COUNTER_FILES;
+    let most = machine.open_files_max.filter(|most| *most < ample);
+    Ok(most.map(|most| format!("RLIMIT_NOFILE of {most} may leave counters unread: {ample} suffice")))
 }
 
 /// Refuses more clients than the coordinator may have channels to.
@@ -267,14 +274,15 @@ pub(super) fn check_open_files(
 /// The system allows this process fewer open files.
 pub fn check_clients(clients: usize, open_files_max: Option<u64>) -> Result<(), Trouble> {
     let attempt = format!("start {clients} clients");
-    check_limit(attempt, clients as u64 * CLIENT_FILES, open_files_max, "name fewer clients")
+    check_limit(attempt, clients as u64 * CLIENT_FILES, open_files_max, Some("name fewer clients"))
 }
 
-fn check_limit(attempt: String, files: u64, most: Option<u64>, remedy: &str) -> Result<(), Trouble> {
+fn check_limit(attempt: String, files: u64, most: Option<u64>, remedy: Option<&str>) -> Result<(), Trouble> {
     let needed = files + OPEN_FILES;
     let Some(most) = most.filter(|most| *most < needed) else { return Ok(()) };
     let cause = format!("it needs {needed} open files, and RLIMIT_NOFILE allows this process {most}");
-    Err(Trouble::new(attempt, cause).remedy(format!("raise the limit (ulimit -Hn {needed}), or {remedy}")))
+    let or = remedy.map(|remedy| format!(", or {remedy}")).unwrap_or_default();
+    Err(Trouble::new(attempt, cause).remedy(format!("raise the limit (ulimit -Hn {needed}){or}")))
 }
 
 /// Refuses to drop the machine's caches unless that was asked for and can be done, and cold names where there are none.
@@ -385,6 +393,7 @@ mod tests {
         let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE allows this process 20000";
         assert_eq!(refused, format!("{cause}; raise the limit (ulimit -Hn 36928), or use fewer threads"));
         assert_eq!(refusal(&["create:t4096"], 36_928), None);
+        assert!(!refusal(&["create"], 64).unwrap().contains("fewer threads"));
         for specs in ["read:rnd4k:t1000", "getc-read:t1000", "read:rnd4k:q8t1000", "mix:mail:t1000"] {
             assert!(refusal(&[specs], 4096).unwrap().contains("RLIMIT_NOFILE"), "{specs}");
             assert_eq!(refusal(&[specs], 40_000), None, "{specs}");

@@ -335,7 +335,11 @@ pub(super) fn plan_dataset(
     // Each group needs that room. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
     let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
-    let refuse = |cause: String| Trouble::new(format!("lay out the data set in {}", target.path), cause);
+    let attempt = || format!("lay out the data set in {}", target.path);
+    let refuse = |cause: String| Trouble::new(attempt(), cause);
+    let of_largest_files =
+        |group: &DataGroup| room.file_bytes_max.saturating_mul(u64::from(group.files.max(1)));
+    let holdable = groups.iter().map(of_largest_files).min().unwrap_or(u64::MAX);
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
     // Where a test makes the files, nothing is written before it by which their size could be chosen.
@@ -368,21 +372,27 @@ pub(super) fn plan_dataset(
         None => {
             let wished = largest.min((free / 10).max(DATASET_BYTES_MIN.min(usable / 2)));
             let wished = power_of_two_within(wished).max(least);
-            wished.min(usable) / unit_bytes * unit_bytes
+            wished.min(usable).min(holdable) / unit_bytes * unit_bytes
         }
     };
     if is_erased && size_bytes > usable {
         return Err(refuse(format!("it has {}", size::binary(free))).remedy("ask for a smaller --size"));
     }
+    if let Some(files) = groups.iter().map(|group| group.files.max(1)).min() {
+        room.refuse_file(attempt(), size_bytes.max(least) / u64::from(files))?;
+    }
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
         let cause = format!("it needs {}{}", size::binary(needed), room.describe());
         let mut remedy = String::from(match request.size {
-            Some(_) if least <= usable => "make room, or ask for a smaller --size",
+            Some(_) if least <= usable => "make room, or use a smaller --size",
             _ => "make room, or use smaller blocks, less depth or fewer threads",
         });
+        if room.is_shared() {
+            remedy.push_str(", or fewer clients");
+        }
         if room.has_reserve() && needed <= free {
-            remedy.push_str(", or add --allow low-space");
+            remedy.push_str(", or --allow low-space");
         }
         return Err(refuse(cause).remedy(remedy));
     }

@@ -44,6 +44,7 @@ pub(super) fn machine(io_uring_refused: Option<&str>) -> Machine {
         root: false,
         lockable_bytes: None,
         open_files_max: None,
+        file_bytes_max: None,
         io_uring_refused: io_uring_refused.map(String::from),
     }
 }

@@ -1,6 +1,7 @@
 //! Room for the files of a run: what is free, what stays free, and how many files fit.
 
 use super::{Clients, Dataset, PlannedPhase, power_of_two_within};
+use crate::machine::Machine;
 use crate::size;
 use crate::spec::{self, Defaults};
 use crate::target::{Space, Target};
@@ -50,6 +51,8 @@ pub(super) struct Room {
     sharers: u32,
     /// Bytes that all clients together leave free.
     reserve_bytes: u64,
+    /// Most bytes of a file.
+    pub(super) file_bytes_max: u64,
     /// Name of blocks that take as much room as the data, if there are any: "overwritten blocks".
     taken_twice: Option<&'static str>,
     /// Largest data set whose size the rate of the storage does not choose.
@@ -60,6 +63,7 @@ impl Room {
     /// Returns the room of a run, or of one of its clients.
     pub(super) fn new(
         target: &Target,
+        machine: &Machine,
         clients: Option<Clients>,
         write_limit_bytes: u64,
         allow_low_space: bool,
@@ -71,6 +75,13 @@ impl Room {
             // With none, nothing could be made at all. Some servers say so for want of a number.
             space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
             sharers: clients.map_or(1, |clients| clients.sharers),
+            file_bytes_max: match target.erased {
+                Some(_) => u64::MAX,
+                None => [machine.file_bytes_max, target.file_bytes_max()]
+                    .into_iter()
+                    .flatten()
+                    .fold(u64::MAX, u64::min),
+            },
             taken_twice: writes.taken_twice(target).filter(|_| keeps_reserve),
             reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
             fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
@@ -81,6 +92,11 @@ impl Room {
     /// Returns true if some of what is free stays free.
     pub(super) fn has_reserve(&self) -> bool {
         self.reserve_bytes > 0
+    }
+
+    /// Returns true if several clients are on the file system.
+    pub(super) fn is_shared(&self) -> bool {
+        self.sharers > 1
     }
 
     /// Returns the client's share of what is free, with the reserve.
@@ -96,6 +112,16 @@ impl Room {
         let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
         let free_bytes = if self.taken_twice.is_some() { free_bytes / 2 } else { free_bytes };
         Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
+    }
+
+    /// Returns the error of a file that would be too large.
+    pub(super) fn refuse_file(&self, attempt: impl Into<String>, file_bytes: u64) -> Result<(), Trouble> {
+        if file_bytes <= self.file_bytes_max {
+            return Ok(());
+        }
+        let [bytes, max] = [file_bytes, self.file_bytes_max].map(size::binary);
+        let cause = format!("a file would have {bytes}; RLIMIT_FSIZE or the file system allows {max}");
+        Err(Trouble::new(attempt, cause).remedy("use smaller or more files, or raise the limit (ulimit -f)"))
     }
 
     /// Says what is free: "for each of 4 clients; 8 GiB is free, less a reserve of 1 GiB".
@@ -205,6 +231,7 @@ pub(super) fn check_room_for_files(
             return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
                 .remedy("reduce --files"));
         }
+        room.refuse_file(attempt(), files.size_max_bytes)?;
         let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
         if bytes.saturating_add(laid_out) > room.usable_bytes() {
             return Err(Trouble::new(
@@ -320,6 +347,27 @@ mod tests {
             refused.contains("make room, or use smaller blocks, less depth or fewer threads"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn files_are_no_larger_than_allowed() {
+        let space = free(100 * GIB, 100 * GIB, None);
+        let sized = |file_system: &str, file_bytes_max, size: Option<u64>, test: &str| {
+            let machine = Machine { file_bytes_max, ..machine(None) };
+            let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
+            let request = Request { size: size.map(Size::Bytes), ..asking(&[test]) };
+            plan_for(&request, &target, &machine, None).map_err(|trouble| trouble.to_string())
+        };
+        let default = |file_system, file_bytes_max, test| {
+            sized(file_system, file_bytes_max, None, test).unwrap().dataset.unwrap().size_bytes_max
+        };
+        assert_eq!(default("vfat", None, "read:seq1m"), 4 * GIB - (1 << 20));
+        assert_eq!(default("ext4", Some(8 << 20), "read:seq1m"), 8 << 20);
+        assert_eq!(default("ext4", Some(8 << 20), "read:seq1m:t4"), 32 << 20);
+        let refused = sized("ext4", Some(8 << 20), Some(GIB), "read:seq1m").unwrap_err();
+        assert!(refused.contains("a file would have 1 GiB") && refused.contains("allows 8 MiB"), "{refused}");
+        let refused = sized("ext4", Some(8 << 20), None, "create:size=9m").unwrap_err();
+        assert!(refused.contains("a file would have 9 MiB"), "{refused}");
     }
 
     #[test]

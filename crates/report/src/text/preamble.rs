@@ -127,7 +127,7 @@ fn target(target: &Target) -> String {
         _ => format!("{path}: {file_system}"),
     };
     // A memory file system's source is only its name again.
-    if target.backing != Backing::Memory {
+    if target.backing != Backing::Memory && !source.is_empty() {
         text.push_str(&format!(" on {}", printable(source)));
     }
     if path != mount_point {

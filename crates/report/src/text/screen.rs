@@ -92,6 +92,7 @@ pub(crate) fn title(run: &Run) -> String {
         (Backing::Memory, _) => format!("{file_system}, memory"),
         (_, Some(device)) if target.kind == TargetKind::Device => preamble::briefly(device),
         (_, Some(device)) => format!("{file_system} on {}", preamble::briefly(device)),
+        (_, None) if target.source.is_empty() => file_system,
         (_, None) => format!("{file_system} on {}", printable(&target.source)),
     };
     let parts = [

@@ -121,6 +121,18 @@ fn servers_without_a_call_are_measured() {
 }
 
 #[test]
+fn limits_of_the_shell_shrink_files_and_are_named() {
+    let home = crate::support::scratch(64 << 20);
+    let program =
+        skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
+    // Files of 16,384 blocks of 512 bytes, and 100 open files.
+    let ran = program.through("sh", &["-c", "ulimit -f 16384; ulimit -n 100; exec \"$@\"", "sh"]).run();
+    let ran = ran.did_not_panic().exits(0).tells(&["RLIMIT_NOFILE of 100 may leave counters unread"]);
+    assert_measured(&ran);
+    assert_nothing_left(home.path());
+}
+
+#[test]
 fn fewer_files_are_visited_where_making_them_takes_long() {
     xtask::require!(root, fuse);
     // Making the files has 5 s, and 10,000 names take more than 50 s.

@@ -43,6 +43,7 @@ fn sound() -> Health {
             root: true,
             lockable_bytes: None,
             open_files_max: None,
+            file_bytes_max: None,
             io_uring_refused: None,
         },
         target: Target {
