@@ -36,8 +36,8 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     let unseen = Mount { mount_point: "/".to_owned(), file_system, ..Mount::default() };
     if found.is_none() {
         notes.push(match mounts.is_empty() {
-            true => "/proc is not mounted: mounts and devices are hidden".to_owned(),
-            false => "/proc/self/mountinfo does not show this mount: its devices are hidden".to_owned(),
+            true => "/proc is not mounted: mount options are hidden".to_owned(),
+            false => "/proc/self/mountinfo does not show this mount: its options are hidden".to_owned(),
         });
     }
     notes.extend(
