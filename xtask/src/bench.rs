@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_within_the_interval_is_neither_met_nor_missed() {
+    fn limit_within_interval_is_undecided() {
         let around: Vec<f64> = (0..15).map(|i| 0.90 + f64::from(i) * 0.01).collect();
         assert_eq!(outcome(&around, Limit::AtLeast(0.95)), Outcome::Open);
         assert_eq!(outcome(&around, Limit::AtLeast(0.90)), Outcome::Met);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_median_interval_count_and_outcome() {
+    fn line_shows_median_interval_count_and_outcome() {
         let values: Vec<f64> = (0..15).map(|i| 0.90 + f64::from(i) * 0.01).collect();
         let (text, _) = output(vec![row(&values, Limit::AtLeast(0.90))], false);
         let expected = "files create, ours over bare 0.970 × 0.930 … 1.01 96.5 % 15 ≥ 0.900 ×: met";

@@ -466,16 +466,16 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_test_is_found_in_a_thread_without_one() {
+    fn test_name_is_found_in_unnamed_thread() {
         fn here() {}
         let name = std::any::type_name_of_val(&here);
-        let end = "capability::tests::the_name_of_a_test_is_found_in_a_thread_without_one::here";
+        let end = "capability::tests::test_name_is_found_in_unnamed_thread::here";
         assert!(name.ends_with(end), "{name}");
         assert!(!skip(name, &[]));
     }
 
     #[test]
-    fn a_skip_is_listed_once_with_its_reason() {
+    fn skip_is_listed_once_with_its_reason() {
         let list = "skipped\tengine::direct\tneeds loop: not root\nundecided\te2e::quota\tothers used 2 CPUs\n\
                     undecided\te2e::quota\tothers used 2 CPUs\n";
         let lines: Vec<_> = Skip::read_all(list).iter().map(Skip::to_string).collect();
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no capability `teleport`")]
-    fn a_capability_that_nobody_knows_is_a_mistake_of_the_test() {
+    fn unknown_capability_panics() {
         skip("x", &["teleport"]);
     }
 }

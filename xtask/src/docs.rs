@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_pages_are_what_the_code_declares() {
+    fn committed_pages_are_up_to_date() {
         for (path, text) in pages().unwrap() {
             let committed = fs::read_to_string(&path).unwrap_or_default();
             assert!(committed == text, "{} is out of date: run `cargo xtask docs`", path.display());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_replaced_and_nothing_else() {
+    fn table_replacement_keeps_the_rest() {
         let page = "a\n\n| b | c |\n|---|---|\n| 1 | 2 |\n\nd\n";
         let replaced = with_table(page, "| b | c |", "| 3 | 4 |\n").unwrap();
         assert_eq!(replaced, page.replace("| 1 | 2 |", "| 3 | 4 |"));

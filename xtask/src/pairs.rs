@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_that_of_the_published_tables() {
+    fn interval_matches_published_tables() {
         // Conover, table A3: of 15 ordered values the 4th and 12th enclose the median with 0.9648.
         let values: Vec<f64> = (1..=15).map(f64::from).collect();
         let median = median(&values).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_true_median_as_often_as_it_says() {
+    fn interval_covers_true_median_at_stated_rate() {
         // 2,000 samples of 15 from a skewed distribution whose median is known: u² of uniform u, median ¼.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut uniform = || {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_the_pairs() {
+    fn error_ends_the_pairs() {
         assert!(alternate(15, || Ok(1.0), || anyhow::bail!("no")).is_err());
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use model::schema::{COMPARISON, RUN, WRITE_VARIABLE};
 
 /// Test that writes the schemas.
-const TEST: &str = "schema::tests::the_committed_schemas_are_those_of_the_types";
+const TEST: &str = "schema::tests::committed_schemas_match_the_types";
 
 /// Writes the schemas to their files. The types derive them only in tests of `model`, so one of those writes them.
 ///

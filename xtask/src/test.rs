@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn words_before_the_dashes_are_ours_and_behind_them_cargos() {
+    fn arguments_after_dashes_go_to_cargo() {
         let asked = words("--install --undecided-max 5 -- --test e2e");
         let wish = Wish::parse(&asked).unwrap();
         assert_eq!((wish.installs, wish.undecided_max), (true, Some(5)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_requirement_is_refused() {
+    fn misspelt_requirement_is_refused() {
         assert!(check_required_names("root, loop,quiet,").is_ok());
         let message = format!("{:#}", check_required_names("root,lop").unwrap_err());
         assert!(message.contains("`lop`") && message.contains("root, loop"), "{message}");

@@ -156,13 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_house_is_tidy() {
+    fn tree_has_no_complaints() {
         let complaints = complaints().unwrap();
         assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
     }
 
     #[test]
-    fn the_tree_holds_sources_but_not_what_others_made() {
+    fn tree_files_exclude_build_output_and_fixtures() {
         let tree = Tree::read(crate::root()).unwrap();
         assert!(tree.get("xtask/src/tidy.rs").is_some() && tree.get(".ci/run").is_some());
         assert!(!tree.paths.iter().any(|path| path.starts_with("target/")));

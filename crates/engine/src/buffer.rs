@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "within its buffer")]
-    fn nothing_lies_outside() {
+    fn part_beyond_end_panics() {
         AlignedBuffer::new(512).part(500, 13);
     }
 }

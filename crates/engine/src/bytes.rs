@@ -614,7 +614,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_slowest_calls_in_a_row_are_told() {
+    fn slowest_chunk_duration_is_recorded() {
         let slowest = |file: &File, span_bytes: u64, slow_look, verify_every: Option<u32>| {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(false);
@@ -696,7 +696,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_deadline_and_the_stop_flag_are_seen_within_a_piece() {
+    fn deadline_or_stop_flag_ends_run_within_piece() {
         let files = data_set();
         for (deadline_ns, stopped) in [(30_000_000, false), (u64::MAX / 2, true)] {
             let (recorder, reader) = Recorder::new(Shape::default());
@@ -716,7 +716,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_to_do_is_done() {
+    fn zero_byte_run_writes_no_data() {
         let files = data_set();
         let (ended, counts) = run(&files, true, stamping(1, None), 0);
         assert_eq!((ended.result, ended.is_covered, counts[0]), (Ok(()), false, 0));

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counter_keeps_the_time_of_the_kernel() {
+    fn tsc_clock_agrees_with_kernel_clock() {
         let Some(tsc) = Tsc::calibrate() else { return };
         let tsc = tsc.anchored();
         let mut last_ns = 0;

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_looks_random_and_repeats_from_its_seed() {
+    fn pool_looks_random_and_repeats_from_its_seed() {
         let mut counts = [0u32; 256];
         CONTENT.period().iter().for_each(|byte| counts[usize::from(*byte)] += 1);
         // 4,096 of each expected; the standard deviation of a count is 64.
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn every_interval_of_a_data_set_is_unique_and_verifies() {
+    fn data_set_intervals_are_unique_and_verify() {
         for block_bytes in [512, 4096, 12 << 10, 3 << 20] {
             let content = Content { interval_bytes: block_bytes.min(STAMP_INTERVAL_BYTES), ..CONTENT };
             let mut pool = Pool::new(content, block_bytes, 4);

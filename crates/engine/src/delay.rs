@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_does_not_wait() {
+    fn disabled_delay_does_not_wait() {
         let mut engine = delayed(4, 1_000_000, &[u64::MAX]);
         let mut done = [Completion { slot: 0, result: 0 }; 4];
         (0..4).for_each(|slot| engine.queue(read(slot)));

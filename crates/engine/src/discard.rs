@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_discarded_range_is_a_hole_and_the_rest_stays() {
+    fn discard_makes_hole_and_keeps_rest() {
         let file = rustix::fs::memfd_create("discard", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let file = std::fs::File::from(file);
         file.write_all_at(&[7; 3 * 4096], 0).unwrap();

@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_no_failure() {
+    fn deadline_is_no_failure() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 100, dirs: 1, levels: 1 };
@@ -683,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_empty_is_read_whole() {
+    fn nonempty_files_are_read_completely() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 50, dirs: 1, levels: 1 };
@@ -758,7 +758,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_a_set_lead_to_the_first_from_every_directory() {
+    fn links_from_every_directory_lead_to_first_file() {
         for (dirs, levels) in [(1, 1), (4, 1), (5, 2)] {
             links_lead_to_the_first(false, dirs, levels);
             links_lead_to_the_first(true, dirs, levels);

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_is_an_error_and_no_crash() {
+    fn truncated_mapping_returns_short_counts_without_crash() {
         let file = file(65_536);
         file.write_all_at(&[7; 65_536], 0).unwrap();
         let mut engine = engine(&file, Some(CONTENT));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_faults_alone() {
+    fn thread_faults_do_not_affect_other_threads() {
         std::thread::scope(|scope| {
             for number in 0..8 {
                 scope.spawn(move || {

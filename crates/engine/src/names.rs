@@ -359,7 +359,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn names_are_unique_and_lie_in_directories_of_the_tree() {
+    fn names_are_unique_and_in_directories_of_tree() {
         for (files, dirs, levels) in [(1000, 1, 1), (1000, 7, 1), (1000, 9, 2), (100, 27, 3), (10, 1000, 2)] {
             let tree = Tree { files, dirs, levels };
             let directories: HashSet<_> = (0..dirs).map(|dir| tree.directory(dir)).collect();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn text_ends_at_the_first_nul_of_bytes_that_end_with_one() {
+    fn text_ends_at_first_nul() {
         for (bytes, expected) in [(&b"a\0"[..], c"a"), (b"a\0b\0", c"a"), (b"a\0b", c""), (b"", c"")] {
             assert_eq!(until_nul(bytes), expected);
         }
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_stand_beside_the_number_and_follow_from_the_seed() {
+    fn random_letters_depend_on_seed_not_on_position() {
         const COUNT: u64 = 5000;
         let plain = spelled(Spelling::Plain, None, COUNT);
         let (after, before) = (Some(Letters::After(12)), Some(Letters::Before(12)));

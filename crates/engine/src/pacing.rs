@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_started_is_counted() {
+    fn missed_operations_are_counted() {
         let mut pacing = OpenLoop::new(1e9, false, 0, 1, 7);
         pacing.begin(0);
         for _ in 0..10 {

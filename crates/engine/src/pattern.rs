@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pass_visits_each_block_once_in_an_order_of_its_own() {
+    fn each_pass_visits_every_block_once_in_new_order() {
         let mut pattern = Pattern::new(100, 1000, true, 5, 2500);
         let mut blocks = Vec::new();
         while let Some(block) = pattern.next_block() {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_begins_again_at_its_end() {
+    fn sequence_restarts_at_its_end() {
         let mut pattern = Pattern::new(0, 10, false, 5, 20);
         let blocks: Vec<_> = std::iter::from_fn(|| pattern.next_block()).collect();
         assert_eq!(blocks, (0..10).chain(0..10).collect::<Vec<_>>());

@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_when_the_reader_is_late() {
+    fn late_reader_loses_no_records() {
         let (mut recorder, reader) = Recorder::new(Shape { steps: 2, is_open: false });
         recorder.start(0);
         let mut seen = (0, 0, 0);

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_of_the_distribution_notices_another_one() {
+    fn distribution_test_rejects_another_exponent() {
         let counts = counts(Skew::Zipf { theta: 0.99 }, 100);
         let other = || assert_shares(&counts, &zipf_shares(100, 0.97), "another exponent");
         assert!(std::panic::catch_unwind(other).is_err());

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_that_was_asked_for_is_used() {
+    fn requested_buffer_size_is_used() {
         let calls = || {
             let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
             let calls = text.lines().find_map(|line| line.strip_prefix("syscw: "))?;
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_served_until_its_rule_holds_or_it_says_stop() {
+    fn job_is_served_until_its_limit_or_stop_command() {
         const LONG: Duration = Duration::from_secs(60);
         let sum = |deltas: &[Counts]| deltas.iter().map(|counts| counts.ops).sum::<u64>();
         let (ended, deltas) = serve_job(job(true, 10_000), LONG, None);
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_away_or_talks_nonsense_ends_it() {
+    fn closed_or_invalid_connection_ends_server() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(ours);
         serve_on(theirs).unwrap();

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_again_must_be_what_was_just_written() {
+    fn stale_reread_fails_verification() {
         let file: OwnedFd = tempfile::tempfile().unwrap().into();
         let files: Arc<[OwnedFd]> = Arc::new([file]);
         let engine = || SyncEngine::new(Arc::clone(&files), 4096, Some(CONTENT));

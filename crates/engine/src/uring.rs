@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_at_depth_is_read_and_compared_at_depth() {
+    fn data_written_at_depth_verifies_at_depth() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
         let (ended, sum) = run::<false, _, _>(&path, Write, ClosedLoop, 32, u64::MAX);
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_at_depth_starts_all_that_is_due() {
+    fn open_loop_at_depth_starts_all_due_operations() {
         let temp = tempfile::tempdir().unwrap();
         let end_ns = Monotonic.now_ns() + 60_000_000_000;
         let pacing = OpenLoop::new(10_000.0, true, 0, 1, 4);
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_kernel_that_submits_loses_nothing() {
+    fn sqpoll_loses_no_operations() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
         let options = Options { sqpoll: true, ..Options::default() };
@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decided_can_be_told() {
+    fn features_are_listed_as_used_or_missing() {
         let temp = tempfile::tempfile().unwrap();
         let files: Arc<[OwnedFd]> = Arc::new([temp.into()]);
         let new = |options| UringEngine::<false>::new(Arc::clone(&files), 4096, 8, true, None, options);

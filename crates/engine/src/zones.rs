@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_zone_is_timed_to_the_end_of_its_last_call() {
+    fn zone_time_ends_with_its_last_call() {
         let file = file(3 * MIB + 5, 7);
         let zones = [0..2 * MIB, 2 * MIB..3 * MIB + 5];
         let (ended, board, bytes) = read(&file, &zones, 3 * MIB + 5, Seconds(0.into()), false);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_became_shorter_ends_it_where_it_ends() {
+    fn truncated_file_ends_with_short_read() {
         let file = file(2 * MIB + 100, 7);
         let (ended, board, bytes) = read(&file, &[0..MIB, MIB..4 * MIB], 4 * MIB, Seconds(0.into()), false);
         assert_eq!((board.done(), bytes), (1, 2 * MIB));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_raised_ends_it() {
+    fn raised_stop_flag_ends_read_and_write() {
         let file = file(MIB, 7);
         let writer = writer(&file, std::slice::from_ref(&FIRST));
         writer.stop.store(true, Ordering::Relaxed);

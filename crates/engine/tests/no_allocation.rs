@@ -596,7 +596,7 @@ fn waiting_for_a_late_reader_allocates_nothing() {
 }
 
 #[test]
-fn the_measuring_loops_allocate_nothing() {
+fn measuring_loops_do_not_allocate() {
     let mut loops = Loops::new();
     add_pacings(&mut loops, "read", Read);
     add_pacings(&mut loops, "write", Write);

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_takes_a_value_exactly_if_its_form_has_one() {
+    fn flag_takes_value_as_its_help_form_shows() {
         fn check<O: Dialect + PartialEq + std::fmt::Debug>() {
             for flag in O::FLAGS.iter().filter(|flag| !flag.help.is_empty() && !flag.is_positional()) {
                 let name = flag.name();

@@ -53,7 +53,7 @@ mod tests {
     use crate::dialect::Command;
 
     #[test]
-    fn seed_file_and_count_are_understood_and_all_else_refused() {
+    fn options_parse_and_invalid_arguments_are_refused() {
         let parsed = |line: &str| Options::parse(line.split_whitespace().map(OsString::from));
         let options = Options { seed: Some(7), file: Some("numbers".into()), count: 1000 };
         assert_eq!(parsed("-s 7 -f numbers 1000"), Ok(Command::Measure(Box::new(options))));

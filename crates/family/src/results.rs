@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_for_each_test() {
+    fn table_has_one_line_per_test() {
         let results = Results {
             program: "GoBonnieGo 1.0.10".into(),
             name: "a\u{1b}[31mda".into(),

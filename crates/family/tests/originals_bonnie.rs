@@ -44,7 +44,7 @@ fn table(text: &str) -> Table {
 }
 
 #[test]
-fn text_tables_are_written_again_with_blanks_between_their_columns() {
+fn text_tables_are_rewritten_with_separated_columns() {
     for name in TEXTS {
         let text = data(name);
         let rows = text.lines().filter(|row| {
@@ -70,7 +70,7 @@ fn other_tables_are_written_again_to_the_byte() {
 }
 
 #[test]
-fn what_stands_in_them_is_understood() {
+fn original_outputs_are_parsed() {
     let found = table(&data("bonnie-1.4_y_u_v2_S8000_p8.stdout"));
     let head = Head { syncs: true, unlocked: true, direct: false, thousands_of_seeks: 8, seekers: 8 };
     assert_eq!((found.head, found.volumes, found.size_mib), (Some(head), 2, Some(200)));
@@ -101,7 +101,7 @@ fn progress_is_no_result_and_may_stand_before_one() {
 
 /// The row of a run as its author shows it, without the blanks of its columns.
 #[test]
-fn a_row_is_enough() {
+fn row_without_heading_is_read() {
     let found = table("gum07. 1* 400 8701 93.2 26069 14.6 10337 12.2 7950 81.5 23695 11.2 122.1 1.5\n");
     assert_eq!((found.label.as_str(), found.head, found.size_mib), ("gum07.", None, Some(400)));
     assert_eq!(found[Test::Rewrite].unwrap().per_second, 10_337.0 * 1024.0);

@@ -41,7 +41,7 @@ fn every_log_is_written_again_to_the_byte() {
 }
 
 #[test]
-fn what_they_found_can_stand_beside_others() {
+fn original_logs_convert_to_results() {
     let rates = results(&log("zcav-2.00a_b8192_sparsefile.txt")).rates;
     let shown: Vec<_> = rates.iter().map(|rate| (rate.test.as_str(), rate.text())).collect();
     // 849 MiB/s by its own summary.

@@ -204,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn frames_come_out_as_they_went_in_however_they_are_cut() {
+    fn frames_survive_any_fragmentation() {
         let frames = [ToAgent::Ping { number: 1 }, ToAgent::Beat {}, ToAgent::Start { at_ns: Some(9) }];
         let bytes: Vec<u8> = frames.iter().flat_map(|frame| encode(frame).unwrap()).collect();
         for piece in 1..bytes.len() {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_a_limit_is_no_frame() {
+    fn frame_over_limit_is_refused() {
         let mut reader = FrameReader::default();
         reader.push(&(FRAME_BYTES_MAX as u32 + 1).to_be_bytes());
         assert!(reader.next().is_err(), "too long, and nothing was allocated for it");

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_way_in_one_direction_stays_within_the_bound() {
+    fn asymmetric_delay_stays_within_bound() {
         // The way there takes 1 ms and the way back 100 us: the middle is wrong, and the bound says so.
         let trips: Vec<_> = (1..=32).map(|n| trip(n * 10_000_000, -3_000, 1_000_000, 100_000)).collect();
         let found = offset(&trips).unwrap();
@@ -113,7 +113,7 @@ mod tests {
 
     /// Clients of a large fleet, each with a clock and a way of its own, of which some answers are late.
     #[test]
-    fn a_thousand_clients_begin_within_half_of_their_round_trips() {
+    fn thousand_clients_start_within_half_round_trip() {
         const CLIENTS: u32 = 1000;
         let (instant_ns, mut random) = (60_000_000_000, fastrand::Rng::with_seed(1));
         let mut begins = Vec::new();
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_difference_is_within_its_bound(
+        fn clock_offset_is_within_its_bound(
             offset_ns in -10_000_000_000i64..10_000_000_000,
             ways in proptest::collection::vec((1_000u64..5_000_000, 1_000u64..5_000_000), 1..40),
         ) {

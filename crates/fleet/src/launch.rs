@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_a_quoted_word_back() {
+    fn quoted_argument_reads_back_in_shell() {
         for word in
             ["plain", "with blank", "it's", "$(touch x)", "a;b", "", "\"", "tab\there", "`x`", "*", "~"]
         {

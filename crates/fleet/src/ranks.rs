@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_shows_by_its_variables() {
+    fn launcher_is_detected_from_environment() {
         let of = |rank, size, launcher, family| Some(Place { rank, size, launcher, family });
         let open_mpi = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
         assert_eq!(place(&open_mpi), of(3, 4, "mpirun", Family::OpenMpi));

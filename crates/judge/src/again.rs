@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_judged_the_same_from_its_document() {
+    fn run_is_rejudged_identically_from_its_document() {
         for spec in ["read:rnd4k:q32", "write:seq1m:buffered", "fsync", "stat", "putc-write"] {
             let mut world = clean(spec);
             if let Some(latency) = world.record.figures.latency_ns.as_mut() {

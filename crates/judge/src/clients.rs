@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_has_the_limiter_of_most_clients_and_is_never_sure() {
+    fn totals_have_majority_limiter_and_are_never_confirmed() {
         let of = |names: [&str; 5], limiters: [Limiter; 5]| {
             let shares = names.iter().zip(limiters);
             judged(shares.map(|(name, limiter)| share(name, 100.0, limiter, Confidence::Confirmed)).collect())
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_wait_without_free_cpus_may_wait_for_these() {
+    fn waiting_clients_with_busy_cpus_are_not_clear() {
         let of = |busy: f64| {
             let mut shares = vec![share("a", 100.0, Limiter::ServerSaturated, Confidence::Likely); 4];
             shares[3].cpu = Some(CpuShares { user: busy, kernel: 0.0, steal: 0.0 });
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_on_all_clients_is_compared_with_their_sum() {
+    fn shared_io_limit_is_compared_with_total_rate() {
         let of = |ops: f64| {
             let shares = vec![share("local#1", ops / 8.0, Limiter::NotClear, Confidence::Undetermined); 8];
             limit(&judged_with(shares, |record| {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_grows_with_the_clients_is_that_of_each() {
+    fn rate_that_scales_with_clients_is_limited_per_client() {
         let of = |rate: f64| {
             let mut world = clean("read:rnd4k:q4");
             let shares = vec![share("a", rate / 4.0, Limiter::RemoteLatency, Confidence::Likely); 4];
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sum_of_a_sweep_knows_the_one_with_fewer_clients() {
+    fn sweep_totals_link_to_row_with_fewer_clients() {
         let row = |group: &str, clients: u32, rate: f64, status: Status| {
             let mut row = judged(vec![share("a", rate, Limiter::DeviceOps, Confidence::Likely)]);
             row.figures.together = Some(model::run::Together { clients, ..Default::default() });
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_far_below_the_median_is_named_and_one_above_is_not() {
+    fn slow_client_is_reported_and_fast_client_is_not() {
         let of = |rates: &[f64]| {
             let shares = rates.iter().enumerate();
             let shares = shares.map(|(number, rate)| {
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_a_client_invalid_makes_the_sum_invalid() {
+    fn totals_with_invalid_client_are_invalid() {
         let mut shares = vec![share("a", 100.0, Limiter::DeviceOps, Confidence::Likely); 2];
         let finding = Finding::TargetIsMemory { file_system: Name("tmpfs".into()) };
         shares[1].judged.notes.push(Note::new(finding, Vec::new()));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_who_was_seen_has_used_is_others() {
+    fn unattributed_cpu_time_counts_as_foreign() {
         let mut world = with_helpers(&[]);
         let own = |world: &World| {
             let budget = world.record.seen.budget.as_ref().unwrap();

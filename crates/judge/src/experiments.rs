@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_reaches_over_a_threshold_is_open() {
+    fn response_interval_across_threshold_is_uncertain() {
         // 1.09 times the rate, between 1.02 and 1.17; and 1.12 times.
         assert_eq!(load(Some((0.0622, 0.05)), None), shown(Load::Full, false));
         assert_eq!(load(Some((0.082, 0.05)), None), shown(Load::Between, false));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_wander_from_one_experiment_to_the_next_make_answers_wider() {
+    fn drifting_baseline_widens_response_interval() {
         let mut known = known(Some((0.16, 0.06)), Some((0.0, 0.1)));
         let gain = |known: &Sensitivity| Answers::new(Some(known), Some((1000.0, 0.02)), false).gain();
         assert!(gain(&known).unwrap().low > 1.1, "all runs began at the row's own rate");
@@ -420,13 +420,13 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_a_pause_tells_nothing() {
+    fn pause_response_at_depth_one_is_ignored() {
         let known = known(Some((0.0, 0.05)), Some((1.0, 0.1)));
         assert_eq!(Answers::new(Some(&known), None, true).load(), shown(Load::Full, true));
     }
 
     #[test]
-    fn what_no_limit_gives_and_what_was_measured_in_another_state_is_no_evidence() {
+    fn impossible_or_shifted_response_is_excluded() {
         let flaws = |known: &Sensitivity, own: f64| {
             Answers::new(Some(known), Some((own, 0.02)), false)
                 .all()
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_on_methods_has_this_table() {
+    fn methodology_page_matches_thresholds() {
         let page = include_str!("../../../docs/methodology.md");
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let full = format!(

@@ -34,7 +34,7 @@ const SPECS: &[&str] = &[
 const ALWAYS: &[&str] = &["amplification"];
 
 #[test]
-fn what_went_well_is_believed() {
+fn clean_run_is_trusted_without_findings() {
     for spec in SPECS {
         let world = clean(spec);
         let told: Vec<_> = world.findings().into_iter().filter(|(code, _)| !ALWAYS.contains(code)).collect();
@@ -44,7 +44,7 @@ fn what_went_well_is_believed() {
 }
 
 #[test]
-fn every_trap_has_a_case_that_falls_into_it_and_one_that_does_not() {
+fn every_trap_has_firing_and_quiet_examples() {
     for trap in TRAPS.iter() {
         let of: Vec<bool> = examples::ALL
             .iter()
@@ -67,7 +67,7 @@ fn no_two_traps_have_a_code() {
 
 /// Figures of each trap and their wording at each length, for reading from top to bottom.
 #[test]
-fn what_is_said_of_each_trap() {
+fn trap_findings_snapshot() {
     let mut told = String::new();
     for example in examples::ALL.iter().filter(|example| example.fires) {
         let TrapFinding { finding, advice } = example.caught().unwrap();
@@ -81,7 +81,7 @@ fn what_is_said_of_each_trap() {
 }
 
 #[test]
-fn each_trap_is_a_code_of_findings_in_the_same_order() {
+fn trap_codes_are_in_finding_order_and_explained() {
     let told: Vec<_> = TRAPS.iter().map(|trap| trap.code).collect();
     let mut codes: Vec<_> = Finding::CODES.iter().copied().filter(|code| told.contains(code)).collect();
     codes.dedup();
@@ -106,7 +106,7 @@ fn troubled() -> World {
 }
 
 #[test]
-fn the_gravest_reason_stands_first_and_remarks_are_none() {
+fn trust_reasons_are_sorted_and_exclude_remarks() {
     let reasons = ["unwritten_extents", "verification_failed", "ended_early", "foreign_io", "steal"];
     assert_eq!(troubled().verdict(), (Trust::Invalid, reasons.map(String::from).to_vec()));
     let mut damaged = clean("read:rnd4k:q32");
@@ -117,7 +117,7 @@ fn the_gravest_reason_stands_first_and_remarks_are_none() {
 }
 
 #[test]
-fn notes_of_the_run_stand_before_those_of_the_judge() {
+fn run_notes_precede_judge_notes() {
     let codes: Vec<_> = troubled().judged().judged.notes.into_iter().map(|note| note.code).collect();
     assert_eq!(
         codes,
@@ -135,7 +135,7 @@ fn judging_again_changes_nothing() {
 }
 
 #[test]
-fn a_record_from_disk_is_judged_as_one_from_memory() {
+fn stored_record_is_judged_like_one_in_memory() {
     let world = troubled();
     let text = serde_json::to_string(&world.record).unwrap();
     let stored = World { record: serde_json::from_str(&text).unwrap(), ..world.clone() };
@@ -143,7 +143,7 @@ fn a_record_from_disk_is_judged_as_one_from_memory() {
 }
 
 #[test]
-fn what_was_not_measured_has_no_verdict() {
+fn unmeasured_test_has_no_verdict() {
     let mut skipped = clean("read");
     skipped.record.status = Status::Skipped;
     assert_eq!(skipped.judged().judged.verdict, None);
@@ -160,7 +160,7 @@ fn what_was_not_measured_has_no_verdict() {
 }
 
 #[test]
-fn an_older_record_is_not_blamed_for_what_it_does_not_hold() {
+fn older_record_without_new_fields_is_trusted() {
     for spec in SPECS {
         let mut world = clean(spec);
         let mut older = serde_json::to_value(&world.record).unwrap();

@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_a_raw_device_waits_for_no_flush() {
+    fn raw_device_read_does_not_wait_for_flush() {
         assert_eq!(class("submit_bio_wait", true), Some(WaitClass::Sync));
         assert_eq!(class("submit_bio_wait", false), Some(WaitClass::Device));
         assert_eq!(class("jbd2_log_wait_commit", false), Some(WaitClass::Sync));
     }
 
     #[test]
-    fn what_is_not_known_has_no_class() {
+    fn unknown_wait_channel_has_no_class() {
         assert_eq!(class("zfs_read", true), None);
         assert_eq!(class("folio_wait_bit_common", true), Some(WaitClass::Page));
         assert_eq!(class("balance_dirty_pages_ratelimited_flags", true), Some(WaitClass::Dirty));

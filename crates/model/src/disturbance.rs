@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_figure_alone_can_disturb_but_not_waiting_for_cpus() {
+    fn each_cause_alone_disturbs_except_run_queue_wait() {
         let quiet = Disturbance::default();
         assert!(quiet.is_quiet());
         assert!(!Disturbance { others_cpus: 0.26, ..quiet }.is_quiet());

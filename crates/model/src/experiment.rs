@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_can_be_had_by_each() {
+    fn separate_experiment_needs_several_sharing_threads() {
         assert_eq!(changed("stat:t4:shared", Experiment::Separate), Some(("stat:t4".into(), 1.0)));
         assert_eq!(changed("stat:t4", Experiment::Separate), None);
         assert_eq!(changed("read:rnd4k:t1:shared", Experiment::Separate), None);
     }
 
     #[test]
-    fn what_was_counted_is_left_alone_and_a_rate_is_not_asked_for() {
+    fn counted_tests_get_no_experiments_and_rate_is_dropped() {
         for experiment in Experiment::ALL {
             assert_eq!(changed("byte-read", *experiment), None);
         }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_above_is_a_use_if_there_is_no_other() {
+    fn stacked_device_is_listed_only_without_other_uses() {
         let mut holding = Holding { parts: vec![part("sda", false, &[])], ..Holding::default() };
         assert!(holding.uses().is_empty());
         holding.parts.extend([part("sda1", true, &[]), part("dm-0", false, &[])]);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_stand_where_the_rule_has_them_and_no_more_than_it_allows() {
+    fn letters_match_only_at_their_position_and_within_limit() {
         let rule = |letters| NameRule::files("f", 8, 0x10).lettered(Some(letters));
         let (after, before) = (rule(Letters::After(12)), rule(Letters::Before(12)));
         for name in ["f0000000f", "f0000000fa", "f0000000fabcXYZ012345", "f00000001f00000002"] {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sound_letters_are_ours_and_older_markers_are_still_read() {
+    fn letter_rules_are_validated_and_older_markers_parse() {
         let marker = |rule| Marker {
             host: "ada".into(),
             boot_id: "b".into(),

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_escapes_its_place() {
+    fn hostile_text_is_escaped() {
         let hostile = "<script>alert('x')</script>\" onload=\"&\n\u{202e}";
         assert_eq!(
             escape(hostile),

@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mix_cannot_be_is_refused_with_the_reason() {
+    fn invalid_mix_is_refused_with_the_reason() {
         let text = |operations: &str| {
             format!(
                 "version = 1\nabout = 'a'\nsources = ['s']\nleaves_out = 'l'\n[population]\nfiles = 10\n\

@@ -37,7 +37,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_acts_is_shown_instead() {
+    fn control_and_bidi_characters_are_escaped() {
         assert_eq!(printable("a\x1b[31mred\n\tb\u{9b}2J\x7f"), r"a\u{1b}[31mred\n\tb\u{9b}2J\u{7f}");
         assert_eq!(printable("exe.\u{202e}gpj\u{200b}\u{ffff}"), r"exe.\u{202e}gpj\u{200b}\u{ffff}");
     }
@@ -51,7 +51,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_acts_is_left(text in any::<String>()) {
+        fn printable_text_has_no_control_or_bidi_characters(text in any::<String>()) {
             prop_assert!(!printable(&text).chars().any(acts));
         }
     }

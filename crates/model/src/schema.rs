@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_schemas_are_those_of_the_types() {
+    fn committed_schemas_match_the_types() {
         for (names, mut generated) in
             [(RUN, schema_for!(crate::Run)), (COMPARISON, schema_for!(crate::Comparison))]
         {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_right_or_not_known_or_wrong() {
+    fn verdict_is_judged_right_wrong_or_not_clear() {
         let truth = Truth::Limiters(vec![Limiter::IoThrottle, Limiter::DeviceOps]);
         let said = |limiter, confidence| truth.judge(Some(&verdict(limiter, confidence)), &[]);
         assert_eq!(said(Limiter::DeviceOps, Confidence::Likely), Outcome::Right);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_counted_and_rates_held_against_what_was_built() {
+    fn score_counts_outcomes_and_rate_deviation() {
         let throttle = || Truth::Limiters(vec![Limiter::IoThrottle]);
         let likely = verdict(Limiter::IoThrottle, Confidence::Likely);
         let confirmed = verdict(Limiter::IoThrottle, Confidence::Confirmed);

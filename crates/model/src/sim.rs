@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_is_enough() {
+    fn latency_is_the_only_required_field() {
         let device = SimDevice::from_toml(LATENCY).unwrap();
         assert_eq!((device.name.as_str(), device.size_bytes, device.parallelism), ("sim0", 1 << 40, 1));
         assert_eq!(device.write_latency(), Distribution::Fixed { mean_us: 100.0 });

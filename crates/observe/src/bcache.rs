@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_is_named_once_it_is_attached() {
+    fn cache_is_reported_once_attached() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("sys/class/block/bcache0");
         fs::create_dir_all(directory.join("bcache")).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_block_device_is_refused() {
+    fn non_block_device_is_refused() {
         for path in ["/dev/null", "/", "/proc/self/status"] {
             let file = std::fs::File::open(path).unwrap();
             assert_eq!(

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_sees_its_own_as_the_top() {
+    fn container_cgroup_is_treated_as_root() {
         assert_eq!(upwards(&mount("/docker/ab"), "/docker/ab"), ["/sys/fs/cgroup"]);
         assert_eq!(upwards(&mount("/docker/ab"), "/docker/ab/c"), ["/sys/fs/cgroup", "/sys/fs/cgroup/c"]);
         assert_eq!(upwards(&mount("/"), "/../../x"), ["/sys/fs/cgroup"]);

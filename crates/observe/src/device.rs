@@ -166,7 +166,7 @@ mod tests {
     use super::bus;
 
     #[test]
-    fn the_way_to_a_disk_names_its_bus() {
+    fn sysfs_path_of_disk_determines_bus() {
         let pci = "sys/devices/pci0000:00/0000:00:05.0";
         for (below, expected) in [
             ("host7/rport-7:0-0/target7:0:0/7:0:0:1/block/sdb", Some("Fibre Channel")),

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_disk_has_no_obstacles_and_an_unknown_one_is_hidden() {
+    fn free_disk_has_no_obstacles_and_unknown_is_hidden() {
         let home = machine();
         for name in ["sda", "sda1", "sdb2"] {
             assert_eq!(of(&home, name), (vec![], vec![]), "{name}");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_of_a_partition_are_those_of_its_disk_and_the_other_way_round() {
+    fn uses_of_disk_and_partition_apply_to_each_other() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sda/holders/dm-3/x", "");
         assert_eq!(of(&home, "sda").0, ["dm-3 lies on it".to_owned()][..0], "a holder without a device");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_disk_by_another_path_is_a_use() {
+    fn second_path_to_same_disk_is_a_use() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sdb/device/serial", "serial-sda\n");
         let said = "sdb has the same serial number, and no WWN tells them apart";
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_is_a_use() {
+    fn nvme_export_is_a_use() {
         let home = machine();
         let at = "sys/kernel/config/nvmet/subsystems/tank/namespaces/1";
         set(&home, &format!("{at}/device_path"), "/dev/sda2\n");

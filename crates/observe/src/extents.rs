@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_and_unwritten_parts_are_told_apart_where_the_map_is_shown() {
+    fn holes_and_unwritten_extents_are_distinguished() {
         let (file, can_allocate) = mixed();
         // A file system in memory has no map; the end-to-end tests ask for one on ext4.
         let Some(found) = mapped(file.as_fd(), &(0..4 * MIB)) else { return };

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_a_btrfs_is_used_although_no_mount_names_it() {
+    fn btrfs_member_is_in_use_without_own_mount() {
         let home = machine();
         let member = home.path().join("sys/fs/btrfs/0a-1b/devices");
         fs::create_dir_all(&member).unwrap();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_tells_the_state_of_its_disk() {
+    fn disk_state_comes_from_driver() {
         let home = machine();
         let (root, disk) = (Root::at(home.path()), "sys/devices/pci0/block/sda");
         let write = |name: &str, text: &str| {

@@ -211,7 +211,7 @@ mod tests {
     use super::{Identity, direct_io, others_write, space};
 
     #[test]
-    fn others_may_rename_where_they_may_write_without_a_sticky_bit() {
+    fn writable_by_others_considers_group_and_sticky_bit() {
         let cases = [
             (0o755, 0, 0, false),
             (0o777, 0, 0, true),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_says_what_to_do() {
+    fn missing_directory_error_has_help() {
         let trouble = Identity::of(Path::new("/no/such/dir")).unwrap_err();
         assert_eq!(trouble.attempt, "use /no/such/dir as the target");
         assert_eq!(trouble.cause, "No such file or directory");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_a_directory() {
+    fn file_is_refused_as_directory() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let trouble = Identity::of(file.path()).unwrap_err();
         assert_eq!(trouble.cause, "Not a directory");

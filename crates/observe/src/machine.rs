@@ -117,7 +117,7 @@ mod tests {
     use crate::root::Root;
 
     #[test]
-    fn the_running_machine() {
+    fn running_machine_is_read() {
         let machine = machine(&Root::system());
         assert!(machine.cpus >= 1 && machine.cpus <= machine.cpus_online);
         assert!(machine.memory_bytes > 1 << 20 && machine.memory_bytes <= machine.memory_total_bytes);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_tree() {
+    fn machine_of_empty_tree_has_defaults() {
         let directory = tempfile::tempdir().unwrap();
         let machine = machine(&Root::at(directory.path()));
         assert_eq!((machine.cpus, machine.memory_bytes), (1, 0));

@@ -104,7 +104,7 @@ mod tests {
     use super::{kind, layer};
 
     #[test]
-    fn the_uuid_tells() {
+    fn uuid_determines_mapping_kind() {
         let lvm = format!("LVM-{}", "a".repeat(64));
         assert_eq!(kind(&lvm), "LVM volume");
         assert_eq!(kind(&format!("{lvm}-tpool")), "LVM thin pool");

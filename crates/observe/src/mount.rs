@@ -50,21 +50,21 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_of_whole_names() {
+    fn longest_prefix_of_whole_names_wins() {
         assert_eq!(at("/home"), 20);
         assert_eq!(at("/mn/x"), 24);
         assert_eq!(at("/mntx"), 20);
     }
 
     #[test]
-    fn the_upper_of_stacked_mounts_and_not_what_it_covers() {
+    fn upper_of_stacked_mounts_wins() {
         assert_eq!(at("/mnt"), 23);
         assert_eq!(at("/mnt/b"), 23);
         assert_eq!(at("/mnt/a/b"), 23);
     }
 
     #[test]
-    fn the_number_decides() {
+    fn mount_id_takes_precedence_over_path() {
         assert_eq!(find(&parse(MOUNTS), Some(22), "/mnt/a").unwrap().id, 22);
         assert_eq!(find(&parse(MOUNTS), Some(99), "/mnt/a").unwrap().id, 23);
     }

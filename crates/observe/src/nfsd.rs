@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_server_is_read() {
+    fn recorded_nfs_server_is_read() {
         let root = Root::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nfs_server"));
         let now = NfsServer::now(&root).unwrap();
         assert_eq!((now.nfsd, now.pools.unwrap().woken), (Nfsd { threads: 4, calls: 13_459 }, 4808));

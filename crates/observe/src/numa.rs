@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_differs_is_enough() {
+    fn single_difference_prevents_agreement() {
         assert_eq!(agreed([1, 1, 1].into_iter()), Some(1));
         assert_eq!(agreed([1, 1, 2].into_iter()), None);
         assert_eq!(agreed([0; 0].into_iter()), None);
     }
 
     #[test]
-    fn the_running_system_lets_us_use_a_cpu() {
+    fn running_system_has_usable_cpus() {
         assert!(!usable_cpus(&Root::system()).unwrap().is_empty());
     }
 }

@@ -306,7 +306,7 @@ mod tests {
     use crate::root::Root;
 
     #[test]
-    fn nothing_to_see_is_said_and_survived() {
+    fn probe_of_empty_tree_lists_hidden_sources() {
         let directory = tempfile::tempdir().unwrap();
         let mut probe = Probe::open(&Root::at(directory.path()), &[]);
         assert_eq!(probe.hidden().len(), 5, "{:?}", probe.hidden());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_io_of_a_process_that_we_started_is_ours_once() {
+    fn child_process_io_is_counted_once() {
         let directory = tempfile::tempdir().unwrap();
         let task = directory.path().join("proc/9/task/9");
         std::fs::create_dir_all(&task).unwrap();

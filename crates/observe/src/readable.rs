@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_opened_behind_its_links_and_nothing_else_is() {
+    fn file_opens_through_link_and_other_types_do_not() {
         let home = tempfile::tempdir().unwrap();
         let (file, link) = (home.path().join("file"), home.path().join("link"));
         std::fs::write(&file, vec![7; 10_000]).unwrap();

@@ -38,7 +38,7 @@ mod tests {
     use super::{BYTES, beginning, whole};
 
     #[test]
-    fn a_file_longer_than_the_buffer_is_read_to_its_end() {
+    fn file_longer_than_buffer_is_read_to_end() {
         let mut file = tempfile::tempfile().unwrap();
         let text: Vec<u8> = (0..BYTES * 3 + 5).map(|index| index as u8).collect();
         file.write_all(&text).unwrap();

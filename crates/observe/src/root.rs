@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_root_sees_the_system() {
+    fn system_root_reads_live_files() {
         let root = Root::system();
         assert!(root.is_system());
         assert!(root.line("/proc/self/status").is_some());

@@ -51,7 +51,7 @@ mod tests {
     use crate::root::Root;
 
     #[test]
-    fn the_choice_is_in_brackets() {
+    fn selected_value_is_in_brackets() {
         assert_eq!(chosen("none [mq-deadline] kyber"), Some("mq-deadline"));
         assert_eq!(chosen("none"), Some("none"));
         assert_eq!(chosen("a b"), None);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_system_shows_some() {
+    fn running_system_has_settings() {
         let settings = settings(&Root::system());
         assert!(settings.iter().any(|setting| setting.name == "vm.dirty_ratio"));
         assert!(settings.iter().all(|setting| !setting.value.is_empty()));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_is_seen_and_one_that_is_gone_is_not() {
+    fn blocked_thread_has_stuck_call_until_exit() {
         let (reader, writer) = std::io::pipe().unwrap();
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

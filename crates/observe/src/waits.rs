@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_see_is_said_and_survived() {
+    fn waits_of_empty_tree_are_hidden() {
         let directory = tempfile::tempdir().unwrap();
         let mut waits = Waits::open(&Root::at(directory.path()));
         assert_eq!(waits.hidden(), Some("/proc/self/task/*/wchan: where threads sleep"));
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_counted_by_place_until_other_threads_are_watched() {
+    fn samples_by_wait_site_are_reset_for_new_threads() {
         let (directory, mut waits) = tree();
         assert_eq!(waits.hidden(), None);
         task(directory.path(), "self/task/7", &[("wchan", "0")]);
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_counted_by_the_step_that_threads_are_in() {
+    fn samples_are_counted_by_step_of_thread() {
         use std::sync::Arc;
         use std::sync::atomic::{AtomicUsize, Ordering};
         let (directory, mut waits) = tree();

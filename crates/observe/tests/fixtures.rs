@@ -133,7 +133,7 @@ fn ext4_on_a_partition() {
 }
 
 #[test]
-fn a_partition_has_the_queue_and_the_model_of_its_disk() {
+fn partition_has_queue_and_model_of_its_disk() {
     let target = resolved("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2"));
     let [partition, disk] = &target.device_stack[..] else { panic!("{:?}", target.device_stack) };
     assert_eq!(partition.size_bytes, 100 << 20);
@@ -275,7 +275,7 @@ fn loops() {
 
 /// Goal: following devices ends, even if one lies on itself. No kernel allows such a mount.
 #[test]
-fn a_loop_on_itself() {
+fn loop_device_on_itself_is_a_leaf() {
     let home = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = home.path().join(path);
@@ -403,7 +403,7 @@ fn multipath() {
 }
 
 #[test]
-fn a_virtual_disk_and_compressed_memory() {
+fn virtual_disk_and_zram_are_identified() {
     check(
         "virtual_machine",
         "/",
@@ -455,7 +455,7 @@ fn devices_are_attached_to_nodes() {
 }
 
 #[test]
-fn nothing_is_known() {
+fn target_of_empty_tree_is_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let identity = Identity { path: "/data".into(), ..Identity::default() };
     let target = resolve(&Root::at(directory.path()), &identity).unwrap();
@@ -491,7 +491,7 @@ fn hypervisors() {
 }
 
 #[test]
-fn the_counters_of_a_stack() {
+fn counters_of_stack_are_per_device() {
     let target = resolved("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2"));
     let mut probe = Probe::open(&root("ext4_nvme"), &target.device_stack);
     let mut snapshot = probe.new_snapshot();

@@ -39,7 +39,7 @@ fn looked_below(root: &Root, path: &str, (major, minor): (u32, u32)) -> Health {
 }
 
 #[test]
-fn a_machine_that_is_not_well() {
+fn problems_of_unhealthy_machine_are_found() {
     let found = looked_at("unwell", "/srv", (9, 0));
     let array = &found.arrays[..];
     assert_eq!(array.len(), 1);
@@ -115,7 +115,7 @@ fn drives_have_their_own_sensors() {
 }
 
 #[test]
-fn what_file_systems_do_to_themselves() {
+fn file_system_maintenance_is_detected() {
     let upkeep = |name, path, device| looked_at(name, path, device).upkeep;
     let balance = || Upkeep::Operation("balance".into());
     assert_eq!(upkeep("btrfs_two", "/mnt/t", (0, 42)), [balance()]);
@@ -155,7 +155,7 @@ fn arrays_at_work_and_memory_in_disguise() {
 }
 
 #[test]
-fn nothing_is_seen() {
+fn health_of_empty_tree_is_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::at(directory.path());
     let identity = Identity { path: "/data".into(), ..Identity::default() };
@@ -165,7 +165,7 @@ fn nothing_is_seen() {
 }
 
 #[test]
-fn the_running_system_is_watched() {
+fn health_of_running_system_is_sampled() {
     let root = Root::system();
     let directory = tempfile::tempdir().unwrap();
     let target = target(&root, directory.path()).unwrap();

@@ -10,7 +10,7 @@ use model::target::Backing;
 use observe::{Probe, Root, Snapshot, idle_traffic, machine, near_cpus, settings, target};
 
 #[test]
-fn the_target_is_on_a_mount_and_on_devices_that_exist() {
+fn target_mount_and_devices_exist() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
@@ -38,7 +38,7 @@ fn the_target_is_on_a_mount_and_on_devices_that_exist() {
 }
 
 #[test]
-fn a_probe_sees_our_own_cpu_time_and_our_own_bytes() {
+fn probe_counts_own_cpu_time_and_bytes() {
     const BYTES: usize = 4 << 20;
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
@@ -87,7 +87,7 @@ fn a_probe_sees_our_own_cpu_time_and_our_own_bytes() {
 }
 
 #[test]
-fn a_process_that_we_started_counts_as_ours_before_and_after_its_end() {
+fn child_process_io_counts_before_and_after_exit() {
     const BYTES: usize = 8 << 20;
     let mut probe = Probe::open(&Root::system(), &[]);
     if probe.hidden().iter().any(|source| source.contains("/proc/self/io")) {
@@ -129,7 +129,7 @@ fn spin(length: Duration) {
 }
 
 #[test]
-fn a_pause_is_as_long_as_it_says() {
+fn idle_traffic_covers_requested_time() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
     let Some(device) = target.top_device() else {

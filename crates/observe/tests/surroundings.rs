@@ -96,7 +96,7 @@ fn helpers(found: &SystemUse) -> Vec<(&str, u64, bool, f64)> {
 }
 
 #[test]
-fn nothing_to_see_is_said_and_survived() {
+fn sampler_of_empty_tree_lists_hidden_sources() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::at(directory.path());
     let identity = Identity { path: "/data".into(), ..Identity::default() };
@@ -129,7 +129,7 @@ fn other_clients_and_their_children_are_no_strangers() {
 }
 
 #[test]
-fn a_machine_with_cgroups_of_version_2() {
+fn cgroup_v2_machine_is_sampled() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut surroundings = machine.surroundings();
     assert!(surroundings.hidden().is_empty(), "{:?}", surroundings.hidden());
@@ -215,7 +215,7 @@ fn a_machine_with_cgroups_of_version_2() {
 }
 
 #[test]
-fn a_machine_with_cgroups_of_version_1() {
+fn cgroup_v1_machine_is_sampled() {
     let machine = Machine::copy("cgroup_v1", "/", (8, 1));
     std::fs::write(machine.path("proc/vmstat"), "pgscan_direct 1\n").unwrap();
     let mut surroundings = machine.surroundings();

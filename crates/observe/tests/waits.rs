@@ -17,7 +17,7 @@ fn share_of(waits: &Waits, symbols: &[&str]) -> f64 {
 }
 
 #[test]
-fn a_thread_that_reads_an_empty_pipe_and_one_that_never_sleeps() {
+fn blocked_and_spinning_threads_are_distinguished() {
     let mut waits = Waits::open(&Root::system());
     if let Some(hidden) = waits.hidden() {
         eprintln!("skipped: {hidden}");
@@ -72,7 +72,7 @@ fn a_thread_that_reads_an_empty_pipe_and_one_that_never_sleeps() {
 }
 
 #[test]
-fn the_main_thread_of_another_process() {
+fn main_thread_of_another_process_is_sampled() {
     let mut waits = Waits::open(&Root::system());
     if waits.hidden().is_some() {
         eprintln!("skipped: where threads sleep is hidden");

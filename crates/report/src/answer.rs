@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_unknown_devices_are_not_taken_as_they_are() {
+    fn unknown_backing_warns_of_cache() {
         let mut run = sample::run();
         run.phases.truncate(1);
         run.phases[0].judged.notes.clear();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_test_that_something_else_limits_has_a_sentence() {
+    fn external_limiter_of_single_test_has_sentence() {
         let data = limited("read:rnd4k", Limiter::RemoteLatency, Confidence::Likely);
         let of = |rows: &[&PhaseRecord]| limits(rows);
         let begin = "Remote latency, not the device, is probably the limit in the one data test";

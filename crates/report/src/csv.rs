@@ -235,7 +235,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_default_run() {
+    fn default_run_as_csv() {
         insta::assert_snapshot!(write(&sample::run()));
     }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_value_per_column_and_names_carry_units() {
+    fn column_names_are_unique_and_lines_end_in_crlf() {
         let names: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
         assert!(write(&sample::run()).lines().count() == 12 && write(&sample::run()).ends_with("\r\n"));
         assert!(names.iter().all(|name| names.iter().filter(|other| other == &name).count() == 1));

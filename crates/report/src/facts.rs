@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_run_differs_in_nothing_and_says_what_is_the_same() {
+    fn identical_runs_have_only_common_facts() {
         let run = sample::run();
         let (differs, same) = compare(&[&facts(&run), &facts(&run)]);
         assert_eq!(differs, []);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn of_mount_options_only_those_are_told_that_differ() {
+    fn only_differing_mount_options_are_listed() {
         let mut run = sample::run();
         run.environment.target.mount_options =
             ["rw", "relatime", "attr2", "inode64", "noquota"].map(String::from).into();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_is_called_is_no_cause() {
+    fn label_seed_and_space_are_no_causes() {
         let mut run = sample::run();
         run.label = Some("after".into());
         run.plan.seed = Some(7);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_runs_differs_in_nothing() {
+    fn run_order_makes_no_difference() {
         let mut other = sample::run();
         other.environment.kernel = "Linux 7.0".into();
         let mut sides = [Facts::default(), Facts::default()];
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_side_knows_differs() {
+    fn fact_missing_on_one_side_differs() {
         let mut run = sample::run();
         run.environment.settings.push(Setting { name: "clocksource".into(), value: "tsc".into() });
         assert_eq!(differences(&run), [("clocksource".to_owned(), vec![None, Some("tsc".to_owned())])]);

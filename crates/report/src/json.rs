@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_run_reads_back() {
+    fn run_reads_back() {
         for run in [sample::run(), sample::partial_run(), sample::hostile_run()] {
             let text = write(&run);
             assert_eq!(read(&text).as_ref(), Ok(&run));
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_a_line() {
+    fn counter_is_one_line() {
         let mut run = sample::run();
         run.phases.truncate(1);
         insta::assert_snapshot!(write(&run));
     }
 
     #[test]
-    fn a_rate_that_nothing_has_is_refused() {
+    fn impossible_rate_is_refused() {
         for rate in [1e308, -1.0] {
             let mut run = sample::run();
             run.phases[1].figures.rate.whole_ops_per_second = Some(rate);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_document_of_the_same_schema_reads() {
+    fn later_minor_schema_version_reads() {
         let run = sample::run();
         let text = write(&run);
         let later = text
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_named() {
+    fn invalid_documents_have_specific_errors() {
         let text = write(&sample::run());
         let cut = &text[..text.len() / 2];
         let newer = text.replacen("skye.run/2", "skye.run/3", 1);
@@ -255,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn a_document_that_is_cut_off_is_named(share in 0.0f64..1.0) {
+        fn truncated_document_is_reported_as_cut_off(share in 0.0f64..1.0) {
             let text = write(&sample::hostile_run());
             let end = text.floor_char_boundary(((text.len() - 2) as f64 * share) as usize);
             let error = read(&text[..end]).unwrap_err();
@@ -263,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn a_document_that_is_damaged_is_survived(at in 0.0f64..1.0, junk in "[\\[\\]{}\",:0-9a-z]{1,4}") {
+        fn damaged_document_does_not_panic(at in 0.0f64..1.0, junk in "[\\[\\]{}\",:0-9a-z]{1,4}") {
             let mut text = write(&sample::run());
             let at = text.floor_char_boundary((text.len() as f64 * at) as usize);
             text.insert_str(at, &junk);

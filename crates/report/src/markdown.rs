@@ -104,12 +104,12 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn a_default_run() {
+    fn default_run_as_markdown() {
         insta::assert_snapshot!(write(&sample::run()));
     }
 
     #[test]
-    fn a_run_in_trouble() {
+    fn run_with_failures_as_markdown() {
         let run = Run { phases: sample::troubled(), ..sample::run() };
         insta::assert_snapshot!(write(&run));
     }

@@ -77,12 +77,12 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn a_default_run() {
+    fn default_run_as_openmetrics() {
         insta::assert_snapshot!(write(&sample::run()));
     }
 
     #[test]
-    fn each_line_is_a_comment_or_a_sample_with_labels() {
+    fn lines_are_comments_or_labelled_samples() {
         for run in [sample::run(), sample::partial_run(), sample::hostile_run()] {
             let text = write(&run);
             assert!(text.ends_with("\n# EOF\n"));

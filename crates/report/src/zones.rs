@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_take_long_enough_and_the_rest_belongs_to_the_last() {
+    fn short_remainder_joins_last_part() {
         let found = parts(&phase([(10, 60), (10, 60), (10, 200), (10, 30)].into_iter()));
         let ends: Vec<_> = found.iter().map(|part| (part.start_bytes, part.end_bytes)).collect();
         assert_eq!(ends, [(0, 20), (20, 40)]);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_told_with_its_places() {
+    fn rate_step_is_shown_with_positions() {
         let told = |ms: &[u64]| told(&parts(&phase(ms.iter().map(|ms| (100_000_000, *ms)))));
         assert_eq!(told(&[500, 500, 1000, 1000]).as_deref(), Some("200 MB/s at 0 %, 100 MB/s at 100 %"));
         assert_eq!(

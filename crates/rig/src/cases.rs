@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_has_a_name_a_test_and_an_answer() {
+    fn every_case_has_unique_name_tests_and_expected_result() {
         let cases = all(2);
         let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), cases.len());

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_comes_back_from_its_words() {
+    fn holder_parses_back_from_its_text() {
         let this = Holder::this();
         assert_eq!(Holder::parse(&this.words()), Some(this.clone()));
         assert!(this.namespace > 0 && this.start > 0 && this.boot.len() == 36, "{this:?}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_doomed_when_it_ends_or_is_killed() {
+    fn exiting_or_killed_thread_is_doomed() {
         let stat = |state: &str, flags: u64, signals: u64| {
             let text = format!(
                 "7 (a) b) {state} 1 2 3 4 5 {flags} {} 99 0 0 0 0 0 0 0 0 {signals} 0",

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_known_by_its_sequence_number() {
+    fn device_is_identified_by_sequence_number() {
         let scratch = std::env::temp_dir().join(crate::journal::unique_name());
         let device = scratch.join("loop9");
         fs::create_dir_all(device.join("loop")).unwrap();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_is_another_with_each_file() {
+    fn reattached_loop_device_has_new_sequence_number() {
         xtask::require!(root, loop);
         let mut journal = crate::Journal::open().unwrap();
         let scratch = journal.directory_in(&std::env::temp_dir()).unwrap();

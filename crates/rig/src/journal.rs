@@ -383,7 +383,7 @@ mod tests {
     use crate::fuse::{Faults, Fuse};
 
     #[test]
-    fn a_journal_undoes_itself_when_it_is_dropped() {
+    fn dropped_journal_undoes_its_steps() {
         let mut journal = Journal::open().unwrap();
         let path = journal.path().to_owned();
         let directory = journal.directory_in(&std::env::temp_dir()).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_without_its_lock_is_undone_by_another() {
+    fn unlocked_journal_is_undone_by_cleaner() {
         let mut journal = Journal::open().unwrap();
         let directory = journal.directory_in(&std::env::temp_dir()).unwrap();
         let file = journal.file_in(&directory, "file", 10).unwrap();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_is_locked_is_left_whatever_its_process() {
+    fn locked_journal_is_kept_even_if_process_is_dead() {
         xtask::require!(root, fuse);
         let mut fuse = Fuse::mount(&Spec::fuse(), Faults::default()).unwrap();
         let path = fuse.journal().path().to_owned();
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_before_the_machine_was_started_names_no_devices() {
+    fn journal_from_earlier_boot_has_no_device_steps() {
         let path = std::env::temp_dir().join(unique_name());
         let line = Step::Zram { number: "0".into(), bytes: 1, sequence: None }.line().unwrap();
         let steps_after = |head: &str| {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_others_is_not_believed() {
+    fn untrusted_journal_directory_is_refused() {
         let home = std::env::temp_dir().join(unique_name());
         DirBuilder::new().mode(0o755).create(&home).unwrap();
         assert!(!is_ours(&home) && begin(&home).is_err());

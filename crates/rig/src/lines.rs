@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_comes_back_from_its_line() {
+    fn user_error_parses_back_from_its_line() {
         let plain = Trouble::new("mount /mnt/a b", "it is\nfull");
         for trouble in [plain.clone(), plain.remedy("make room")] {
             comes_back(Reply::Cannot(trouble));

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_understood() {
+    fn mountinfo_line_parses() {
         let line = "38 31 0:35 / /sys/fs/cgroup/a\\040b rw,relatime shared:9 - cgroup cgroup rw,blkio";
         let mount = parse(line).unwrap();
         assert_eq!(mount.at, Path::new("/sys/fs/cgroup/a b"));

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subnet_is_one_that_nobody_uses() {
+    fn subnet_with_route_or_reserved_is_not_free() {
         let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n";
         let lines = [
             "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\n",

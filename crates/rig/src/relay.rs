@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_keeps_words_whole() {
+    fn script_quotes_its_arguments() {
         let script = script(&["/opt/it's here".into(), "rig-server".into()], 500_000, "ssh");
         let expected = "#!/bin/sh\nexec '/opt/it'\\''s here' 'rig-server' relay 500us ssh \"$@\"\n";
         assert_eq!(String::from_utf8(script).unwrap(), expected);

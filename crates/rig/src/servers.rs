@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_rigs_start_is_ended_and_only_by_a_word_below_their_directory() {
+    fn rig_servers_below_directory_are_killed_and_no_others() {
         let home = std::env::temp_dir().join(crate::journal::unique_name());
         let word = |name: &str| home.join(name).into_os_string();
         // Each waits for its input, and ends with us at the latest.

@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_said() {
+    fn invalid_rig_spec_is_refused_with_its_cause() {
         for (line, word) in [
             ("tape", "`tape`"),
             ("fuse slots=four", "`four`"),

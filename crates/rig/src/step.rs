@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_stays() {
+    fn foreign_objects_are_not_undone() {
         let directory = std::env::temp_dir().join(format!("not-{}", crate::journal::unique_name()));
         fs::create_dir(&directory).unwrap();
         let file = directory.join("file");
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_of_the_same_name_is_not_the_same() {
+    fn loop_device_with_other_sequence_is_not_undone() {
         xtask::require!(root, loop);
         let mut journal = Journal::open().unwrap();
         let directory = journal.directory_in(&std::env::temp_dir()).unwrap();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zram_that_may_be_somebody_elses_is_kept() {
+    fn zram_possibly_owned_by_another_is_kept() {
         xtask::require!(root, zram);
         let bytes = 1 << 20;
         let zram = crate::Zram::new(bytes).unwrap();
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zram_of_ours_goes_with_what_it_holds() {
+    fn own_zram_is_removed_with_its_contents() {
         xtask::require!(root, zram);
         let zram = crate::Zram::new(1 << 20).unwrap();
         let directory = zram::directory(zram.path().strip_prefix("/dev/zram").unwrap());
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_mounted_over_ours_stays() {
+    fn foreign_mount_over_ours_is_kept() {
         xtask::require!(root, tmpfs);
         let mut journal = Journal::open().unwrap();
         let at = journal.mount("tmpfs", "skye-test", "size=1m").unwrap();

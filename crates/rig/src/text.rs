@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn hand_written_text_and_times_parse() {
         assert_eq!(escape("-"), "%2d");
         assert_eq!(unescape_text("100%"), "100%");
         assert_eq!(parse_time("1500us"), Ok(1_500_000));

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_bytes_is_kept_whatever_the_slots() {
+    fn byte_rate_holds_regardless_of_slots() {
         let timing = Timing { slots: Some(8), bytes_per_second: Some(4_096_000), ..Timing::default() };
         assert_eq!(reads(timing, [0; 5]), [1, 2, 3, 4, 5].map(|block| block * MS));
         // Unused bytes are not saved up.
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_begins_in_a_stall() {
+    fn requests_during_a_stall_start_after_it() {
         let stall = Some(Stall { for_ns: 20 * MS, every_ns: 100 * MS });
         let timing = Timing { service: Span::ns(MS), stall, ..Timing::default() };
         let due = reads(timing, [0, 79 * MS, 80 * MS, 99 * MS, 100 * MS]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_is_answered_by_the_cache() {
+    fn previously_read_blocks_are_served_from_cache() {
         let timing = Timing { service: Span::ns(10 * MS), cache: Some(Span::ns(MS)), ..Timing::default() };
         let mut queue = Queue::new(timing, 0);
         let mut read =

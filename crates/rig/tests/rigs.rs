@@ -161,7 +161,7 @@ fn span(served: &Served) -> (u64, u64) {
 }
 
 #[test]
-fn slow_ones_stalls_cache_and_rate_are_as_asked_for() {
+fn slow_requests_stalls_cache_and_rate_take_effect() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(1000).slow(0.25, 10_000).file_bytes(4 << 20));
     let file = rig.path().join("file");
@@ -194,7 +194,7 @@ fn slow_ones_stalls_cache_and_rate_are_as_asked_for() {
 }
 
 #[test]
-fn writes_and_syncs_take_their_time_and_only_those_that_should() {
+fn writes_and_syncs_are_delayed_but_not_reads() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(20_000).sync_us(30_000).only_writes());
     let path = rig.path().join("new");
@@ -263,7 +263,7 @@ fn btrfs_comes_and_goes() {
 }
 
 #[test]
-fn an_overlay_keeps_what_is_written_in_the_file_system_beneath() {
+fn overlay_stores_writes_in_the_backing_file_system() {
     xtask::require!(root, loop, overlay);
     let rig = start(Spec::disk().file_system("ext4").size_mib(32).overlay());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -281,7 +281,7 @@ fn an_overlay_keeps_what_is_written_in_the_file_system_beneath() {
 }
 
 #[test]
-fn a_limited_device_gives_no_more_and_can_be_limited_anew() {
+fn device_read_limit_holds_and_can_be_changed() {
     xtask::require!(root, loop, blkio);
     let rig = start(Spec::disk().read_iops(500));
     let device = rig.device().unwrap().to_owned();
@@ -318,7 +318,7 @@ fn settings_of_a_device_are_put_back() {
 }
 
 #[test]
-fn a_disk_over_a_server_takes_the_times_of_the_server() {
+fn disk_over_fuse_server_has_its_service_times() {
     xtask::require!(root, loop, fuse, ext4);
     let server = Spec::fuse().slots(8).service_between_us(5_000, 6_000).sync_us(7_000);
     let rig = start(Spec::disk().file_system("ext4").over(server));
@@ -338,7 +338,7 @@ fn a_disk_over_a_server_takes_the_times_of_the_server() {
 }
 
 #[test]
-fn a_disk_on_a_limited_disk_is_limited_by_it() {
+fn disk_on_limited_disk_is_limited_too() {
     xtask::require!(root, loop, ext4, blkio);
     let beneath = Spec::disk().file_system("ext4").size_mib(128).read_iops(500);
     let rig = start(Spec::disk().on_disk(beneath));
@@ -357,7 +357,7 @@ fn a_disk_on_a_limited_disk_is_limited_by_it() {
 }
 
 #[test]
-fn a_neighbour_reads_no_more_than_it_should() {
+fn neighbour_reads_no_faster_than_its_rate() {
     xtask::require!(root, loop, ext4);
     let disk = start(Spec::disk().file_system("ext4"));
     let neighbour = start(Spec::neighbour(disk.path(), 200).block_bytes(8192));
@@ -434,7 +434,7 @@ fn names_take_their_time_and_nothing_else_does() {
 }
 
 #[test]
-fn a_device_that_takes_few_requests_keeps_the_others_waiting() {
+fn device_request_limit_bounds_requests_in_flight() {
     xtask::require!(root, loop, fuse);
     let over = || Spec::fuse().slots(32).service_us(20_000);
     let mut under_way = Vec::new();
@@ -469,7 +469,7 @@ fn most_at_a_time(served: &Served) -> usize {
 }
 
 #[test]
-fn what_may_not_be_dirty_is_written_at_the_rate_of_the_device() {
+fn dirty_limit_makes_writes_run_at_device_rate() {
     xtask::require!(root, loop, ext4, blkio);
     const MIB: u64 = 1 << 20;
     let (rate, dirty) = (16 * MIB, 4 * MIB);
@@ -488,7 +488,7 @@ fn what_may_not_be_dirty_is_written_at_the_rate_of_the_device() {
 }
 
 #[test]
-fn a_quota_is_what_those_inside_get_and_lets_them_go() {
+fn quota_throttles_members_and_releases_them() {
     xtask::require!(root, quota);
     let rig = start(Spec::quota(0.2));
     let count = |key: &str| -> u64 {
@@ -536,7 +536,7 @@ fn a_quota_is_what_those_inside_get_and_lets_them_go() {
 
 /// Processes that keep a whole file in the page cache are the main reason for a limit of memory.
 #[test]
-fn a_memory_is_all_that_those_inside_keep_of_a_file() {
+fn memory_limit_caps_page_cache_and_releases_members() {
     xtask::require!(root, loop, ext4, memory);
     const MIB: u64 = 1 << 20;
     let rig = start(Spec::memory(16 * MIB));
@@ -586,13 +586,13 @@ fn a_memory_is_all_that_those_inside_keep_of_a_file() {
 }
 
 #[test]
-fn a_quota_that_is_killed_lets_those_inside_go() {
+fn killed_quota_rig_releases_its_processes() {
     xtask::require!(root, quota);
     killed_with_somebody_inside(Spec::quota(0.5));
 }
 
 #[test]
-fn a_memory_that_is_killed_lets_those_inside_go() {
+fn killed_memory_rig_releases_its_processes() {
     xtask::require!(root, memory);
     killed_with_somebody_inside(Spec::memory(32 << 20));
 }
@@ -627,7 +627,7 @@ fn servers_of(steps: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_network_carries_its_rate_and_no_more() {
+fn network_carries_its_rate_and_no_more() {
     xtask::require!(root, netns, sshfs);
     const BYTES: usize = 8 << 20;
     // 40 Mbit/s is too little for a machine to be the limit.
@@ -665,7 +665,7 @@ fn a_network_carries_its_rate_and_no_more() {
 }
 
 #[test]
-fn a_network_that_is_killed_is_undone_by_its_journal() {
+fn killed_network_rig_is_undone_by_its_journal() {
     xtask::require!(root, netns, sshfs);
     let rig = start(Spec::network(40_000_000).size_mib(16).delay_us(5000));
     // A question takes that time, and so does its answer.
@@ -713,7 +713,7 @@ fn killed_while_built(words: &[&str], after: Duration) -> Vec<Traces> {
 }
 
 #[test]
-fn a_network_that_is_killed_while_it_is_built_leaves_nothing_that_clean_does_not_find() {
+fn network_rig_killed_during_setup_is_cleaned() {
     xtask::require!(root, netns, sshfs);
     for round in 0..15 {
         for traces in killed_while_built(&["network"], Duration::from_millis(40 * round)) {
@@ -723,7 +723,7 @@ fn a_network_that_is_killed_while_it_is_built_leaves_nothing_that_clean_does_not
 }
 
 #[test]
-fn what_cannot_be_built_says_why_and_leaves_nothing() {
+fn rig_setup_failure_is_reported_with_cause() {
     xtask::require!(root, loop, fuse);
     let refused = |spec: Spec| Rig::start(&program(), spec).unwrap_err().to_string();
     let message = refused(Spec::neighbour("/nowhere", 1).into());
@@ -745,7 +745,7 @@ fn everything() -> Spec {
 }
 
 #[test]
-fn a_rig_that_is_killed_is_undone_by_its_journal() {
+fn killed_rig_is_undone_by_its_journal() {
     xtask::require!(root, loop, fuse, ext4, blkio, overlay);
     let rig = start(everything());
     let traces = Traces::of(&rig);
@@ -762,7 +762,7 @@ fn a_rig_that_is_killed_is_undone_by_its_journal() {
 }
 
 #[test]
-fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
+fn device_reused_by_another_after_kill_is_kept() {
     xtask::require!(root, loop, blkio);
     // The limit is too high to be felt, wherever it stays for a while.
     const LIMIT: u64 = 987_654_321;
@@ -798,7 +798,7 @@ fn a_device_that_somebody_else_has_since_the_kill_is_left_alone() {
 }
 
 #[test]
-fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
+fn disk_rig_killed_during_setup_is_cleaned() {
     xtask::require!(root, loop, fuse, ext4, overlay);
     let mut found = 0;
     for round in 0..30 {
@@ -809,7 +809,7 @@ fn thirty_kills_while_rigs_are_built_leave_nothing_that_clean_does_not_find() {
 }
 
 #[test]
-fn a_rig_that_is_killed_is_undone_by_its_owner() {
+fn killed_rig_is_undone_by_its_owner() {
     xtask::require!(root, loop, fuse, ext4, blkio, overlay);
     let rig = start(everything());
     let traces = Traces::of(&rig);
@@ -822,14 +822,14 @@ fn a_rig_that_is_killed_is_undone_by_its_owner() {
 const HANGS: &str = "SKYE_RIG_HANGS";
 
 #[test]
-fn one_that_was_killed_and_hangs_in_its_own_server_is_undone() {
+fn killed_rig_hanging_in_its_own_server_is_undone() {
     xtask::require!(root, fuse);
     if let Some(hangs) = std::env::var_os(HANGS) {
         hang(Path::new(&hangs));
     }
     let hangs = std::env::temp_dir().join(format!("skye-test.hangs-{}", std::process::id()));
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "one_that_was_killed_and_hangs_in_its_own_server_is_undone"]);
+    command.args(["--exact", "killed_rig_hanging_in_its_own_server_is_undone"]);
     let mut child = command.env(HANGS, &hangs).stdout(Stdio::null()).spawn().unwrap();
     wait_until(|| hangs.exists());
     fs::remove_file(&hangs).unwrap();
@@ -859,7 +859,7 @@ fn hang(hangs: &Path) {
 }
 
 #[test]
-fn a_rig_that_is_told_to_end_or_hears_no_more_undoes_itself() {
+fn rig_is_removed_on_closed_input_or_sigterm() {
     xtask::require!(root, fuse);
     let spawn = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_skye-rig"));
@@ -880,7 +880,7 @@ fn a_rig_that_is_told_to_end_or_hears_no_more_undoes_itself() {
 }
 
 #[test]
-fn a_rig_whose_owner_is_killed_undoes_itself_even_if_its_pipe_is_held() {
+fn rig_with_killed_owner_is_removed() {
     xtask::require!(root, fuse);
     let mut owner = Command::new("sh");
     owner.args(["-c", "exec 3<&0; \"$0\" fuse <&3 & wait", env!("CARGO_BIN_EXE_skye-rig")]);

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cost_is_a_part_of_each_operation_and_a_share_of_each_visit() {
+    fn cost_is_per_operation_plus_share_of_each_visit() {
         let cost = Cost::from_two(60.0, 29.0);
         assert!((cost.of_batch(1.0) - 60.0).abs() < 1e-9);
         assert!((cost.of_batch(32.0) - 29.0).abs() < 1e-9);

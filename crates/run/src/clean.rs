@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_files_that_look_like_ours_are_not_followed() {
+    fn symlinks_and_files_named_like_ours_are_ignored() {
         let temp = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let path = leftover(elsewhere.path(), |_| {});
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_marker_of_ours_is_not_removed() {
+    fn directory_with_invalid_marker_is_kept() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("skye.abc123");
         empty(&path);

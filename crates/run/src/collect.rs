@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_is_compared_after_the_last_operation_counts() {
+    fn block_verified_after_last_operation_is_counted() {
         let mut collected = Collected::new(0);
         collected.add(&delta(INTERVAL_NS, &[100]), 0);
         collected.add(&Delta { verified: 1, ..delta(2 * INTERVAL_NS, &[]) }, 0);

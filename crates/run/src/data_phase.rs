@@ -872,7 +872,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_is_nobody_elses() {
+    fn reserved_slices_do_not_overlap_measured_part() {
         for file_bytes in [4 << 30, 128 << 20, (256 << 20) + 4096] {
             let (first, measured) = Part::Measured.of(file_bytes);
             assert_eq!(first, 0);

@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_directory_goes_with_its_files_and_keeps_others() {
+    fn work_directory_removal_deletes_own_files_only() {
         let temp = tempfile::tempdir().unwrap();
         let work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_removes_it_too() {
+    fn panic_removes_the_work_directory() {
         let temp = tempfile::tempdir().unwrap();
         let panicked = std::panic::catch_unwind(|| {
             let _work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_renamed_meanwhile_goes_all_the_same() {
+    fn renamed_work_directory_is_still_removed() {
         let temp = tempfile::tempdir().unwrap();
         let work = WorkDirectory::create(temp.path(), rules(), None, &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();

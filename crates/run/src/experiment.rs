@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_from_a_drift() {
+    fn change_is_separated_from_drift() {
         // Each run gives a tenth less than the one before, and the change doubles the rate.
         let of_run = |run: i32| 1000.0 * 0.9f64.powi(run);
         let changed =
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rates_are_known_as_well_as_their_pairs_agree() {
+    fn half_width_follows_agreement_of_interval_pairs() {
         assert_eq!(half_width([even(5.0); 2]), 0.0);
         let short = Rate::of_rates(&[1.0, 2.0]).unwrap();
         assert_eq!(half_width([short; 2]), ONE_OBSERVATION);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_lengthens_every_turn_by_itself_gives_one() {
+    fn pause_lengthening_every_cycle_gives_response_of_one() {
         // One operation at a time takes 1 ms; with 0.3 ms more, each takes 1.3 ms.
         let (off, on) = (1000.0, 1000.0 / 1.3);
         let (value, half_width) = answer(&[off, on, off, on, off], 1.0, 300e-6).unwrap();
@@ -362,13 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_does_not_move_gives_nothing() {
+    fn constant_rate_gives_response_of_zero() {
         let (value, _) = answer(&[4000.0; 5], 16.0, 1.2e-3).unwrap();
         assert!(value.abs() < 1e-9, "{value}");
     }
 
     #[test]
-    fn what_drifts_is_no_answer_and_what_jumps_is_uncertain() {
+    fn drift_gives_zero_response_and_jumps_are_uncertain() {
         // Each turn takes a tenth longer than the one before, whatever the pause.
         let drifting: Vec<_> = (0..5).map(|turn| 1.0 / (1.0 + 0.1 * f64::from(turn))).collect();
         let (value, _) = answer(&drifting, 1.0, 0.3).unwrap();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn too_few_turns_or_zero_pause_give_no_response() {
         assert_eq!(answer(&[1000.0, 900.0], 1.0, 1e-3), None);
         assert_eq!(answer(&[1000.0, 900.0, 1000.0, 900.0, 1000.0], 1.0, 0.0), None);
     }

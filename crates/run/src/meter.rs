@@ -553,7 +553,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn the_time_of_a_thread_that_never_sleeps_is_all_accounted_for() {
+    fn busy_thread_time_is_fully_accounted_for() {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::system();
         let target = observe::target(&root, directory.path()).unwrap();

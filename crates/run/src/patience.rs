@@ -326,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn work_that_ends_gives_its_result_and_one_that_panics_says_so() {
+    fn work_result_is_returned_and_panic_is_reported() {
         assert_eq!(wait_while_it_moves("add", || 0, || 1 + 1).unwrap(), 2);
         let trouble = wait_while_it_moves("add", || 0, || panic!("as asked")).unwrap_err();
         assert_eq!(trouble.cause, "a thread of skye panicked");
     }
 
     #[test]
-    fn work_that_goes_on_from_call_to_call_is_waited_for() {
+    fn work_with_progress_between_calls_is_waited_for() {
         // A thread may get its CPU a second late.
         const SHORT: fn(bool) -> Duration = |_| Duration::from_millis(1500);
         const NAP: Duration = Duration::from_millis(200);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_left_behind_is_named_until_it_returns() {
+    fn hung_thread_is_reported_until_it_returns() {
         let (reader, writer) = std::io::pipe().unwrap();
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

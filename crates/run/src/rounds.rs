@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_closed_once_all_counts_of_it_have_come() {
+    fn round_closes_once_all_its_counts_have_arrived() {
         let all = intervals(&[40, 40, 40, 25, 10, 10, 10, 10, 10, 10]);
         let mut rounds = Rounds::new((1_000_000_000, 25));
         assert!(!rounds.look(&all, 1_100_000_000) && rounds.closed.is_empty());

@@ -649,7 +649,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn moments_come_in_their_order_and_who_looks_on_takes_no_time_from_a_test() {
+    fn phase_events_are_ordered_and_untimed() {
         let temp = tempfile::tempdir().unwrap();
         let root = Root::system();
         let target = observe::target(&root, temp.path()).unwrap();
@@ -717,7 +717,7 @@ pub(crate) mod tests {
     const LONG: Time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
 
     #[test]
-    fn a_test_that_makes_its_files_finds_them_empty_and_leaves_them_whole() {
+    fn fresh_files_start_empty_and_end_complete() {
         let temp = tempfile::tempdir().unwrap();
         let tests = [
             "byte-write:t2:bytes=20k",
@@ -794,7 +794,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_thread_makes_several_files_byte_by_byte_and_reads_again_what_it_rewrites() {
+    fn single_thread_creates_several_files_and_rereads_them() {
         let temp = tempfile::tempdir().unwrap();
         let tests = [
             "byte-write:files=4:fresh",
@@ -862,7 +862,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_panic_of_a_worker_costs_its_phase_and_nothing_else() {
+    fn worker_panic_fails_only_its_phase() {
         let temp = tempfile::tempdir().unwrap();
         let root = Root::system();
         let target = observe::target(&root, temp.path()).unwrap();

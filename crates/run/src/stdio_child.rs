@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_process_counts_is_recorded() {
+    fn child_process_counts_are_recorded() {
         let script = "delta 1 2 100 3 70; delta 2 3 10 1 60; ended 77 true $ok";
         let (ended, trouble, sums, _) = run(script, LONG, false);
         assert_eq!((ended.end_ns, ended.is_covered, ended.result), (77, true, Ok(())));
@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_to_stop() {
+    fn child_receives_stop_if_flag_is_already_set() {
         let (ended, trouble, ..) = run("hear Stop; ended 5 false $ok; exec sleep 60", LONG, true);
         assert_eq!((ended.end_ns, trouble.is_none()), (5, true));
     }
 
     #[test]
-    fn one_that_dies_is_told_and_what_it_counted_stays() {
+    fn child_death_is_reported_and_its_counts_kept() {
         let (ended, trouble, sums, start_ns) = run("delta 1 2 100 0 0; kill -9 $$", LONG, false);
         let trouble = trouble.unwrap().to_string();
         assert!(trouble.contains("killed by signal 9"), "{trouble}");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_is_killed() {
+    fn hung_child_is_killed() {
         for stopped in [false, true] {
             let start = Instant::now();
             let (_, trouble, sums, _) =
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_it_from_getting_ready_is_said() {
+    fn child_startup_failure_is_reported() {
         let refusal = |script: &str, grace| start(script, grace).unwrap_err().to_string();
         let text = refusal("hear Span; echo '{\"Error\":\"no luck\"}'; exit 1", LONG);
         assert!(text.contains("no luck"), "{text}");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stop_flag_is_seen_while_it_works() {
+    fn stop_flag_raised_during_work_is_forwarded() {
         let mut child = start(&format!("{READY}hear Stop; ended 5 false $ok"), LONG).unwrap();
         let (recorder, _reader) = Recorder::new(Shape::default());
         let stop = Arc::new(AtomicBool::new(false));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_ended_yet_does_not_count() {
+    fn unfinished_interval_is_ignored() {
         let so_far = intervals([500; 40].into_iter().chain([3]));
         let known = known(&so_far, 4_050_000_000).unwrap();
         assert!(known.half_width < 1e-6, "{known:?}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_leaves_its_later_part() {
+    fn step_in_rate_keeps_the_later_part() {
         let all = intervals([1000; 30].into_iter().chain([200; 40]));
         let course = SteadyState::of(&all, 7_000_000_000).unwrap();
         assert!(course.steady.found && !course.is_one_level() && !course.is_level);

@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_dropped_ends_with_all_that_it_started_and_keeps_what_it_printed() {
+    fn monitor_drop_kills_children_and_keeps_output() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
         // A panic of the driver drops it, too. Neither INT nor TERM ends these.
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_is_not_sent_anything() {
+    fn exited_monitor_is_not_signalled() {
         let temp = tempfile::tempdir().unwrap();
         for (script, early, code) in [("exit 0", None, 0), ("exit 3", Some("exit code 3"), 3)] {
             let mut running = Running::start(sh(script), "04-ended".into(), temp.path().join("x")).unwrap();
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_the_group_is_ended_too_and_nobody_takes_what_others_print() {
+    fn monitor_kills_processes_outside_its_group() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
         let script = "echo first; setsid sh -c 'echo $$; exec sleep 1000' & \
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_its_parent_only_to_kill_gets_it_too() {
+    fn monitor_orphan_is_killed() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
         let command = sh("setsid sh -c 'trap \"\" INT TERM HUP; echo $$; sleep 1000 & sleep 1000'");

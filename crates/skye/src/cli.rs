@@ -716,12 +716,12 @@ mod tests {
     }
 
     #[test]
-    fn the_declaration_is_sound() {
+    fn command_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_worker_is_told_from_a_directory_of_that_name() {
+    fn stdio_worker_command_needs_parent_pid() {
         let parent =
             |line: &str| parent_of_stdio_worker(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(parent("skye stdio-worker 77"), Some(77));
@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rig_is_told_from_a_directory_of_that_name() {
+    fn rig_server_and_store_keeper_need_arguments() {
         let of = |line: &str| {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
             words_of_rig(&words).map(<[_]>::len)
@@ -746,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_alone_is_a_default_run() {
+    fn directory_without_command_starts_default_run() {
         assert_eq!(words("skye /mnt"), ["skye", "run", "/mnt"]);
         assert_eq!(words("skye --preset quick ."), ["skye", "run", "--preset", "quick", "."]);
         assert_eq!(words("skye list"), ["skye", "list"]);

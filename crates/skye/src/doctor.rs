@@ -109,7 +109,7 @@ mod tests {
     /// Goal: all problems of a machine that is not well reach the user, in their words.
     /// Method: the tree of files that models such a machine is looked at, judged and printed.
     #[test]
-    fn a_machine_that_is_not_well() {
+    fn unhealthy_machine_report_snapshot() {
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/../observe/tests/fixtures/unwell");
         let root = Root::at(tree);
         let space = Space {

@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_replaced_is_refused() {
+    fn replaced_device_is_refused() {
         xtask::require!(root, loop, host);
         let device = Loop::new();
         let (target, erasure) = device.check();
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_changes_between_the_looks_is_refused() {
+    fn device_changed_between_checks_is_refused() {
         xtask::require!(root, loop, host, ext4);
         let device = Loop::new();
         let refused = |change: &dyn Fn()| {
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn one_descriptor_holds_it() {
+    fn device_claim_is_exclusive_until_drop() {
         xtask::require!(root, loop, host);
         let device = Loop::new();
         let (target, erasure) = device.check();

@@ -83,7 +83,7 @@ mod tests {
     const STYLE: Style = Style { unicode: true, width: 100 };
 
     #[test]
-    fn a_page_and_the_list() {
+    fn limiter_page_and_list_snapshot() {
         let shown = format!("{}\n\n{}", page("device latency", &STYLE).unwrap(), list(&STYLE));
         insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remark_has_its_meaning_rule_and_marks() {
+    fn finding_page_has_meaning_rule_and_marks() {
         let told = |words| anstream::adapter::strip_str(&page(words, &STYLE).unwrap()).to_string();
         let foreign = told("foreign_io");
         for text in
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_none_is_met_with_the_nearest() {
+    fn unknown_term_suggests_nearest() {
         let told = |words| page(words, &STYLE).unwrap_err();
         assert_eq!(
             told("page_cahe"),

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_or_has_no_end_is_refused() {
+    fn too_long_or_endless_input_is_refused() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
         std::fs::write(&path, "12345").unwrap();

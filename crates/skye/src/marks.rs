@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_begins_ends_once() {
+    fn trace_marks_end_once_per_begin() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("trace_marker");
         let mut marks = Marks { file: Some(File::create(&path).unwrap()), has_begun: false };

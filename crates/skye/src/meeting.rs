@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_wait_for_each_other_and_not_for_those_that_leave_a_test_out() {
+    fn barrier_waits_only_for_programs_with_the_test() {
         let temp = tempfile::tempdir().unwrap();
         let mut all = seats(temp.path(), 3);
         // The last one leaves the first two tests out.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_is_named_once() {
+    fn killed_program_is_reported_once() {
         let temp = tempfile::tempdir().unwrap();
         let mut all = seats(temp.path(), 3);
         // Killed: the kernel gives the lock back, and nothing is written.
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_flag_ends_the_wait() {
+    fn interrupt_ends_barrier_wait() {
         let temp = tempfile::tempdir().unwrap();
         let mut all = seats(temp.path(), 2);
         all[0].interrupt.store(true, Ordering::Relaxed);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_of_what_a_dry_run_prints_is_the_same() {
+    fn dry_run_output_reproduces_its_plan() {
         for (name, _) in PRESETS {
             let (first, second) = both(&format!("skye --preset {name}")).unwrap();
             assert_eq!(first, second, "{name}");

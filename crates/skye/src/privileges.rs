@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_the_same_needs_no_rights() {
+    fn same_user_needs_no_privileges() {
         let current = Identity::current();
         let own = current.uid.to_string();
         let same = become_user(Some(&own), Some(&current.gid.to_string()));

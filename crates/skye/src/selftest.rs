@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_none_is_met_with_the_nearest() {
+    fn unknown_case_suggests_nearest() {
         let refused = |name: &str| match chosen(&[name.to_owned()], 2) {
             Err(Failure::Refused(message)) => message,
             other => panic!("{other:?}"),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_decides_the_exit_code() {
+    fn worst_result_sets_exit_code() {
         let selftest = |tests, right, is_failure: Option<bool>, left: &[&str]| SelfTest {
             schema: SCHEMA.into(),
             skye_version: "0".into(),

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_over_clients_ends_with_all_or_fewer() {
+    fn client_sweep_is_limited_to_number_of_clients() {
         let of = |text: &str| {
             let request = Request { sweep: Some(text.into()), ..Request::default() };
             with_sweep(request, 8)

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signature_counts_and_a_guard_goes_with_its_table() {
+    fn all_signatures_are_listed_except_pmbr_of_gpt() {
         let of = |listed: &str, code: i32, stdout: &str| names(listed, Some(code), stdout, "");
         let words = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let gpt = "# offset,uuid,label,type\n0x200,,,gpt\n0x3ffe00,,,gpt\n0x1fe,,,PMBR\n";

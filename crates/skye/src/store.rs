@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn own_links_are_followed_and_those_of_others_are_not() {
+    fn symlinks_of_other_users_in_sticky_directories_are_refused() {
         xtask::require!(root);
         let temp = tempfile::tempdir().unwrap();
         let temp = temp.path().canonicalize().unwrap();

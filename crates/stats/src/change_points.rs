@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_without_noise_changes_where_it_changes() {
+    fn noiseless_steps_are_found_exactly() {
         let mut values = vec![100.0; 30];
         values.extend([50.0; 20]);
         values.extend([80.0; 8]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_value_is_no_level() {
+    fn single_outlier_is_no_level() {
         for at in 0..60 {
             let mut values = vec![100.0; 60];
             values[at] = 20.0;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_a_slow_device_do_not_change_by_being_small() {
+    fn sparse_counts_have_no_change() {
         let values: Vec<f64> = (0..200).map(|i| f64::from(u8::from(i % 7 == 3))).collect();
         assert_eq!(changes(&values), []);
     }

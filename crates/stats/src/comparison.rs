@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_says_how_many_runs_settle_how_many_rows() {
+    fn runs_needed_grow_with_number_of_rows() {
         let groups = [1, 6, 7, 23, 24].map(|rows| runs_to_settle(rows, false));
         assert_eq!(groups, [4, 5, 6, 6, 7]);
         let pairs = [1, 12, 13].map(|rows| runs_to_settle(rows, true));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_a_side_claims_nothing() {
+    fn single_runs_claim_no_change() {
         let change = compare_groups(&[100.0], &[200.0], 0.0).unwrap();
         assert!((change.ratio - 2.0).abs() < 1e-9 && change.p.is_none() && change.interval.is_none());
         let judged = judge(&[change; 11], MARGINS);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_better_than_it_was_counted() {
+    fn interval_is_no_narrower_than_resolution() {
         let change = compare_groups(&[1000.0; 6], &[950.01; 6], 0.001).unwrap();
         let ends = change.interval.unwrap();
         assert!(ends.low < 0.95 && 0.95 < ends.high && ends.half_width() < 0.0011, "{ends:?}");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_absent() {
+    fn comparison_of_invalid_values_is_none() {
         for bad in [&[][..], &[0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
             assert_eq!(compare_groups(bad, &[1.0, 2.0], 0.0), None);
             assert_eq!(centre(bad), None);
@@ -380,7 +380,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_not_finite_comes_out(
+        fn comparison_is_finite_and_symmetric(
             before in prop::collection::vec(1e-3..1e12f64, 1..8), after in prop::collection::vec(1e-3..1e12f64, 1..8),
         ) {
             let change = compare_groups(&before, &after, 0.0).unwrap();

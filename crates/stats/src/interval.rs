@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nineteen_of_twenty_next_values_lie_where_they_are_expected() {
+    fn prediction_interval_covers_95_percent() {
         let mut random = fastrand::Rng::with_seed(7);
         // The sum of twelve uniform values is as good as normal.
         let mut draw = || (0.1 * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0)).exp();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_absent() {
+    fn interval_of_few_or_infinite_values_is_none() {
         for values in [&[][..], &[1.0], &[1.0, 2.0], &[1.0, f64::NAN, 2.0], &[1.0, f64::INFINITY, 3.0]] {
             assert_eq!(interval_of_mean(values), None);
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lots_that_fall_to_either_side_of_a_boundary_do_not_widen_it() {
+    fn operations_shifted_between_ticks_do_not_widen_interval() {
         let mut values = vec![500.0; 40];
         values[20..24].copy_from_slice(&[848.0, 598.0, 554.0, 0.0]);
         assert!(makes_up(&values));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_known_less_surely_than_its_values_in_any_order() {
+    fn trend_has_wider_interval_than_shuffled_values() {
         let trend: Vec<f64> = (0..100).map(f64::from).collect();
         let shuffled: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100)).collect();
         let (of_trend, of_shuffled) = (half_width(&trend).unwrap(), half_width(&shuffled).unwrap());

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_do_not_overlap_are_as_rare_as_can_be() {
+    fn disjoint_groups_have_smallest_possible_p() {
         // Of the 924 ways of 6 and 6, only this one and its opposite are as far apart.
         let p = p_of_groups(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[11.0, 12.0, 13.0, 14.0, 15.0, 16.0], 1);
         assert_eq!(p, Some(2.0 / 924.0));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_absent() {
+    fn p_of_invalid_values_is_none() {
         assert_eq!(p_of_groups(&[], &[1.0], 1), None);
         assert_eq!(p_of_groups(&[f64::NAN], &[1.0], 1), None);
         assert_eq!(p_of_pairs(&[], 1), None);
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p_is_a_share_and_does_not_depend_on_the_order_of_groups(
+        fn p_is_a_probability_and_symmetric_in_groups(
             one in prop::collection::vec(-1e3..1e3f64, 1..7), other in prop::collection::vec(-1e3..1e3f64, 1..7),
         ) {
             let p = p_of_groups(&one, &other, 1).unwrap();

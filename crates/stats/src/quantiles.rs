@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_that_is_always_the_same_has_percentiles() {
+    fn constant_latency_has_exact_percentiles() {
         let found = quantiles(&vec![vec![(2_000_000, 100)]; 30], &[0.5, 0.99], 1);
         let expected = Quantile { value_ns: 2_000_000, interval_ns: Some((2_000_000, 2_000_000)) };
         assert_eq!(found, [Some(expected); 2]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_percentile_has_none() {
+    fn invalid_percentile_or_empty_histogram_is_none() {
         let intervals = vec![vec![(100, 1000)]; 30];
         assert_eq!(quantiles(&intervals, &[1.0, -0.1, f64::NAN], 1), [None; 3]);
         assert_eq!(quantiles(&[], &[0.5], 1), [None]);

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_is_known_exactly() {
+    fn constant_rate_is_exact() {
         let analysis = analyse(&ticks(&[100.0; 50]));
         assert_eq!(analysis.steady, Some(1..50));
         assert_eq!(analysis.segments.len(), 1);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_and_a_pause_at_the_start_are_no_drift() {
+    fn burst_and_pause_at_start_are_no_drift() {
         let mut counts = [500.0; 60];
         counts[..2].copy_from_slice(&[1028.0, 0.0]);
         let analysis = analyse(&ticks(&counts));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_and_a_pause_at_the_start_are_no_level() {
+    fn burst_and_pause_at_start_are_no_level() {
         let mut counts = [170.0; 21];
         (counts[0], counts[1], counts[15], counts[20]) = (509.0, 0.0, 168.0, 233.0);
         let analysis = analyse(&ticks(&counts));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_next_to_nothing_have_an_answer() {
+    fn empty_idle_and_invalid_series_are_analysed() {
         let none = Analysis { segments: vec![], steady: None, rate: 0.0, interval: None, independent: 0.0 };
         assert_eq!(analyse(&[]), none);
         let one = analyse(&ticks(&[7.0]));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_last_tick_is_in_no_segment_and_a_longer_one_is() {
+    fn last_tick_counts_only_if_long_enough() {
         let mut cut = ticks(&[100.0; 40]);
         cut.push(Tick { length_s: 0.01, count: 90.0 });
         let analysis = analyse(&cut);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tick_in_which_the_level_changed_is_not_steady() {
+    fn tick_of_level_change_is_not_steady() {
         let mut counts = vec![1000.0; 24];
         counts.push(600.0);
         counts.extend([200.0; 40]);

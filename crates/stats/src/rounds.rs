@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_least_squares_is_that_of_a_calculation_by_hand() {
+    fn least_squares_line_matches_hand_calculation() {
         // The sum of number times value is -2*100 - 1*104 + 0 + 1*98 + 2*108 = 10, so 1 a round and 4 over the window.
         let found = window(&[9.0, 100.0, 104.0, 90.0, 98.0, 108.0]).unwrap();
         assert!(close(found.mean, 100.0) && close(found.excursion, 0.18) && close(found.slope, 0.04));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_steady_once_five_rounds_are() {
+    fn drive_is_steady_once_five_rounds_are() {
         // Three fast rounds, one in between, then slow ones: the window has to leave the fast ones behind.
         let fading = [400.0, 400.0, 400.0, 250.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0];
         assert_eq!(steady_round(&fading), Some(9));
@@ -102,7 +102,7 @@ mod tests {
         }
 
         #[test]
-        fn the_unit_of_the_values_does_not_matter(
+        fn excursion_and_slope_do_not_depend_on_unit(
             values in prop::collection::vec(1.0f64..1e6, 5..12),
             factor in 1e-3f64..1e3,
         ) {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_lies_within_at_least_as_often_as_promised() {
+    fn share_interval_has_promised_coverage() {
         for samples in [7, 40, 150] {
             for share in [0.03, 0.31, 0.5, 0.82, 0.995] {
                 let covers = |found: &u32| {
@@ -87,7 +87,7 @@ mod tests {
         }
 
         #[test]
-        fn it_contains_the_share(samples in 0.5f64..1e7, part in 0.0f64..=1.0) {
+        fn share_interval_contains_share(samples in 0.5f64..1e7, part in 0.0f64..=1.0) {
             let interval = interval_of_share(samples * part, samples).unwrap();
             let share = samples * part / samples;
             prop_assert!(interval.low <= share && share <= interval.high && interval.high <= 1.0);

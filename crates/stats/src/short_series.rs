@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_goes_and_comes_back_is_found() {
+    fn temporary_level_is_found() {
         let mut values = [100.0, 101.0, 99.0, 100.0, 60.0, 61.0, 59.5, 60.0, 100.5, 99.0, 100.0, 101.0];
         assert_eq!(places(&values), [0, 4, 8]);
         values[8..].fill(30.0);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_value_makes_a_level_and_one_does_not() {
+    fn level_needs_two_values() {
         let mut values = vec![100.0, 101.0, 99.5, 100.5, 99.0, 100.0, 70.0];
         assert_eq!(places(&values), [0]);
         values.push(70.5);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_series() {
+    fn series_below_six_values_has_no_step() {
         assert_eq!(levels_of_few(&[]), []);
         assert_eq!(levels_of_few(&[1.0, f64::NAN]), []);
         assert_eq!(places(&[0.0; 8]), [0]);

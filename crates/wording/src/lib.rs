@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_clause_and_a_sentence_with_its_own_figures() {
+    fn finding_has_clause_and_sentence_with_its_quantities() {
         for finding in Finding::of_each_kind() {
             let (clause, sentence) = (clause(&finding), sentence(&[&finding]));
             assert!((1..=CLAUSE_MAX).contains(&clause.chars().count()), "{clause}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn help_has_the_marks_of_each_kind_in_the_order_of_codes() {
+    fn help_has_mark_of_each_finding_in_code_order() {
         let mut codes = Finding::CODES.to_vec();
         codes.dedup();
         assert!(FINDING_HELP.iter().map(|about| about.code).eq(codes));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_observation_is_a_sentence_with_its_own_figures() {
+    fn observation_sentence_contains_each_quantity() {
         for seen in Observation::of_each_kind() {
             let (text, template) = (observation(&[&seen]), observations::words(&seen));
             assert!(!text.is_empty() && !text.contains(['{', '}']) && !text.ends_with('.'), "{text}");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_found_is_told_in_its_words() {
+    fn unknown_finding_keeps_original_text() {
         let json = r#"{ "mark": "remark", "code": "new", "text": "the moon was full", "finding": { "kind": "moon", "x": 1 } }"#;
         let newer: Note = serde_json::from_str(json).unwrap();
         let other_figures = r#"{ "mark": "remark", "code": "fell_behind", "text": "too slow", "advice": [{ "kind": "sing" }],
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_named_is_shown_not_obeyed() {
+    fn foreign_names_are_escaped_and_not_interpolated() {
         let device = "sd\x1b[2Ja{share}";
         let text = sentence(&[&Finding::ForeignIo {
             foreign_share: model::figure::Share(0.3),

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_makes_every_request() {
+    fn bare_ring_completes_every_request() {
         let scratch = super::super::program::scratch_in_memory().unwrap();
         let path = scratch.path().join("file");
         std::fs::write(&path, vec![7; 10 * BLOCK_BYTES]).unwrap();

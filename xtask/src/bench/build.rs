@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_built_from_few_crates() {
+    fn program_is_built_from_few_crates() {
         let crates = crates().unwrap();
         assert!(crates.contains("skye v0.1.0") || crates.iter().any(|name| name.starts_with("skye ")));
         assert!(crates.len() as f64 <= CRATES_MAX, "{} crates: a new one is a decision", crates.len());

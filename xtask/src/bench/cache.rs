@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_dd_says_is_understood() {
+    fn dd_output_is_parsed() {
         let text = "1024+0 records in\n1024+0 records out\n\
                     1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.125 s, 8.6 GB/s\n";
         assert_eq!(copied(text), Some((1 << 30, 0.125)));

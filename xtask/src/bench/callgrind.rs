@@ -35,14 +35,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_found() {
+    fn instruction_total_is_parsed() {
         let text = "events: Ir\nsummary: 95592805\n\n\nfn=(1)\n4 90\n\ntotals: 95592805\n";
         assert_eq!(total(text), Some(95_592_805));
         assert_eq!(total("events: Ir\n"), None);
     }
 
     #[test]
-    fn what_happens_once_does_not_count() {
+    fn per_operation_cost_excludes_startup() {
         crate::require!(valgrind);
         let wait = |ops: u64| ["sh", "-c", &"true;".repeat(ops as usize)].map(String::from).to_vec();
         let few = per_operation([100, 200], wait).unwrap();

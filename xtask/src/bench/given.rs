@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_part_of_a_file_is_found() {
+    fn longest_extent_of_a_file_is_found() {
         let table = "Filesystem type is: ef53\nFile size of /t/file is 838860800 (204800 blocks of 4096 bytes)\n \
                      ext:     logical_offset:        physical_offset: length:   expected: flags:\n   \
                      0:        0..   30719:      34816..     65535:  30720:            \n   \

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_baseline_that_is_written_is_read_again() {
+    fn written_baseline_reads_back_unchanged() {
         let of = Circumstances {
             compiler: "rustc 1.95.0".into(),
             clock: "tsc".into(),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_high_water_mark_is_found() {
+    fn high_water_mark_is_parsed() {
         let text = "Name:\tskye\nVmPeak:\t  9000 kB\nVmHWM:\t    1496 kB\nVmRSS:\t 1000 kB\n";
         assert_eq!(high_water_kib(text), Some(1496));
         // A process that ended and was not yet waited for has no memory.

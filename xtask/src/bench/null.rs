@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loop_leaves_nothing_out() {
+    fn null_loop_visits_every_block() {
         let pinned = Pinned::new().unwrap();
         every_block_is_visited_once_a_pass(32, &pinned).unwrap();
         every_block_is_visited_once_a_pass(1, &pinned).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_pinned_until_the_pin_is_dropped() {
+    fn thread_stays_pinned_until_drop() {
         let before = sched_getaffinity(None).unwrap();
         let pinned = Pinned::new().unwrap();
         let one = sched_getaffinity(None).unwrap();

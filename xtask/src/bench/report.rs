@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_are_those_of_the_standard_preset() {
+    fn tests_match_the_standard_preset() {
         let preset = fs::read_to_string(crate::root().join("presets/standard.toml")).unwrap();
         let preset: toml::Table = preset.parse().unwrap();
         let tests: Vec<_> =

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_with_its_owner() {
+    fn tmpfs_is_unmounted_on_drop() {
         crate::require!(tmpfs);
         let tmpfs = Tmpfs::mount().unwrap();
         let path = tmpfs.path().to_owned();

@@ -257,7 +257,7 @@ never = ["not clear"]
     }
 
     #[test]
-    fn an_answer_is_right_if_everything_is_as_it_must_be() {
+    fn case_passes_only_if_every_expectation_holds() {
         let row = |limiter: &str, rate: f64| {
             format!(
                 r#"{{"phases":[{{"verdict":{{"limiter":"{limiter}","confidence":"likely"}},
@@ -275,7 +275,7 @@ never = ["not clear"]
     }
 
     #[test]
-    fn a_name_is_given_once() {
+    fn duplicate_case_name_is_refused() {
         assert!(Case::read(&format!("{TEXT}{TEXT}")).is_err());
     }
 }

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_acknowledged_when_its_call_returns() {
+    fn block_is_acknowledged_when_its_call_returns() {
         let place = ("/mnt/t/skye.a/d0".to_owned(), 8192);
         let log = [write(1, ") = 4096"), write(2, " <unfinished ...>")].concat();
         let mut calls = Calls::default();

@@ -120,7 +120,7 @@ mod tests {
     /// Goal: a tree has each file that a program opened, with the same text, and the links on the way to it.
     /// Method: this machine's kernel is recorded while usual programs look at it.
     #[test]
-    fn a_tree_shows_what_a_program_opened() {
+    fn recorded_tree_has_the_files_a_program_opened() {
         crate::require!(strace);
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("functions"), FUNCTIONS).unwrap();

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_replayed_up_to_a_flush() {
+    fn log_is_replayed_up_to_a_flush() {
         let mut log = Vec::new();
         let mut put = |words: [u64; 4], rest: &[u8]| {
             let mut sector: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_comes_after_those_that_it_needs() {
+    fn module_is_ordered_after_its_dependencies() {
         let dependencies = "kernel/fs/9p/9p.ko: kernel/net/9p/9pnet.ko kernel/fs/netfs/netfs.ko\n\
                             kernel/net/9p/9pnet.ko:\n\
                             kernel/fs/overlayfs/overlay.ko.xz:\n";

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_are_asked_for_as_chance_leaves() {
+    fn required_interval_count_allows_for_chance() {
         assert_eq!([1, 3, 5, 20, 100].map(asked_of), [0, 2, 3, 17, 90]);
     }
 }

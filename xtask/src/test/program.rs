@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_become_tests_and_one_that_never_ends_is_known() {
+    fn events_give_outcomes_and_unfinished_tests() {
         let mut events = Events { target: "e2e".into(), selection: "-p skye".into(), ..Events::default() };
         for line in [
             r#"{ "type": "suite", "event": "started", "test_count": 3 }"#,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_named_as_cargo_chooses_it() {
+    fn program_path_gives_target_and_cargo_flags() {
         let named = |path: &str| program(path, "xtask", "xtask").names();
         assert_eq!(named("target/debug/deps/xtask-0123abcd"), ("xtask".into(), "-p xtask --lib".into()));
         assert_eq!(named("target/debug/deps/other-0123abcd").1, "-p xtask --bins");

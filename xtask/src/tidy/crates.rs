@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_that_reaches_across_a_wall_is_found() {
+    fn forbidden_dependency_is_found() {
         let sound =
             "[dependencies]\nmodel.workspace = true\nserde = \"1\"\n[dev-dependencies]\nrun.workspace = true";
         assert_eq!(arrows(&tree(&[("crates/engine/Cargo.toml", sound)])), NONE);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_invariants_is_found() {
+    fn crate_without_invariants_is_found() {
         let xtask = ("xtask/src/lib.rs", "//! Tasks.\n//!\n//! Invariants:\n//! - none.\n");
         let manifest = ("crates/run/Cargo.toml", "");
         let said = ("crates/run/src/lib.rs", "//! Runs.\n//! Invariants:\n//! - none.\nfn x() {}\n");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_the_code_map_forgets_is_found() {
+    fn crate_missing_from_code_map_is_found() {
         let manifest = ("crates/run/Cargo.toml", "");
         assert_eq!(code_map(&tree(&[manifest])).len(), 1);
         assert_eq!(code_map(&tree(&[manifest, ("ARCHITECTURE.md", "runs")])).len(), 1);

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_out_of_place_or_without_reason_is_found() {
+    fn misplaced_or_unexplained_unsafe_code_is_found() {
         let said = "// SAFETY: it is.\nunsafe { x() }";
         assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", said)])), NONE);
         assert_eq!(

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_test_that_is_gone_is_found() {
+    fn link_to_missing_test_is_found() {
         let document =
             ("docs/a.md", "[`here`](../b.rs), [`gone`](../b.rs), [`word`](c.md), [`far`](../d.rs)");
         let complaints = linked_tests(&tree(&[document, ("b.rs", "fn here() {}")]));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trap_that_nothing_documents_is_found() {
+    fn undocumented_trap_is_found() {
         let all: String = judge::TRAPS.iter().map(|trap| format!("`{}` ", trap.code)).collect();
         let remarks = ("docs/remarks.md", all.as_str());
         let complaints =
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_that_nothing_documents_is_found() {
+    fn undocumented_preset_is_found() {
         let preset = ("presets/quick.toml", "");
         assert_eq!(presets(&tree(&[preset, ("README.md", "be quick")])).len(), 1);
         assert_eq!(presets(&tree(&[preset, ("docs/presets.md", "| `quick` | 40 s |")])), NONE);

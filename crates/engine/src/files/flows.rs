@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn populations_stay_as_large_as_they_were_and_sizes_are_known() {
+    fn population_size_is_constant_and_file_sizes_are_known() {
         for (name, of) in mixes() {
             let files = of.population.files.min(400);
             let directory = Directory::of(&of, files);
@@ -718,7 +718,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_a_population_that_stays_as_large_as_it_was() {
+    fn shared_population_size_is_constant() {
         const THREADS: u64 = 3;
         for (name, of) in mixes() {
             let files = of.files_min() + 20;
@@ -787,7 +787,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_no_latency_and_due_flows_count_from_their_time() {
+    fn latency_excludes_think_time_and_includes_queueing() {
         const PAUSE_MS: u64 = 200;
         let mut of = Mix::parse(OTHERS).unwrap();
         of.flows.iter_mut().for_each(|flow| flow.think_ms = PAUSE_MS);

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_set_is_neither_followed_nor_removed() {
+    fn foreign_entries_are_neither_followed_nor_removed() {
         let temp = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(elsewhere.path().join("f00000000"), "mine").unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_no_failure_and_missing_names_are_one() {
+    fn deadline_is_no_failure_but_missing_names_are() {
         let temp = tempfile::tempdir().unwrap();
         let tree = Tree { files: 12, dirs: 4, levels: 2 };
         make(temp.path(), tree.plain());

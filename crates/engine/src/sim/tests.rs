@@ -209,7 +209,7 @@ fn latencies_are_drawn_from_their_distributions() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_gives_same_run() {
     let device = "parallelism = 3\ncpu_ns_per_op = 700\nstalls = [{ at_s = 0.3, length_ms = 50 }]\n\
                   latency = { kind = \"lognormal\", mean_us = 100, sigma = 0.5 }";
     let mix = Steps::mix(50, true, 7);
@@ -223,7 +223,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn a_throttle_holds_from_its_second_on() {
+fn throttle_limits_rate_from_its_start_time() {
     // Blocks of 10^6 bytes: 100 a second, then 20. The change comes when half of a block has passed.
     let device = format!(
         "{FIXED_100_US}bytes_per_second = \"100MB\"\nthrottles = [{{ at_s = 2.505, bytes_per_second = \"20MB\" }}]"
@@ -244,7 +244,7 @@ fn a_throttle_holds_from_its_second_on() {
 }
 
 #[test]
-fn a_stall_is_a_gap_in_which_requests_stay_in_flight() {
+fn stall_is_a_gap_with_requests_in_flight() {
     // Half of the request that began at 1.0 s is served before the stall, the other half after it.
     let device = "latency = { kind = \"fixed\", mean_us = 1000 }\n\
                   stalls = [{ at_s = 1.0005, length_ms = 250 }]";
@@ -270,7 +270,7 @@ const CACHE: &str = "latency = { kind = \"fixed\", mean_us = 100 }\n\
                      cache = { bytes = 100_000_000, latency_us = 50, drain_bytes_per_second = 10_000_000 }\n";
 
 #[test]
-fn a_cache_takes_what_it_holds_and_then_what_it_drains() {
+fn full_cache_accepts_writes_at_drain_rate() {
     let setup = Setup { device: CACHE, block_bytes: 100_000, seconds: 4.0, ..SETUP };
     let outcome = closed(setup, verb::Write);
     // 2 GB a second, less the drain of 10 MB a second, fill 100 MB in 50.25 ms. From then on, the k-th block comes in
@@ -285,7 +285,7 @@ fn a_cache_takes_what_it_holds_and_then_what_it_drains() {
 }
 
 #[test]
-fn a_flush_waits_until_the_cache_is_empty() {
+fn flush_waits_for_empty_cache() {
     // The block drains in 10 ms from its admission. The flush takes another millisecond, and the next write comes after
     // it.
     let setup = Setup { device: CACHE, block_bytes: 100_000, seconds: 4.4, ..SETUP };
@@ -338,7 +338,7 @@ fn workers_share_the_device_fairly() {
 }
 
 #[test]
-fn a_worker_is_no_faster_than_its_cpu() {
+fn worker_rate_is_limited_by_its_cpu() {
     let device = format!("{FIXED_100_US}parallelism = 64\ncpu_ns_per_op = 10_000");
     for (workers, depth, expected) in [(1, 1, 1e5 / 11.0), (1, 64, 1e5), (2, 64, 2e5), (4, 1, 4e5 / 11.0)] {
         let outcome = closed(Setup { device: &device, workers, depth, ..SETUP }, verb::Read);
@@ -441,7 +441,7 @@ fn random_arrivals_at_one_server_wait_as_in_theory() {
 }
 
 #[test]
-fn a_drive_gets_slower_once_its_spare_blocks_are_used_up() {
+fn write_rate_drops_once_spare_blocks_are_used() {
     let device = "write_bytes_per_second = 400_000_000\nlatency = { mean_us = 1 }\n\
                   worn = [{ after_bytes = 1_200_000_000, write_bytes_per_second = 50_000_000 },\
                           { after_bytes = 800_000_000, write_bytes_per_second = 100_000_000 }]";

@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_time_of_the_device_is_what_no_stall_takes(
+        fn device_time_excludes_stalls(
             stalls in prop::collection::vec((0u64..60, 1u64..6, prop::option::of(20u64..40)), 0..4),
             mut instants in prop::collection::vec(0u64..300, 1..20),
         ) {

@@ -205,7 +205,7 @@ fn counts_end_a_phase_exactly() {
 }
 
 #[test]
-fn time_ends_a_phase_and_what_is_in_flight_is_still_counted() {
+fn deadline_ends_phase_and_counts_calls_in_flight() {
     let outcome = run(verb::Read, 4, u64::MAX, 10_500_000, None);
     // Eleven rounds of four calls: the last round began at 10 ms.
     assert_eq!((outcome.ops, outcome.end_ns()), (44, 11_000_000));
@@ -221,7 +221,7 @@ fn steps_are_counted_apart_and_operations_once() {
 }
 
 #[test]
-fn what_is_read_again_counts_as_read_and_once_as_moved() {
+fn reread_adds_read_bytes_but_no_operation() {
     for depth in [1, 8] {
         let outcome = run(Steps::REWRITE_AND_REREAD, depth, 100, u64::MAX, None);
         assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (100, 819_200, 409_600));
@@ -242,7 +242,7 @@ fn short_calls_are_continued_and_counted() {
 }
 
 #[test]
-fn failures_say_where_and_what_is_in_flight_is_waited_for() {
+fn failure_has_location_and_calls_in_flight_complete() {
     let outcome = run(verb::Read, 1, 100, u64::MAX, Some((30, -5)));
     let failure = outcome.failure();
     assert_eq!((failure.call, failure.file, failure.offset_bytes), ("read", 1, Some(5 * 4096)));
@@ -256,7 +256,7 @@ fn failures_say_where_and_what_is_in_flight_is_waited_for() {
 }
 
 #[test]
-fn passes_overlap_and_no_block_is_written_twice_at_once() {
+fn passes_overlap_without_concurrent_writes_to_block() {
     // The device asserts the latter. If each pass were waited for, its slowest call would count twenty times: 8 ms
     // each. That comes on top of the 14 ms that 100 calls of 4.5 ms take, 32 at a time.
     let outcome = run_paced(verb::Write, ClosedLoop, 32, 2000, u64::MAX, None, 8);
@@ -275,7 +275,7 @@ fn passes_overlap_and_no_block_is_written_twice_at_once() {
 }
 
 #[test]
-fn blocks_that_come_often_wait_for_their_last_write_and_reads_wait_for_nothing() {
+fn writes_to_hot_block_serialize_and_reads_do_not() {
     // The device asserts that no block is written twice at once.
     let skewed = |theta| Pattern::skewed(0, 100, Skew::Zipf { theta }, 1, 2000);
     for depth in [1, 2, 32, 200] {
@@ -297,7 +297,7 @@ fn blocks_that_come_often_wait_for_their_last_write_and_reads_wait_for_nothing()
 }
 
 #[test]
-fn what_was_read_is_compared() {
+fn wrong_data_fails_sampled_verification() {
     // The device returns only zeros, which no one wrote.
     let content = data::Content { seed: 1, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
     let mut engine = NullEngine::new(1, 4096);
@@ -333,7 +333,7 @@ fn what_was_read_is_compared() {
 }
 
 #[test]
-fn an_open_loop_waits_for_what_is_due_and_counts_from_when_it_was() {
+fn open_loop_latency_counts_from_due_time() {
     // The device makes one call a millisecond, and a call is due every half millisecond. Each starts later than the
     // one before.
     let pacing = || OpenLoop::new(2000.0, false, 0, 1, 1);

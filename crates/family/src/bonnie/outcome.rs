@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_stands_in_the_table() {
+    fn table_shows_requested_size() {
         let asked = table_of(&options("-s 200 -v 2 -y -u -S 8499 -p 8"), &[], "ada");
         let head = Head { syncs: true, unlocked: true, direct: false, thousands_of_seeks: 8, seekers: 8 };
         assert_eq!((asked.label.as_str(), asked.size_mib, asked.volumes), ("ada", Some(200), 2));

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_together_is_split_again() {
+    fn joined_columns_are_split() {
         let table =
             one("testvm 1* 400 149956 83.7362515 65.8 3851216 81.4 295254 89.014751854 77.9 68255.9 64.8");
         let kib: Vec<_> = rates(&table).iter().map(|(rate, cpu)| (rate / 1024.0, *cpu)).collect();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_is_read_with_its_row() {
+    fn heading_applies_to_the_next_row_only() {
         let head = Head { syncs: true, unlocked: true, direct: true, thousands_of_seeks: 100, seekers: 128 };
         let mut table = Table::new(Program::V1_4, "ada");
         (table.head, table.size_mib, table.volumes) = (Some(head), Some(9), 12);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_row_is_named() {
+    fn malformed_row_is_reported_with_line_number() {
         for (text, line, parts) in [
             (format!("{HEADING}testvm 1* 400 149956 83.7\n"), 2, ["`testvm 1* 400", "volumes*MiB"]),
             (

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_cpu_lose_their_digit_where_they_would_be_wide() {
+    fn cpu_percent_from_100_has_no_decimal() {
         let texts = [Some(0.0), Some(9.94), Some(99.94), Some(99.95), Some(185.4), None, Some(f64::NAN)];
         assert_eq!(texts.map(cpu_text), ["0.0", "9.9", "99.9", "100", "185", "-", "-"]);
     }
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_harmless() {
+    fn label_is_escaped_in_text_and_html() {
         let html = table(Program::V1_4, "<b>\u{1b}[31m&\"").html();
         assert!(
             html.contains("&lt;b&gt;") && html.contains("&amp;&quot;") && !html.contains('\u{1b}'),

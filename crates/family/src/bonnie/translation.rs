@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_six_stand_in_their_order() {
+    fn six_tests_are_translated_in_order() {
         let translation = translated("-s 2g");
         assert_eq!(translation.tests, Test::ALL);
         assert_eq!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_into_memory_is_said_and_not_refused() {
+    fn file_fitting_in_memory_gives_warning() {
         let warned = |line: &str| translated(line).warnings.join(" ");
         for (line, parts) in [
             (

@@ -191,7 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn rates_are_cut_off_and_short_times_are_no_rates() {
+    fn rate_is_truncated_and_short_time_gives_no_rate() {
         let shown = |figure: Figure| figure.rate_text();
         assert_eq!(shown(Figure::rate(1287.9, 2.3)), "1287");
         assert_eq!(shown(Figure::rate(1e9, 0.499)), "+++++");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_figure_is_none() {
+    fn malformed_number_is_not_parsed() {
         for wrong in ["-1", "1e5", "nan", "inf", "1.", ".5", "1,5", "+5", "1.2.3", "k", "1234567890123456"] {
             assert_eq!(Figure::parse(wrong), None, "{wrong}");
         }

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_made_from_measurements() {
+    fn line_is_made_from_measurements() {
         let mut line = Line::new(Layout::V2_00, "host");
         assert!(!line.has_data() && !line.has_files());
         line.measure(Test::PutBlock, 323_815.9, 6.4, Some(5.0), Some(73_049_999));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_stands_in_the_line() {
+    fn line_shows_requested_options() {
         let asked = line("-s 4g:64k:2k:3 -n 4:4096:512:8 -c 2", &[]);
         assert_eq!((asked.name.as_str(), asked.seed.as_str(), asked.concurrency), ("ada", "77", 2));
         assert_eq!((asked.file_size_mib, asked.chunk_bytes), (Some(4096), Some(65_536)));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_fast_is_marked() {
+    fn too_fast_rate_is_marked_with_plus_signs() {
         let fast = phase("write:seq8k", 8192, 8192 << 13, 499_000_000);
         let line = line("", &[(Test::PutBlock, &fast)]);
         let [rate, cpu] = [line[Test::PutBlock].rate, line[Test::PutBlock].cpu];

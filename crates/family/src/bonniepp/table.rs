@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn seeks_of_1_03_lose_their_digit_where_they_are_many() {
+    fn large_1_03_seek_rates_have_no_decimal() {
         let text = |rate| rate_text(Layout::V1_03, Test::Seeks, Figure::tenths(rate));
         assert_eq!((text(12345.6).as_str(), text(345.6).as_str()), ("12346", "345.6"));
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_is_said_and_nothing_is_lost_of_it() {
+    fn size_column_includes_non_default_settings() {
         let mut line = Line::new(Layout::V2_00, "testvm");
         (line.file_size_mib, line.seeks, line.seekers) = (Some(512), Some(8192), Some(5));
         assert_eq!(size_and_more(&line), "512M");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_no_table() {
+    fn line_without_measurements_has_no_table() {
         assert_eq!(table(&Line::new(Layout::V2_00, "host")), "");
     }
 

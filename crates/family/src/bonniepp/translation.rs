@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_twelve_stand_in_their_order() {
+    fn twelve_tests_are_translated_in_order() {
         let translation = translated("").unwrap();
         assert_eq!(translation.tests, Test::ALL);
         assert_eq!(
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_into_memory_is_refused() {
+    fn file_fitting_in_memory_is_refused() {
         let refused = |line: &str| translated(line).unwrap_err();
         let message = refused("-s 1599");
         for part in ["-s 1599", "800 MiB of memory", "-s 1600", "-r 0", "skye without bonnie++"] {

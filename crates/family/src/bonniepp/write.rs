@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_fields_of_its_layout() {
+    fn line_has_the_fields_of_its_layout() {
         for layout in Layout::ALL {
             let line = Line::new(layout, "host");
             assert_eq!(line.to_csv().split(',').count(), layout.fields(), "{layout:?}");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_stands_where_the_originals_have_it() {
+    fn requested_options_are_written_in_original_columns() {
         let mut line = Line::new(Layout::V1_03, "host");
         (line.file_size_mib, line.chunk_bytes, line.seed) = (Some(256), Some(65536), "42".into());
         (line.num_files, line.directories) = (Some(64), 4);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
+    fn unknown_argument_is_refused() {
         for (line, part) in [("-x", "-x is no flag"), ("--zz", "--zz is no flag"), ("dir", "given by -d")] {
             assert!(parsed(line).unwrap_err().contains(part), "{line}");
         }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_have_one_dash_or_two_and_values_after_a_blank_or_an_equals_sign() {
+    fn flags_accept_one_or_two_dashes_and_equals_sign() {
         let expected = Options {
             directory: Some("/mnt".into()),
             size_gib: Some(0.5),

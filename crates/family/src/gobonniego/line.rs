@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_named() {
+    fn invalid_number_is_reported_with_its_position() {
         let wrong = |text: &str| parse(text).unwrap().unwrap_err();
         for (text, at_byte, has) in [
             ("IOPS: fast", 6, "fast"),
@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_and_written_the_same(line in any_line()) {
+        fn written_line_reads_back_and_rewrites_identically(line in any_line()) {
             let text = line.to_string();
             let read = parse(&text).unwrap().unwrap();
             prop_assert_eq!(read.to_string(), text);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_is_no_key() {
+    fn absent_or_infinite_value_has_no_key() {
         let report = Report { results: vec![RunResult::default()], ..Report::default() };
         assert_eq!(report.to_json(), "{\"results\":[{}]}\n");
         assert_eq!(Report::default().to_json(), "{\"results\":[]}\n");

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_stand_in_their_order() {
+    fn three_tests_are_translated_in_order() {
         let translation = translated("");
         assert_eq!(
             translation.request.tests,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_whole_mib_and_each_thread_ends_with_a_whole_block() {
+    fn size_rounds_to_mib_and_whole_blocks_per_thread() {
         let bytes = |line: &str| match translated(line).request.size {
             Some(Size::Bytes(bytes)) => bytes,
             other => panic!("{line}: {other:?}"),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused_with_a_size_to_write() {
+    fn size_above_free_space_is_refused_with_suggestion() {
         let refused = |line: &str, free_bytes: u64| {
             let Ok(Command::Measure(options)) = Options::parse(line.split_whitespace().map(OsString::from))
             else {

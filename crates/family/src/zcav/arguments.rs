@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_is_enough() {
+    fn single_file_uses_default_options() {
         let plain = options("/dev/sda");
         assert_eq!(plain.targets, [Target { path: "/dev/sda".into(), log: None }]);
         assert_eq!((plain.block_mib, plain.chunk_mib, plain.passes), (None, 1, 1));
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_understood_lies_within_its_ranges(flag in "[bcrs]", word in "[0-9]{0,22}[a-zA-Z]{0,3}(:[0-9]{0,9}[gtm]?)?") {
+        fn parsed_values_are_within_their_ranges(flag in "[bcrs]", word in "[0-9]{0,22}[a-zA-Z]{0,3}(:[0-9]{0,9}[gtm]?)?") {
             if let Ok(Command::Measure(options)) = Options::parse([format!("-{flag}{word}").into(), "x".into()]) {
                 proptest::prop_assert!(options.block_mib.is_none_or(|block| block >= options.chunk_mib));
                 proptest::prop_assert!(options.end_mib.is_none_or(|end| end > options.start_mib));

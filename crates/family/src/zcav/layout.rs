@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_ends_with_the_file() {
+    fn last_block_ends_with_the_file() {
         let size = 2 * MIB + 700;
         assert_eq!(blocks("-b 1", size), [(0, MIB), (MIB, 2 * MIB), (2 * MIB, size)]);
         assert_eq!(blocks("-b 4", size), [(0, size)]);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_visited_is_refused() {
+    fn layout_with_no_or_too_many_blocks_is_refused() {
         let refused = |line: &str, size| Layout::of(&options(line), "x", size).unwrap_err();
         let Refusal::TooSmall(trouble) = refused("", 0) else { panic!() };
         assert!(trouble.to_string().contains("measure x: it is empty"), "{trouble}");

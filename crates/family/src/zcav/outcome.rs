@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_leaves_out_a_third_at_either_end() {
+    fn trimmed_mean_drops_a_third_at_each_end() {
         assert_eq!(trimmed_mean(&mut []), 0.0);
         assert_eq!(trimmed_mean(&mut [7]), 7.0);
         assert_eq!(trimmed_mean(&mut [9, 1]), 5.0);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_is_lines_and_a_summary() {
+    fn single_pass_log_has_lines_and_summary() {
         let blocks = blocks(3, 256);
         let text = measured(&blocks, &[SECOND, 2 * SECOND, SECOND / 2], 1).log().text();
         assert_eq!(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_all_passes_are_those_of_the_first() {
+    fn later_passes_keep_line_boundaries_of_the_first() {
         let blocks = blocks(4, 64);
         let (slow, fast) = (SECOND / 5, SECOND / 20);
         // The first pass joins the first two and the last two blocks; the other passes are slower and faster there.
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_fast_has_no_rate() {
+    fn too_fast_scan_has_no_rate() {
         let blocks = blocks(2, 1);
         let log = measured(&blocks, &[1_000_000, 2_000_000], 1).log();
         assert_eq!(log.lines.len(), 1);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_early_is_kept() {
+    fn partial_block_of_interrupted_pass_is_kept() {
         let blocks = blocks(3, 256);
         let early = FileScan { partial: Some((64 * MIB, SECOND)), ..measured(&blocks, &[SECOND], 1) };
         let log = early.log();
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_measured_makes_it_panic(
+        fn log_of_any_measurement_is_finite(
             count in 1u64..9, times in prop::collection::vec(any::<u64>(), 0..40),
             partial in prop::option::of((1u64..MIB, any::<u64>())), passes in 1u32..9,
         ) {

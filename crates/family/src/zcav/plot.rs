@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_has_its_line_and_its_place_in_the_legend() {
+    fn plot_has_line_and_legend_entry_per_file() {
         let names: Vec<_> = (0..9).map(|index| format!("/dev/sd{index}")).collect();
         let logs: Vec<_> = names.iter().map(|name| log(name, &[100.0, 80.0, 60.0])).collect();
         let text = plot(&logs);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_rate_is_said() {
+    fn plot_without_rates_shows_explanation() {
         for logs in [vec![], vec![log("x", &[0.0])]] {
             let text = plot(&logs);
             assert_well_formed(&text);

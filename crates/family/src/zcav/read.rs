@@ -157,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_that_are_none_are_named_and_the_others_kept() {
+    fn malformed_lines_are_reported_and_others_kept() {
         let text = "#block offset (GiB), MiB/s, time\n0.00 5.00 1.000\n0.25 fast 1.000\n0.50 5.00\n#0.75 ++++ 0.1 9\n\
                     0.8 1.00 1.000\nreal 0m2\n\n1.00 5.00 inf\n1.25 6.00 1.000\n";
         let (logs, problems) = read(text);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_passed_over() {
+    fn text_without_a_log_is_ignored() {
         for text in ["", "1 2 3\n4 5 6", "# Read a book", "{\"schema\": 1}", "# Finished loop"] {
             assert_eq!(read(text), (vec![], vec![]), "{text}");
         }
@@ -231,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_the_same(logs in prop::collection::vec(any_log(), 0..4)) {
+        fn written_logs_read_back_unchanged(logs in prop::collection::vec(any_log(), 0..4)) {
             let text: String = logs.iter().map(|log| format!("{}{}\n\n", log.title(), log.text())).collect();
             prop_assert_eq!(read(&text), (logs, vec![]));
         }
@@ -242,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_behind_a_heading_makes_it_panic(
+        fn arbitrary_text_after_heading_does_not_panic(
             lines in prop::collection::vec("(#|# Read |# device |#loops: )?[0-9.+ e-]{0,30}( megs in [0-9]* seconds,)?", 0..9)
         ) {
             let (logs, _) = read(&format!("{HEADING}\n{}", lines.join("\n")));

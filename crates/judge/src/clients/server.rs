@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_server_that_is_full_is_named() {
+    fn saturated_server_part_is_the_limiter() {
         let of = |spec, change: fn(&mut ServerUse)| limit(&judged(spec, None, change)).0;
         let full_device = |server: &mut ServerUse| {
             (server.devices[0].busy_share, server.devices[0].requests) = (0.98, 20.0);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_with_room_is_not_the_limit_and_is_told() {
+    fn server_with_headroom_is_reported_but_not_limiter() {
         let record = judged("read:rnd4k:q4", None, |_| ());
         assert_eq!(limit(&record), (Limiter::BelowClients, Confidence::Likely));
         let observations = record.judged.verdict.unwrap().observations;

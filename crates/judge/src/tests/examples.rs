@@ -811,7 +811,7 @@ examples! {
 
 /// The wanted precision is the preset's, or 5 % where a time was requested.
 #[test]
-fn a_time_that_was_asked_for_wants_less() {
+fn requested_time_allows_a_wider_interval() {
     let request = Request {
         tests: vec!["read:rnd4k".into()],
         size: Some(Size::Bytes(1 << 30)),

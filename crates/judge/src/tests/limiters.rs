@@ -527,7 +527,7 @@ fn no_two_thresholds_have_a_name() {
 
 /// Observations behind each limiter and their wording at each length, for reading from top to bottom.
 #[test]
-fn what_is_said_of_each_limiter() {
+fn limiter_verdicts_snapshot() {
     let judged: Vec<_> =
         cases().iter().map(|(name, world)| (*name, world.judged().judged.verdict.unwrap())).collect();
     let mut told = String::new();
@@ -551,7 +551,7 @@ fn what_is_said_of_each_limiter() {
 }
 
 #[test]
-fn a_network_of_busy_machines_is_not_clear() {
+fn network_with_busy_cpus_is_not_clear() {
     // Busy CPUs may be the ends of the link, and its capacity is unknown.
     let busy =
         with(link(), |world| world.record.seen.cpu = Some(CpuShares { user: 0.3, kernel: 0.5, steal: 0.0 }));
@@ -584,7 +584,7 @@ fn limits_that_somebody_set() {
 }
 
 #[test]
-fn the_kernel_is_no_other_program() {
+fn kernel_cpu_time_is_not_cpu_contention() {
     let waits = clean("read:rnd4k").spends(0.05, 0.2, 0.6, 0.15);
     waits.clone().is(Limiter::CpuContention, Likely);
     let by_kernel = with(waits, |world| {
@@ -594,14 +594,14 @@ fn the_kernel_is_no_other_program() {
 }
 
 #[test]
-fn a_test_that_failed_has_no_limit() {
+fn failed_test_has_no_limiter() {
     let mut failed = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0);
     failed.record.status = Status::Failed;
     failed.is(Limiter::NotClear, Undetermined);
 }
 
 #[test]
-fn what_is_near_a_limit_is_not_called_it() {
+fn evidence_short_of_a_limiter_does_not_select_it() {
     // In no target does a pause cost all of itself while more depth brings nothing.
     clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.02, 0.0).is(Limiter::NotClear, Undetermined);
     // Threads that are paced wait for no tag, and a queue that is empty is not full.
@@ -741,7 +741,7 @@ fn experiments_ask_what_is_open() {
 }
 
 #[test]
-fn a_mix_is_told_by_its_parts() {
+fn mixed_limiter_ranks_its_parts() {
     let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
     let ranking = knee.judged().judged.verdict.unwrap().ranking;
     let limiters: Vec<_> = ranking.iter().map(|ranked| ranked.limiter).collect();

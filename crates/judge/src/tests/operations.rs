@@ -87,7 +87,7 @@ fn named(expected: &[(&str, Limiter)]) -> Vec<(String, Limiter)> {
 }
 
 #[test]
-fn each_operation_has_the_limiter_that_its_own_samples_show() {
+fn operation_limiter_comes_from_its_own_samples() {
     let world = mail(&[
         ("stat-missing", 9, &[("running", 40)]),
         ("read", 240, &[("running", 380), ("folio_wait_bit_common", 20)]),
@@ -141,7 +141,7 @@ fn pages_are_a_sync_s_where_one_follows() {
 }
 
 #[test]
-fn a_device_that_is_idle_is_not_waited_for() {
+fn operation_waiting_on_idle_device_is_not_clear() {
     let pages: Operation<'_> = ("read", 1000, &[("folio_wait_bit_common", 900), ("running", 100)]);
     let mut idle = mail(&[pages]);
     idle.frames(|frame| {
@@ -153,7 +153,7 @@ fn a_device_that_is_idle_is_not_waited_for() {
 }
 
 #[test]
-fn what_few_samples_show_is_not_clear() {
+fn operation_with_few_samples_is_not_clear() {
     let with = |asleep, running| mail(&[("create", 1000, &[(COMMIT, asleep), ("running", running)])]);
     let limiter = |world: &World| world.operations()[0].limiter;
     assert_eq!(limiter(&with(300, 100)), Limiter::FsyncJournal);
@@ -205,7 +205,7 @@ fn samples_that_overrate_sleep_make_it_less_certain() {
 }
 
 #[test]
-fn the_verdict_on_the_test_names_cpu_and_target() {
+fn awake_operation_gets_cpu_limiter_of_the_test() {
     // Eight CPUs, sixteen threads that use them all.
     let mut world =
         mix("mix:web:t16", &[("read", 950, &[("running", 3000)]), ("log", 50, &[("running", 200)])]);

@@ -83,7 +83,7 @@ Rmdir "\clients" NT_STATUS_DIRECTORY_NOT_EMPTY
 }
 
 #[test]
-fn a_name_has_one_number_and_what_is_renamed_keeps_its_kind() {
+fn name_has_one_number_and_rename_keeps_its_kind() {
     let load = Load::parse(
         r#"Mkdir "\a" NT_STATUS_OK
 NTCreateX "\a\x" 0 2 1 NT_STATUS_OK
@@ -100,7 +100,7 @@ Rename "\d" "\c" NT_STATUS_OBJECT_NAME_NOT_FOUND"#,
 }
 
 #[test]
-fn a_renamed_directory_takes_its_levels_along() {
+fn renamed_directory_takes_its_levels_along() {
     let levels = |lines: &[&str]| {
         let text: Vec<_> = lines.iter().map(|line| format!("{line} NT_STATUS_OK")).collect();
         Load::parse(&text.join("\n").replace('/', "\\")).map(|load| load.levels)
@@ -164,7 +164,7 @@ fn version_5_directs_lines() {
 }
 
 #[test]
-fn the_tree_is_as_large_as_its_files_at_any_time() {
+fn tree_size_is_the_peak_total_of_its_files() {
     let load = Load::parse(
         r#"NTCreateX "\d\a" 0 2 1 NT_STATUS_OK
 WriteX 1 1000 24 24 NT_STATUS_OK

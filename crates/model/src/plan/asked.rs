@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_cannot_do_is_left_out_where_that_was_said() {
+    fn unsupported_test_is_left_out_if_optional_else_refused() {
         let wish = Request {
             tests_where_possible: vec!["read:rnd4k:q8:iopoll".into()],
             ..asking(&["read:rnd4k:q8"])
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_has_the_load_that_was_read() {
+    fn replay_plan_has_the_parsed_load() {
         let plan = planned(&replaying("replay:my.txt:t4"), Backing::Devices, None).unwrap();
         let files = plan.phases[0].workload.files().unwrap();
         assert_eq!(files.inodes(4), 12, "the root, a directory and a file of each thread");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_grow_with_each_pass_have_room_or_a_note() {
+    fn growing_replay_files_have_space_or_a_note() {
         let grown = |spec: &str, text: &str| {
             let load = Some(Load::parse(text).unwrap().into());
             let request =
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_without_its_load_or_on_several_hosts_is_refused() {
+    fn replay_without_load_or_on_several_hosts_is_refused() {
         let problem = planned(&replaying("replay:other.txt"), Backing::Devices, None).unwrap_err();
         assert!(problem.contains("the load file other.txt was not read"), "{problem}");
         let possible = Request { tests_where_possible: vec!["replay:other.txt".into()], ..asking(&["stat"]) };

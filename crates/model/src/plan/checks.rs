@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_links_are_as_many_as_the_file_system_allows() {
+    fn hard_links_are_limited_by_the_file_system() {
         let ext4 = Target { file_system: "ext4".into(), ..disk_that_polls(None) };
         let fits = |spec: &str| planned_on(&asking(&[spec]), &ext4).map(|_| ());
         for spec in [
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_read_over_its_whole_length_and_nothing_is_written() {
+    fn device_is_read_in_full_and_nothing_is_written() {
         let plan = planned_on(&asking(&["read:rnd4k:q32t4", "read:seq1m", "byte-read"]), &device()).unwrap();
         let dataset = plan.dataset.as_ref().unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.layout_bytes_max()), (10 * GIB, 0));
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_does_not_discard_on_a_device() {
+    fn discard_with_io_uring_on_device_is_refused() {
         let phases = |spec| planned(&asking(&[spec]), Backing::Devices, None).unwrap().phases;
         let device = device();
         let problem = check_discard(&phases("discard:q4:engine=uring"), &device).unwrap_err().to_string();
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_cannot_do_is_refused_or_left_out() {
+    fn unsupported_device_test_is_refused_or_left_out() {
         for (test, cause) in [
             ("write", "a block device, which skye only reads; ask for tests that read"),
             ("fsync", "skye only reads"),
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_device_is_laid_out_like_a_file() {
+    fn erased_device_is_laid_out_like_a_file() {
         let plan = planned_on(&asking(&["write:rnd4k:q32t4", "read:seq1m", "rw:shared"]), &erased()).unwrap();
         let dataset = plan.dataset.as_ref().unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.layout_bytes_max()), (4 * GIB, 4 * GIB));
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_erased_is_refused() {
+    fn invalid_erase_request_is_refused() {
         let problem = |request: &Request, target: &Target| planned_on(request, target).unwrap_err();
         for (test, cause) in [
             ("create", "a block device, which holds no files"),

@@ -170,7 +170,7 @@ mod tests {
     use crate::spec::Defaults;
 
     #[test]
-    fn a_ring_is_taken_where_it_is_worth_it() {
+    fn io_uring_is_chosen_only_where_it_helps() {
         use Engine::{Nop, Null, Stdio, Sync, Uring};
         for (spec, free, refused) in [
             ("read:rnd4k", (Sync, "4K rnd q1"), Some((Sync, "4K rnd q1"))),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_is_issued_in_one_way() {
+    fn sweep_points_share_one_engine() {
         let engines = |sweep: &str, spec: &str| {
             let request = Request { sweep: Some(sweep.into()), ..asking(&[spec]) };
             let plan = planned(&request, Backing::Devices, None).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_ring_says_so() {
+    fn option_needing_io_uring_is_refused_without_it() {
         let problem = |spec: &str| planned(&asking(&[spec]), Backing::Devices, Some(FORBIDDEN)).unwrap_err();
         assert_eq!(
             problem("read:q8:engine=uring"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_that_became_threads_is_explained_once_for_each_cause() {
+    fn depth_turned_into_threads_is_noted_once_per_cause() {
         let tests = ["read:rnd4k:q8", "read:rnd4k:q32t4", "fsync:q4", "read:q8:buffered", "read:q1"];
         let plan = planned(&asking(&tests), Backing::Devices, Some(FORBIDDEN)).unwrap();
         assert_eq!(
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_device_serves_blocks_only() {
+    fn simulated_device_runs_block_tests_only() {
         let request = asking(&["write:q8", "read:buffered", "fsync:q2", "read:rnd4k:rate=500"]);
         let plan = planned(&request, Backing::Simulated, Some(FORBIDDEN)).unwrap();
         assert!(plan.phases.iter().all(|phase| phase.engine == Engine::Sim && phase.instead_of.is_none()));

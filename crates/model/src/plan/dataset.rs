@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_test_makes_is_not_laid_out() {
+    fn files_created_by_a_test_are_not_laid_out() {
         let tests =
             ["byte-write:bytes=3m", "write:seq8k:buffered:fresh", "rewrite:seq8k", "byte-read:bytes=3m"];
         let (new, old) =

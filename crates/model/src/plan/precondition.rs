@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_are_counted_and_rounds_have_the_time_of_the_test() {
+    fn fills_are_counted_and_rounds_last_for_test_time() {
         let tests =
             ["write:rnd4k:q32", "read:rnd4k:ops=9", "read:rnd4k:rate=9", "read:seq1m:buffered", "stat"];
         let plan = planned(&asked(&tests), Backing::Devices, None).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_preconditioned_is_refused() {
+    fn impossible_precondition_is_refused() {
         let problem = |request: &Request| planned(request, Backing::Devices, None).unwrap_err();
         let tight = Request { write_limit: Some(Size::Bytes(3 * GIB)), ..asked(&["write:rnd4k:q32"]) };
         let refused = problem(&tight);

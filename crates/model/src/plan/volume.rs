@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_on_files_write_their_set_once_and_then_what_a_round_adds() {
+    fn file_tests_write_their_set_once_plus_each_round() {
         let most = |tests: &[&str]| {
             let request = Request { probe: Some(Probing::None), ..asking(tests) };
             planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 10
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skewed_test_lasts_for_its_time() {
+    fn skewed_test_runs_for_its_time() {
         let plan =
             on_disk(&["read:rnd4k:buffered", "read:rnd4k:buffered:zipf=1", "write:rnd4k:buffered:hot=9/1"]);
         let passes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.passes).collect();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_discarded_is_written_again_for_the_next_test() {
+    fn discarded_data_is_rewritten_for_the_next_test() {
         let most = |tests: &[&str], probe| {
             let request = Request { size: Some(Size::Bytes(1 << 30)), probe: Some(probe), ..asking(tests) };
             planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 30
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_beforehand_widens_the_estimate() {
+    fn uncertain_duration_widens_the_estimate() {
         let range_s = |tests: &[&str], time: Option<f64>| {
             let request = Request {
                 size: Some(Size::Bytes(4 << 30)),
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_experiments_write_is_a_part_of_what_was_announced() {
+    fn experiment_writes_are_part_of_announced_bytes() {
         let planned_with = |probe| {
             let request =
                 Request { probe: Some(probe), ..asking(&["write:rnd4k:q8", "write:seq1m", "read"]) };

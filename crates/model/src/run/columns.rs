@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_columns_read_back_unchanged() {
         let empty = Document { intervals: Vec::new(), rounds: Vec::new() };
         for document in [document(), empty] {
             let text = serde_json::to_string(&document).unwrap();

@@ -236,7 +236,7 @@ fn files_are_read_where_they_hold_something() {
 }
 
 #[test]
-fn a_replay_is_named_by_its_file() {
+fn replay_spec_needs_and_shows_its_load_file() {
     let replay = ok("replay:loads/client.txt:t8:no-resolve:passes=2");
     let files = replay.files().unwrap();
     assert_eq!((files.load_file.name.as_str(), files.no_resolve), ("loads/client.txt", true));
@@ -365,7 +365,7 @@ fn fresh_files_are_written_once() {
 }
 
 #[test]
-fn what_was_rewritten_may_be_read_again() {
+fn reread_option_is_valid_only_for_rewrite() {
     let workload = ok("rewrite:seq1m:reread");
     assert!(workload.data().unwrap().reread);
     assert_eq!(print(&workload), "rewrite:seq1m:reread");

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_whole_blocks_and_the_last_ends_with_the_data() {
+    fn zones_are_whole_blocks_and_end_with_the_data() {
         let size = 5 * MIB + 700;
         assert_eq!(zones("", size), []);
         assert_eq!(zones(":zones=2m", size), [(0, 2 * MIB), (2 * MIB, 4 * MIB), (4 * MIB, size)]);
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn zones_lie_in_order_and_cover_all_unless_some_are_left_out(
+        fn zones_are_ordered_and_cover_all_data_unless_skipped(
             length in 1u64..1 << 40, zones in 1u64..5000, every in 1u64..9, by_size in any::<bool>(),
         ) {
             let unit = if by_size { "g" } else { "" };

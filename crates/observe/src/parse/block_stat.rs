@@ -40,7 +40,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn a_real_one() {
+    fn real_block_stat_parses() {
         let text =
             b"   33694     7040  9834642    18672    10757    18350  5704040     4848        0     9736    \
                      24075     3622       62  4431400      543      286       10\n";
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_kernel_counts_no_flushes() {
+    fn block_stat_of_old_kernel_has_no_flushes() {
         let mut counters = DeviceFrame::default();
         assert!(parse(b"1 2 3 4 5 6 7 8 9 10 11", &mut counters));
         assert_eq!((counters.reads, counters.flushes), (1, 0));

@@ -44,7 +44,7 @@ mod tests {
     use super::{CpuTicks, parse};
 
     #[test]
-    fn a_real_one() {
+    fn real_cpu_stat_parses() {
         let text = b"cpu  10800 3 3842 301249 729 1 49 15 7 0\ncpu0 5116 0 1837 151281 53 0 12 4 0 0\n";
         let expected = CpuTicks { user: 10803, kernel: 3892, idle: 301_978, steal: 15 };
         assert_eq!(parse(text), Some(expected));

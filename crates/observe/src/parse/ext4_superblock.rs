@@ -153,7 +153,7 @@ mod tests {
     const EXT2: &[u8] = include_bytes!("../../tests/golden/ext2.superblock");
 
     #[test]
-    fn one_made_for_an_array() {
+    fn superblock_made_for_array_parses() {
         let superblock = parse(ARRAY).unwrap();
         assert_eq!((superblock.block_bytes, superblock.groups), (4096, 1));
         assert_eq!(superblock.stride_bytes, Some(65536));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_a_journal() {
+    fn superblock_without_journal_parses() {
         let superblock = parse(EXT2).unwrap();
         assert_eq!((superblock.block_bytes, superblock.groups), (1024, 2));
         assert_eq!((superblock.journal, superblock.journal_bytes), (Journal::None, None));

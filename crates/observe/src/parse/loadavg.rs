@@ -13,7 +13,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn a_real_one() {
+    fn real_loadavg_parses() {
         assert_eq!(parse("0.61 0.83 1.32 4/102 27938\n"), Some(0.61));
         assert_eq!(parse("inf 0 0\n"), None);
         assert_eq!(parse(""), None);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_named_as_the_kernel_does() {
+    fn device_number_is_encoded_as_in_kernel() {
         let mut buffer = [0; HEAD_BYTES];
         ask(&mut buffer, 253, 0x1234);
         assert_eq!(buffer[40..44], 0x0120_fd34_u32.to_ne_bytes());

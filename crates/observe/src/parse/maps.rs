@@ -14,7 +14,7 @@ mod tests {
     use super::file_named;
 
     #[test]
-    fn a_real_one() {
+    fn mapped_library_is_found_by_name() {
         let text = "7f0000000000-7f0000001000 r-xp 00000000 08:02 77   /usr/lib/a b/libeatmydata.so.1\n\
                     7f0000001000-7f0000002000 rw-p 00000000 00:00 0 \n\
                     7ffd00000000-7ffd00001000 r-xp 00000000 00:00 0  [vdso]\n";

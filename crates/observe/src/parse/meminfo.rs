@@ -32,7 +32,7 @@ mod tests {
     use super::{Meminfo, parse};
 
     #[test]
-    fn a_real_one() {
+    fn real_meminfo_parses() {
         let text = b"MemTotal:       24684092 kB\nMemFree:        23103420 kB\nDirty:               160 kB\n\
                      Writeback:             8 kB\nWritebackTmp:          4 kB\n";
         let expected =

@@ -79,7 +79,7 @@ device filer:/old mounted on /net/old with fstype nfs statvers=1.1
 ";
 
     #[test]
-    fn a_mount_by_its_place() {
+    fn nfs_mount_is_found_by_mount_point() {
         let expected = NfsMount {
             round_trips_ms: 2540,
             connections: vec!["tcp".into(), "tcp".into()],

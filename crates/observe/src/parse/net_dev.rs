@@ -35,7 +35,7 @@ mod tests {
     use super::{Interface, interfaces};
 
     #[test]
-    fn a_real_one() {
+    fn real_net_dev_parses() {
         let text = b"\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed

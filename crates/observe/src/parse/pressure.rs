@@ -25,7 +25,7 @@ mod tests {
     use super::{Some10, parse};
 
     #[test]
-    fn a_real_one() {
+    fn real_pressure_parses() {
         let text = "some avg10=3.73 avg60=2.42 avg300=4.23 total=1016837219\n\
                     full avg10=2.13 avg60=1.93 avg300=3.64 total=464044191\n";
         assert_eq!(parse(text), Some(Some10 { share: 0.0373, total_us: 1_016_837_219 }));

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_packet_passes_counts_and_a_class_does_not() {
+    fn qdisc_rate_counts_unless_only_for_class() {
         let delay = [0; NETEM_BYTES];
         let (below, _) = parse(
             &[

@@ -26,7 +26,7 @@ mod tests {
     use super::{Schedstat, parse};
 
     #[test]
-    fn a_real_one() {
+    fn real_schedstat_parses() {
         let expected = Schedstat { cpu_ns: 1_538_702, run_queue_ns: 84_331, timeslices: 12 };
         assert_eq!(parse(b"1538702 84331 12\n"), Some(expected));
         assert_eq!(parse(b"1538702 84331\n"), None);

@@ -23,7 +23,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn a_real_one() {
+    fn real_process_io_parses() {
         let text = b"rchar: 6976\nwchar: 12\nsyscr: 10\nsyscw: 2\nread_bytes: 4096\nwrite_bytes: 8192\n\
                      cancelled_write_bytes: 1\n";
         let io = parse(text).unwrap();

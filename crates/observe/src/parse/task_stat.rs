@@ -25,7 +25,7 @@ mod tests {
     use super::{TaskTicks, parse};
 
     #[test]
-    fn a_real_one_with_a_nasty_name() {
+    fn task_stat_with_parentheses_in_name_parses() {
         let text =
             b"4242 (sk) ye (1) S 1 4242 4242 0 -1 4194560 1337 0 0 0 51 17 0 0 20 0 3 0 123456 21000 800 \
                      18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 0 0 0 0 0\n";

@@ -37,7 +37,7 @@ mod tests {
     use super::{Paging, dirtied_pages, paging};
 
     #[test]
-    fn a_real_one() {
+    fn real_vmstat_parses() {
         let text = b"nr_dirty 41\nnr_writeback 0\nnr_dirtied 72041\nnr_written 71003\n";
         assert_eq!(dirtied_pages(text), Some(72_041));
         assert_eq!(dirtied_pages(b"nr_dirty 41\n"), None);

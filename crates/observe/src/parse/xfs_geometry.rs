@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_real_one() {
+    fn real_xfs_geometry_parses() {
         let geometry = parse(ARRAY).unwrap();
         assert_eq!((geometry.block_bytes, geometry.allocation_groups), (4096, 8));
         assert_eq!((geometry.log_bytes, geometry.log_internal), (64 << 20, true));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_with_an_internal_log() {
+    fn xfs_array_with_internal_log_parses() {
         let geometry = parse(&example()).unwrap();
         assert_eq!((geometry.block_bytes, geometry.allocation_groups), (4096, 4));
         assert_eq!((geometry.log_bytes, geometry.log_internal), (64 << 20, true));

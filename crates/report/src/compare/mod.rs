@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn it_helped() {
+    fn changes_have_ratio_and_direction() {
         let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
         insta::assert_snapshot!(shown(&comparison));
         let change = |spec: &str, measure| {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_a_side_claims_nothing() {
+    fn single_runs_claim_no_change() {
         let mut after = sample::run();
         after.phases = after.phases.iter().map(|phase| scaled(phase, 1, 2.0)).collect();
         let comparison = compare(&[side("before", sample::run()), side("after", after)], EFFECT).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrower_the_terminal_the_less_beside_the_numbers() {
+    fn comparison_fits_terminal_width() {
         let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
         for width in [80, 100, 120] {
             let text = sample::plain(&text(&comparison, &crate::text::Style { unicode: true, width }));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_in_turns_is_compared_in_pairs() {
+    fn interleaved_runs_are_compared_in_pairs() {
         let paired = |side: &str, factor: f64| {
             let mut run = repeated(1.0);
             // Everything drifts by 10 % from one repetition to the next.
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn as_markdown_and_csv_it_has_every_measure() {
+    fn markdown_and_csv_have_every_measure() {
         let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
         insta::assert_snapshot!(markdown(&comparison));
         let text = csv(&comparison);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn as_json_it_is_read_back() {
+    fn json_comparison_reads_back() {
         let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
         let text = crate::json::write_comparison(&comparison);
         assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap(), comparison);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_reached_only_by_what_surely_changed() {
+    fn gate_is_reached_only_by_certain_changes() {
         let limit: Limit = "throughput<-5%".parse().unwrap();
         let of = |before: Run, after: Run| {
             limit.reached(&compare(&[side("before", before), side("after", after)], EFFECT).unwrap())
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_stands_twice_in_a_list_is_one_run() {
+    fn test_listed_repeatedly_counts_as_one_run() {
         let mut run = sample::run();
         let once = run.phases.clone();
         for _ in 0..5 {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_failed_is_said_to_have_failed_and_gates_nothing() {
+    fn failed_test_is_listed_and_leaves_gate_undecided() {
         let mut after = repeated(1.0);
         for phase in after.phases.iter_mut().filter(|phase| phase.spec == "read:seq1m:q8") {
             phase.status = model::run::Status::Failed;
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_not_what_it_looks_like_is_no_part_of_the_answer() {
+    fn invalid_result_is_excluded_from_headline_and_gate() {
         let mut after = repeated(2.0);
         for phase in &mut after.phases {
             phase
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_the_waiting_changed_that_is_said() {
+    fn latency_change_without_rate_change_is_reported() {
         let mut after = repeated(1.0);
         for latency in after.phases.iter_mut().filter_map(|phase| phase.figures.latency_ns.as_mut()) {
             latency.p99 = latency.p99.map(|ns| ns * 5);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latency_of_a_test_stands_beneath_its_rate() {
+    fn latency_row_follows_rate_row() {
         let mut before = repeated(1.0);
         // The first run has too few operations for a p99.
         before.phases[0].figures.latency_ns.as_mut().unwrap().p99 = None;

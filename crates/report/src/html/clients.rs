@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_has_a_bar_and_of_many_those_at_both_ends() {
+    fn client_bars_show_extremes_of_many_clients() {
         let page = |clients: usize| {
             let phases = [sum(clients)];
             section(&Test::of_run(&phases)).map_or(String::new(), |section| section.0)

@@ -134,7 +134,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn a_run_survives_its_page() {
+    fn embedded_run_reads_back() {
         for run in [sample::run(), sample::hostile_run(), sample::partial_run()] {
             let json = embedded(&page(&run, Embed::Run)).unwrap().unwrap();
             assert_eq!(json, json::write(&run));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_run_says_so() {
+    fn missing_or_damaged_run_is_reported() {
         assert_eq!(embedded("{\"schema\": \"skye.run/1\"}"), None);
         assert_eq!(embedded(&"ü".repeat(HEAD_MAX)), None);
         let without = embedded(&page(&sample::run(), Embed::Nothing)).unwrap().unwrap_err();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_left_out() {
+    fn oversized_run_or_csv_is_omitted() {
         let all = run(&sample::run(), usize::MAX).unwrap();
         assert!(run(&sample::run(), all.len() / 2).is_none());
         assert!(run(&sample::run(), all.len() + 64).is_some());
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_not_inflated() {
+    fn gzip_bomb_is_not_inflated() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         let mebibyte = vec![b' '; 1 << 20];
         for _ in 0..257 {

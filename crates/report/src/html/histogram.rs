@@ -122,7 +122,7 @@ mod tests {
     const MINUTE: u64 = 60_000_000_000;
 
     #[test]
-    fn what_skye_writes_is_read() {
+    fn histogram_written_by_skye_is_decoded() {
         let known = [(1, 3), (100, 7), (1_000_000, 900), (MINUTE, u64::from(u32::MAX))];
         let buckets = read(&plain(&known, 2, MINUTE)).unwrap();
         assert_eq!(buckets.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [3, 7, 900, 4_294_967_295]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_number_is_no_count() {
+    fn minimum_integer_is_refused_as_count() {
         let mut least = plain(&[], 2, MINUTE)[..HEAD_BYTES].to_vec();
         least.extend([0xff; 9]);
         least.extend([0; 9]);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_lies_on_itself_ends() {
+    fn cyclic_device_stack_drawing_terminates() {
         let mut target = sample::mapped();
         target.device_stack[3].lies_on = vec!["dm-0".into()];
         let text = stack(&target.device_stack).unwrap();

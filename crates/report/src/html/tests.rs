@@ -149,7 +149,7 @@ fn hostile_names_are_shown_not_obeyed() {
 }
 
 #[test]
-fn the_page_tells_what_the_terminal_tells() {
+fn page_has_same_content_as_terminal() {
     let run = sample::run();
     let page = page(&run, Embed::Nothing);
     for told in [
@@ -182,7 +182,7 @@ fn the_page_tells_what_the_terminal_tells() {
 }
 
 #[test]
-fn the_head_of_the_page() {
+fn page_head_of_default_run() {
     let text = page(&sample::run(), Embed::Nothing);
     let (_, rest) = text.split_once("<body>").unwrap();
     let (shown, _) = rest.split_once("<section id=\"findings\"").unwrap();
@@ -238,7 +238,7 @@ fn green_is_the_device_and_nothing_else() {
 }
 
 #[test]
-fn repetitions_are_one_row_and_the_middle_stands_for_all() {
+fn repetitions_are_one_row_with_median() {
     let mut run = sample::run();
     run.phases.truncate(1);
     let of = |repetition: u32, rate: f64| {
@@ -301,7 +301,7 @@ fn operations_of_a_last_moment_have_no_rate() {
 }
 
 #[test]
-fn operations_of_a_mix_have_a_table_by_their_time() {
+fn mix_operations_have_table_sorted_by_time() {
     let mut run = sample::run();
     run.phases = vec![sample::mix()];
     let text = page(&run, Embed::Nothing);
@@ -368,7 +368,7 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
 }
 
 #[test]
-fn a_knee_is_where_most_repetitions_have_it() {
+fn knee_is_marked_where_most_repetitions_agree() {
     let move_knee = |run: &mut Run, from: usize, to: usize| {
         let notes = &mut run.phases[from].judged.notes;
         let at = notes.iter().position(|note| note.code == "knee").unwrap();
@@ -461,7 +461,7 @@ fn latencies_are_drawn_as_far_as_samples_tell() {
 }
 
 #[test]
-fn a_page_is_small() {
+fn page_stays_below_size_limit() {
     let run = long_run(200);
     let bare = page(&run, Embed::Nothing);
     assert!(bare.len() < 300_000, "{}", bare.len());
@@ -474,7 +474,7 @@ fn a_page_is_small() {
 }
 
 #[test]
-fn a_page_with_its_run_is_small_whatever_things_are_called() {
+fn page_with_long_names_stays_below_size_limit() {
     let quotes = "\"".repeat(200_000);
     let mut run = sample::run();
     run.command = vec![quotes.clone()];

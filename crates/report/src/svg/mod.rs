@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_left_out() {
+    fn empty_path_is_omitted() {
         let mut drawing = Drawing::new(10.0, "a", "b");
         drawing.path("x", &Path::default());
         assert_eq!(

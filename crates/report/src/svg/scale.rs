@@ -142,7 +142,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_more_lies_farther(a in 1.0f64..1e9, b in 1.0f64..1e9) {
+        fn larger_value_is_placed_farther(a in 1.0f64..1e9, b in 1.0f64..1e9) {
             for scale in [Scale::from_zero(1e9, 5, [0.0, 100.0]), Scale::log(1.0, 1e9, [0.0, 100.0])] {
                 prop_assert_eq!(a < b, scale.place(a) < scale.place(b));
             }

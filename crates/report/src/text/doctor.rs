@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_with_its_contents_and_users() {
+    fn device_is_listed_with_contents_and_users() {
         let table = Contents::Signature("gpt partition table".into());
         let data = Contents::Signature("ext4 \"da\x1b[31mta\"".into());
         let parts = vec![
@@ -332,18 +332,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at() {
+    fn examined_machine_and_target() {
         let environment = sample::environment(sample::mapped());
         insta::assert_snapshot!(sample::plain(&examined(&environment, &sample::WIDE)));
     }
 
     #[test]
-    fn a_machine_that_is_fit() {
+    fn fit_machine() {
         insta::assert_snapshot!(shown(&sound(), &sample::WIDE));
     }
 
     #[test]
-    fn a_machine_with_troubles() {
+    fn fit_machine_with_warnings() {
         insta::assert_snapshot!(shown(&suspect(), &sample::WIDE));
         let one = &suspect()[..4];
         assert!(
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_not_fit() {
+    fn unfit_machine() {
         insta::assert_snapshot!(shown(&unfit(), &sample::WIDE));
         let mut two = unfit();
         two.push(check(Fitness::Unfit, "plan", "refused: no room", None));
@@ -360,14 +360,14 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_without_unicode() {
+    fn unfit_machine_on_narrow_ascii_terminal() {
         let text = shown(&unfit(), &Style { unicode: false, ..sample::NARROW });
         assert!(text.is_ascii());
         insta::assert_snapshot!(text);
     }
 
     #[test]
-    fn the_state_is_a_word_and_only_then_a_colour() {
+    fn state_is_a_word_with_colour() {
         let text = doctor(&unfit(), &sample::WIDE);
         assert!(text.contains("\x1b[31m\x1b[1munfit") || text.contains("\x1b[1m\x1b[31munfit"), "{text:?}");
         assert!(text.contains("\x1b[33mwarn"), "{text:?}");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_have_a_line_each_and_what_speaks_against_them() {
+    fn clients_have_one_line_each_with_warnings() {
         let host = |number: u32, name: &str, version: &str, offset_ns: i64| HostRecord {
             client: number,
             name: name.into(),

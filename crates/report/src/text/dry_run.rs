@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_standard_preset() {
+    fn dry_run_of_standard_preset() {
         let (plan, environment) = sample::plan_for(sample::disk());
         insta::assert_snapshot!(dry_run(&plan, &environment));
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_without_a_ring() {
+    fn dry_run_of_sweep_without_io_uring() {
         let request = Request {
             tests: ["read:rnd4k", "write:seq1m:t2"].map(String::from).into(),
             sweep: Some("q1..q4".into()),

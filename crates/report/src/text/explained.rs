@@ -53,7 +53,7 @@ mod tests {
     const MEANING: &str = "The kernel copied from memory, and no device was asked: this is the speed of memory and of one CPU for each thread";
 
     #[test]
-    fn a_page_and_a_list() {
+    fn explanation_page_and_index() {
         let page = page(
             "page cache",
             "page_cache",

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_values_are_omitted() {
         let mut run = sample::run();
         for phase in &mut run.phases {
             phase.seen.disturbance = None;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_beside_is_named_with_its_output() {
+    fn monitor_is_listed_with_its_output() {
         let mut run = sample::run();
         assert_eq!(beside(&run, Path::new("/tmp")), None);
         for (number, phase) in run.phases.iter_mut().enumerate().take(2) {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_shrinks_with_the_room() {
+    fn limiter_text_shrinks_with_width() {
         let latency = limited(Limiter::DeviceLatency, Some(Confidence::Confirmed), &[]);
         let mixed = limited(
             Limiter::Mixed,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_more_depth_gave_is_told_where_an_experiment_showed_it() {
+    fn measured_depth_gain_is_shown() {
         let mut latency = limited(Limiter::DeviceLatency, Some(Confidence::Confirmed), &[]);
         let answer = |before, after| Observation::Answer {
             experiment: Tried(Experiment::Depth),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_a_server_has_its_name() {
+    fn server_limiter_includes_server_name() {
         let mut server = limited(Limiter::ServerSaturated, Some(Confidence::Likely), &[]);
         server.judged.verdict.as_mut().unwrap().observations = vec![Observation::ServerThreads {
             server: Name("nas1".into()),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_clear_and_what_is_not_said_is_nothing() {
+    fn unknown_limiter_is_not_clear_and_absent_is_blank() {
         let undetermined = limited(Limiter::KernelCpu, Some(Confidence::Undetermined), &[]);
         assert_eq!(cell(&undetermined, 40), Some(("not clear".into(), DIM)));
         assert_eq!(surely(&undetermined), None);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_shows_can_be_asked_for() {
+    fn displayed_limiter_parses_back() {
         for limiter in Limiter::ALL {
             let phase = limited(*limiter, Some(Confidence::Likely), &[Limiter::KernelCpu; 2]);
             for room in [25, 30, 60] {

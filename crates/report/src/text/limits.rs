@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_without_unicode() {
+    fn limits_fit_narrow_ascii_terminal() {
         let style = Style { unicode: false, ..sample::NARROW };
         let text = sample::plain(&limits(&sample::run().phases, &style));
         assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 60), "{text}");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_limit_of_the_device_has_its_evidence() {
+    fn confirmed_device_limit_has_evidence() {
         let mut phase = sample::phase("read:seq1m:q8");
         let seen = vec![sample::time(&[(TimePart::Blocked, 0.97)]), Observation::VirtualDisk {}];
         sample::limit(&mut phase, Verdict::new(Limiter::DeviceBandwidth, 0.97, seen));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_shown_not_obeyed() {
+    fn control_characters_are_escaped() {
         let mut phase = sample::phase("read:seq1m:q8");
         let symbol = "asleep in \x1b[2J\n_dio\u{202e}".into();
         let seen = vec![
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_through_as_it_is_tells_nothing() {
+    fn requests_passed_unchanged_are_not_notable() {
         let mut phase = sample::phase("read:rnd4k:q32t4");
         let shown = wording::crossed(&phase).unwrap();
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_crossed_a_network_is_told_by_direction() {
+    fn network_traffic_is_shown_by_direction() {
         let mut phase = sample::phase("read:rnd4k");
         phase.seen.device = None;
         let network = NetworkUse {

@@ -79,13 +79,13 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn a_default_run() {
+    fn default_run_in_full() {
         let run = sample::run();
         insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
-    fn the_narrower_the_terminal_the_fewer_the_columns() {
+    fn table_columns_fit_terminal_width() {
         let run = sample::run();
         for columns in [80, 91, 100, 120] {
             let text = sample::plain(&full(&run, &Style { unicode: true, width: columns }));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_run_in_ascii() {
+    fn default_run_in_ascii() {
         let run = sample::run();
         let text = full(&run, &sample::ASCII);
         assert!(text.is_ascii());
@@ -109,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_has_a_knee() {
+    fn sweep_has_a_knee() {
         let run = sample::swept_run();
         insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
-    fn a_sweep_in_ascii() {
+    fn sweep_in_ascii() {
         let text = full(&sample::swept_run(), &sample::ASCII);
         assert!(text.is_ascii());
         insta::assert_snapshot!(sample::plain(&text));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_ended_early() {
+    fn run_ended_early() {
         let run = sample::partial_run();
         insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_is_nothing() {
+    fn phase_without_notes_is_blank() {
         let phase = sample::phase("read:rnd4k:q32t4");
         assert_eq!(notes(&[phase], &sample::WIDE), "");
     }

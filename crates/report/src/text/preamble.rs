@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_device_is_named_with_its_id_and_what_it_held() {
+    fn erased_device_is_listed_with_id_and_contents() {
         let erased = Erased {
             serial: Some("S1\u{7}2".into()),
             wwn: Some("eui.1".into()),
@@ -429,22 +429,22 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_disk() {
+    fn preamble_of_plain_disk() {
         insta::assert_snapshot!(shown(sample::disk()));
     }
 
     #[test]
-    fn a_stack_of_mappings() {
+    fn preamble_of_mapped_disk() {
         insta::assert_snapshot!(shown(sample::mapped()));
     }
 
     #[test]
-    fn an_array() {
+    fn preamble_of_small_array() {
         insta::assert_snapshot!(shown(sample::array(2)));
     }
 
     #[test]
-    fn a_large_array() {
+    fn preamble_of_large_array() {
         insta::assert_snapshot!(shown(sample::array(12)));
     }
 
@@ -459,18 +459,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server() {
+    fn preamble_of_nfs_server() {
         insta::assert_snapshot!(shown(sample::nfs()));
     }
 
     #[test]
-    fn a_simulated_device() {
+    fn preamble_of_simulated_device() {
         let (plan, environment) = sample::simulated_plan();
         insta::assert_snapshot!(sample::plain(&preamble(&plan, &environment, &sample::WIDE)));
     }
 
     #[test]
-    fn a_small_part_of_a_machine() {
+    fn preamble_of_small_virtual_machine() {
         let (mut plan, mut environment) = sample::plan_for(sample::disk());
         (environment.cpus, environment.memory_bytes) = (2, 4 << 30);
         environment.virtualisation = Some("kvm".into());
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_lies_on_itself_ends() {
+    fn cyclic_device_stack_line_is_short() {
         let mut target = sample::mapped();
         for device in &mut target.device_stack {
             device.lies_on = vec!["dm-0".into(), "dm-1".into(), "nvme0n1".into()];

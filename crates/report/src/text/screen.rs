@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_run() {
+    fn default_run_on_screen() {
         let run = sample::run();
         insta::assert_snapshot!(shown(&run, Detail::Screen, 100));
         insta::assert_snapshot!("a_default_run_with_remarks", shown(&run, Detail::Remarks, 100));

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_in_a_list() {
+    fn selftest_case_in_list() {
         let truth = Truth::Limiters(vec![Limiter::LockContention, Limiter::PageCacheAbsorbed]);
         let case = Listed {
             name: "shared-file",

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_a_mix_have_their_share_and_their_limiter() {
+    fn mix_operations_have_share_and_limiter() {
         let phases = [sample::mix()];
         let shown = |width: usize| {
             let style = Style { unicode: true, width };
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_lie_apart_have_a_line_of_their_own() {
+    fn clients_with_unequal_rates_have_a_line() {
         let mut phase = sample::phase("read:rnd4k:q32t4");
         let with = |slowest: f64, fastest: f64| Together {
             slowest_ops_per_second: Some(slowest),
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_a_mix_stand_beneath_it_by_their_time() {
+    fn mix_operations_are_sorted_by_time() {
         let mut phase = sample::phase("mix:mail");
         let step = |name: &str, ops, elapsed_ns| Step {
             name: name.into(),
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_the_streamed_rows() {
+    fn table_equals_streamed_rows() {
         let run = sample::run();
         let widths = Widths::of_plan(&run.plan);
         assert_eq!(widths, Widths::of_run(&run));
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_grows_for_its_own_labels_only() {
+    fn table_grows_only_for_its_own_labels() {
         let width = |specs: &[&str]| {
             let phases: Vec<_> = specs.iter().map(|spec| sample::phase(spec)).collect();
             let Widths { data, files, .. } = Widths::of_phases(&phases);
@@ -596,7 +596,7 @@ mod tests {
         }
 
         #[test]
-        fn no_row_is_broken_by_a_terminal_of_80_columns_or_more(
+        fn row_fits_terminal_of_80_columns_or_more(
             ops in 100.0f64..=99_999_999.0,
             latencies in proptest::array::uniform3(proptest::option::of(0..LATENCY_MAX_NS)),
             limiter in proptest::sample::select(Limiter::ALL),

@@ -61,19 +61,19 @@ fn fits(text: &str, width: usize) {
 }
 
 #[test]
-fn a_level_that_changed() {
+fn level_change_on_narrow_terminal() {
     let text = shown(&upgraded(), &NARROW);
     fits(&text, 80);
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn a_level_that_changed_on_a_wide_terminal() {
+fn level_change_on_wide_terminal() {
     insta::assert_snapshot!(shown(&upgraded(), &sample::WIDE));
 }
 
 #[test]
-fn a_level_that_changed_in_ascii() {
+fn level_change_in_ascii() {
     let text = shown(&upgraded(), &sample::ASCII);
     assert!(text.is_ascii());
     insta::assert_snapshot!(text);
@@ -97,7 +97,7 @@ fn several_targets_gaps_and_single_tests() {
 }
 
 #[test]
-fn a_run_counts_as_the_median_of_its_repetitions() {
+fn run_counts_as_median_of_its_repetitions() {
     let mut run = runs(&[1e9]).remove(0);
     for (repetition, rate) in [(2, 3e9), (3, 2e9)] {
         let mut phase = run.phases[0].clone();
@@ -112,7 +112,7 @@ fn a_run_counts_as_the_median_of_its_repetitions() {
 }
 
 #[test]
-fn what_differs_is_that_of_the_runs_that_count() {
+fn level_causes_ignore_failed_runs() {
     let mut runs = runs(&STEP);
     // The first run of the new rate has no number, so the level begins with the next. Its kernel is new to the old
     // level.
@@ -164,7 +164,7 @@ fn long_values_are_told_by_where_they_differ() {
 }
 
 #[test]
-fn what_is_no_cause_is_not_told() {
+fn label_seed_and_space_are_no_causes() {
     let told = told_of(|run| {
         run.label = Some("after".into());
         run.plan.seed = Some(7);
@@ -174,7 +174,7 @@ fn what_is_no_cause_is_not_told() {
 }
 
 #[test]
-fn of_data_sets_only_that_of_the_test_is_told() {
+fn data_set_change_is_shown_only_for_its_test() {
     let told = told_of(|run| {
         run.phases[1].workload.size_bytes *= 64;
         run.phases[1].engine.name = "another".into();
@@ -203,7 +203,7 @@ fn runs_that_cannot_be_read_keep_their_place() {
 }
 
 #[test]
-fn nothing_to_compare() {
+fn single_run_has_no_trend() {
     assert_eq!(shown(&runs(&[1e9]), &NARROW), "2 tests were measured once: no trend yet.\n");
     assert_eq!(
         render(&[None], &NARROW),
@@ -213,7 +213,7 @@ fn nothing_to_compare() {
 }
 
 #[test]
-fn tests_with_other_specs_are_apart_though_they_look_alike() {
+fn tests_with_different_specs_are_separate() {
     let mut runs = runs(&[1e9, 1e9]);
     runs[1].phases[0].spec += ",other";
     let text = shown(&runs, &NARROW);
@@ -226,7 +226,7 @@ fn tests_with_other_specs_are_apart_though_they_look_alike() {
 }
 
 #[test]
-fn what_others_wrote_is_harmless() {
+fn hostile_text_is_harmless() {
     let evil = "a\x1b[2Jb\nc\u{202e}\u{1f}";
     let mut runs = upgraded();
     for (at, run) in runs.iter_mut().enumerate() {

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_synced_and_what_is_missing_is_named() {
+    fn existing_directories_are_synced_and_missing_reported() {
         let temp = tempfile::tempdir().unwrap();
         let opened = fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 4, dirs: 2, levels: 1 };

@@ -45,7 +45,7 @@ fn in_memory() -> tempfile::TempDir {
 const ONE_ROUND: u64 = 50_000_000;
 
 #[test]
-fn a_round_in_the_order_of_a_directory_that_is_cut_short_leaves_nothing_to_guess() {
+fn partial_round_in_directory_order_is_recovered() {
     let temp = in_memory();
     let tests = [
         ("create:files=5000", ONE_ROUND),
@@ -60,7 +60,7 @@ fn a_round_in_the_order_of_a_directory_that_is_cut_short_leaves_nothing_to_guess
 }
 
 #[test]
-fn a_file_that_does_not_come_fails_the_test_and_what_is_not_ours_stays() {
+fn missing_file_fails_test_and_foreign_file_is_kept() {
     let temp = in_memory();
     let tests = [
         ("create:files=100:names=number-first", ONE_ROUND),

@@ -81,7 +81,7 @@ fn summed(plan: &Plan, clients: &[(&str, &Measured, u64)]) -> PhaseRecord {
 const START_NS: u64 = 5_000_000_000;
 
 #[test]
-fn the_headline_is_of_the_time_in_which_every_client_worked() {
+fn headline_rate_covers_time_with_all_clients_active() {
     let plan = plan("read:rnd4k:q4", 2);
     // The second client is done after 1 s; the first goes on alone for another second, and faster.
     let (long, short) = (client(&plan, &[[10; 10], [20; 10]].concat()), client(&plan, &[30; 10]));
@@ -112,7 +112,7 @@ fn the_headline_is_of_the_time_in_which_every_client_worked() {
 }
 
 #[test]
-fn a_client_that_begins_later_lies_later_on_the_axis() {
+fn late_client_is_shifted_on_the_time_axis() {
     let plan = plan("read:rnd4k:q4", 2);
     let both = [client(&plan, &[10; 10]), client(&plan, &[10; 10])];
     let record = summed(&plan, &[("ada", &both[0], START_NS), ("bob", &both[1], START_NS + 300_000_000)]);
@@ -124,7 +124,7 @@ fn a_client_that_begins_later_lies_later_on_the_axis() {
 }
 
 #[test]
-fn parts_of_intervals_at_the_edge_count_by_their_share() {
+fn partial_edge_intervals_count_by_their_share() {
     let plan = plan("read:rnd4k:q4", 2);
     let both = [client(&plan, &[10; 10]), client(&plan, &[40; 10])];
     // The window lasts from 50 ms to 1,000 ms of the first client.
@@ -173,7 +173,7 @@ fn rounds_count_until_their_first_client_is_done() {
 }
 
 #[test]
-fn a_sum_ends_as_badly_as_its_worst_client_and_says_where() {
+fn totals_have_status_and_reason_of_worst_client() {
     let plan = plan("read:rnd4k:q4", 3);
     let mut parts = [client(&plan, &[10; 10]), client(&plan, &[10; 10])];
     parts[1].record.status = Status::Failed;
@@ -208,7 +208,7 @@ fn no_counts_make_it_panic() {
 }
 
 #[test]
-fn many_clients_keep_few_intervals_each_and_their_sum_keeps_all() {
+fn many_clients_keep_few_intervals_and_totals_keep_all() {
     let plan = plan("read:rnd4k:q4", 1000);
     let one = client(&plan, &[10; 300]);
     let mut gathered = Gathered::new(START_NS, 1000);
@@ -225,7 +225,7 @@ fn many_clients_keep_few_intervals_each_and_their_sum_keeps_all() {
 }
 
 #[test]
-fn an_open_loop_falls_behind_as_a_whole() {
+fn open_loop_lag_is_judged_on_the_total() {
     let plan = plan("read:rnd4k:rate=100", 2);
     let (mut slow, fast) = (client(&plan, &[10; 10]), client(&plan, &[100; 10]));
     let noted = |slow: &Measured| {
@@ -305,7 +305,7 @@ fn clients_share_the_bytes_of_their_device() {
 }
 
 #[test]
-fn rows_with_lost_clients_are_no_points_of_a_knee() {
+fn rows_with_lost_clients_are_excluded_from_knee() {
     let of = |clients: u32, live: usize| {
         let plan = plan("read:rnd4k:q4", clients);
         let one = client(&plan, &[100 / clients as u64; 10]);

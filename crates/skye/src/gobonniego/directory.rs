@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_is_removed_and_nothing_else() {
+    fn test_directory_is_removed_unless_filled_or_replaced() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("new");
         let make = |path: &Path| TestDirectory::make_if_missing(path).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_is_made_and_no_more() {
+    fn missing_parent_directory_is_not_created() {
         let home = tempfile::tempdir().unwrap();
         let deep = home.path().join("a/b");
         let Err(Failure::Failed(message)) = TestDirectory::make_if_missing(&deep) else {

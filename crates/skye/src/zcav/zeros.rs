@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_that_is_no_zero_is_found() {
+    fn first_nonzero_byte_is_found() {
         let found = |data: &[(u64, u8)], start, end| first_data(&sparse(data), start, end).unwrap();
         assert_eq!(found(&[], 0, 8 * MIB), None);
         assert_eq!(found(&[(5 * MIB + 7, 1)], 0, 8 * MIB), Some(5 * MIB + 7));

@@ -83,7 +83,7 @@ fn contradictions(mut run: Run, figures: &Figures) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_said_that_drawn_figures_refute() {
+fn verdicts_never_contradict_random_measurements() {
     let runs = runs();
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) };
     proptest!(config, |(place in 0..runs.len(), figures in figures())| {

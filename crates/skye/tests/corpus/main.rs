@@ -59,7 +59,7 @@ fn there_are_enough_rows_of_enough_kinds() {
 /// Applies the rule to the rows. Applies it also to other documents, as they were judged, if `SKYE_TEST_DOCUMENTS` is a
 /// directory of them.
 #[test]
-fn nothing_is_said_that_its_own_figures_refute() {
+fn verdicts_never_contradict_recorded_measurements() {
     let mut runs = runs();
     if let Some(directory) = std::env::var_os("SKYE_TEST_DOCUMENTS") {
         for entry in fs::read_dir(directory).unwrap() {
@@ -79,7 +79,7 @@ fn nothing_is_said_that_its_own_figures_refute() {
 }
 
 #[test]
-fn the_rule_finds_what_is_refuted() {
+fn contradiction_rule_finds_refuted_verdicts() {
     let (_, run) = runs().into_iter().find(|(name, _)| name == "latency").unwrap();
     let row = measured(&run).find(|row| row.spec == "read:rnd4k:q32").unwrap();
     assert_eq!(rule::contradictions(row, &run), Vec::<String>::new());
@@ -96,7 +96,7 @@ fn the_rule_finds_what_is_refuted() {
 
 /// Verdicts, evidence, advice and findings of each row: to be read from top to bottom.
 #[test]
-fn what_is_said_of_each_row() {
+fn row_verdicts_and_findings_snapshot() {
     let mut told = String::new();
     for (name, run) in runs() {
         let target = &run.environment.target;
@@ -120,7 +120,7 @@ fn what_is_said_of_each_row() {
 
 /// The recorded runs of presets on a real disk each fit on one screen.
 #[test]
-fn a_run_of_a_preset_is_one_screen() {
+fn preset_report_fits_on_one_screen() {
     use report::text::{Detail, Style, saved, screen};
     for (preset, lines_max) in [("standard", 30), ("quick", 24), ("disk", 20)] {
         let file = format!("tests/corpus/runs/{preset}.json.gz");
@@ -148,7 +148,7 @@ fn a_run_of_a_preset_is_one_screen() {
 
 /// A default run can be mailed, pasted into a ticket, and kept by the hundred.
 #[test]
-fn a_default_run_takes_little_room() {
+fn default_run_document_and_markdown_are_small() {
     let run = judged(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/runs/standard.json.gz"));
     let document = report::json::write(&run);
     assert!(document.len() < 400_000, "{} bytes", document.len());

@@ -24,7 +24,7 @@ fn refused(directory: &Path, words: &str, said: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_missing_directory() {
+fn missing_directory_is_refused() {
     let home = scratch(0);
     let missing = home.path().join("missing");
     refused(&missing, "", &[missing.to_str().unwrap(), "No such file or directory"]);
@@ -42,7 +42,7 @@ fn not_a_directory() {
 }
 
 #[test]
-fn a_read_only_file_system() {
+fn read_only_file_system_is_refused() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", None);
     crate::support::mounts::run(
@@ -56,7 +56,7 @@ fn a_read_only_file_system() {
 }
 
 #[test]
-fn a_directory_that_others_may_not_write() {
+fn directory_without_write_permission_is_refused() {
     xtask::require!(root, user);
     let home = scratch(0);
     open_to_all(home.path());
@@ -135,7 +135,7 @@ fn words_with_a_typo_name_the_nearest() {
 }
 
 #[test]
-fn a_preset_file_with_a_typo_names_line_and_nearest_word() {
+fn preset_error_names_line_and_nearest_word() {
     let home = scratch(0);
     let preset = home.path().join("mine.toml");
     let path = preset.to_str().unwrap();
@@ -178,7 +178,7 @@ fn blocks_that_direct_io_refuses() {
 }
 
 #[test]
-fn direct_io_refused_by_the_file_system_fails_these_tests_only() {
+fn refused_direct_io_fails_only_direct_tests() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { refuse_direct: true, ..Faults::default() });
     let ran = skye();
@@ -194,7 +194,7 @@ fn direct_io_refused_by_the_file_system_fails_these_tests_only() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_refused_before_anything_is_measured() {
+fn unwritable_output_is_refused_before_measuring() {
     let home = scratch(0);
     let nowhere = home.path().join("missing/run.json");
     for option in ["--json", "--csv"] {
@@ -258,7 +258,7 @@ fn numbers_that_mean_nothing_are_refused() {
 }
 
 #[test]
-fn a_directory_whose_name_no_document_can_hold_is_refused() {
+fn non_utf8_directory_name_is_refused() {
     let home = scratch(0);
     let named = home.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
     // The name that results if bytes that are no UTF-8 are replaced.

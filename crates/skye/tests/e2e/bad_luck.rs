@@ -78,7 +78,7 @@ fn space_runs_out_while_files_are_made() {
 }
 
 #[test]
-fn the_device_fails_to_read_or_to_sync() {
+fn read_or_sync_error_fails_only_its_test() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { read_error_after: Some((1 << 20, Errno::EIO)), ..Faults::default() });
     let tests = "--test write:seq64k --test read:rnd4k:passes=1 --test create:files=20";
@@ -92,7 +92,7 @@ fn the_device_fails_to_read_or_to_sync() {
 }
 
 #[test]
-fn a_data_set_that_does_not_fit_costs_its_own_tests_alone() {
+fn data_set_without_space_skips_only_its_tests() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { write_error_after: Some((2 << 20, Errno::ENOSPC)), ..Faults::default() });
     let program = on(fuse.path()).words("--size 4m --time 0.2 --test read:rnd4k --test create:files=20");
@@ -107,7 +107,7 @@ fn a_data_set_that_does_not_fit_costs_its_own_tests_alone() {
 }
 
 #[test]
-fn a_file_system_that_is_really_full() {
+fn full_file_system_fails_run_and_leaves_no_files() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", None);
     // Others take all free space while the program runs, and all space that becomes free.
@@ -137,7 +137,7 @@ fn until_it_has_left(running: &mut Running, call: &str) {
 }
 
 #[test]
-fn what_hangs_is_named_and_what_was_measured_is_kept() {
+fn hung_call_is_reported_and_results_kept() {
     xtask::require!(root, fuse);
     let hang = |hangs| Faults { hang: Some((hangs, 1)), ..Faults::default() };
     let of_data = "data-0000 has not returned since";
@@ -178,7 +178,7 @@ fn what_hangs_is_named_and_what_was_measured_is_kept() {
 }
 
 #[test]
-fn where_saving_hangs_the_results_are_printed_all_the_same() {
+fn hung_save_still_prints_results() {
     xtask::require!(root, fuse);
     let hang = |hangs| Fuse::new(Faults { hang: Some((hangs, 1)), ..Faults::default() });
     let words = "--size 1m --time 0.1 --test read:rnd4k";
@@ -215,7 +215,7 @@ fn where_saving_hangs_the_results_are_printed_all_the_same() {
 }
 
 #[test]
-fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
+fn hung_call_outside_timed_tests_is_reported() {
     xtask::require!(root, fuse);
     let hang = |hangs, from| Fuse::new(Faults { hang: Some((hangs, from)), ..Faults::default() });
     let home = scratch(0);
@@ -264,7 +264,7 @@ fn what_hangs_without_a_limit_of_time_or_before_a_run_is_named() {
 }
 
 #[test]
-fn an_error_of_close_is_one() {
+fn close_error_fails_its_test() {
     xtask::require!(root, fuse);
     for test in ["create:files=20:size=4k", "write:seq64k:buffered:sync=none"] {
         let fuse = Fuse::new(Faults::default());
@@ -282,7 +282,7 @@ fn an_error_of_close_is_one() {
 }
 
 #[test]
-fn a_server_that_lies_about_names_keeps_nobody_waiting() {
+fn inconsistent_directory_listing_ends_with_error() {
     xtask::require!(root, fuse);
     let keeps = Faults { keeps_files: true, ..Faults::default() };
     let lists = Faults { lists_endlessly: true, ..Faults::default() };
@@ -304,7 +304,7 @@ fn a_server_that_lies_about_names_keeps_nobody_waiting() {
 }
 
 #[test]
-fn nothing_takes_the_place_of_what_a_run_is_made_from() {
+fn output_over_input_file_is_refused() {
     let home = scratch(1 << 20);
     let preset = home.path().join("mine.toml");
     fs::write(&preset, "tests = [\"read:rnd4k\"]\nsize = \"1m\"\n").unwrap();
@@ -318,7 +318,7 @@ fn nothing_takes_the_place_of_what_a_run_is_made_from() {
 }
 
 #[test]
-fn two_documents_never_share_a_file_that_is_yet_to_be_made() {
+fn two_documents_in_one_new_file_are_refused() {
     let home = scratch(0);
     std::os::unix::fs::symlink("x", home.path().join("y")).unwrap();
     let [x, y] = ["x", "y"].map(|name| home.path().join(name));
@@ -328,7 +328,7 @@ fn two_documents_never_share_a_file_that_is_yet_to_be_made() {
 }
 
 #[test]
-fn a_directory_that_can_neither_be_used_nor_removed_is_named() {
+fn undeletable_work_directory_is_reported() {
     xtask::require!(root, ext4);
     let disk = LoopFs::new("ext4", 16, &[], "noatime");
     let chattr = |word: &str| run(Command::new("chattr").arg(word).arg(disk.path()));
@@ -349,7 +349,7 @@ fn a_directory_that_can_neither_be_used_nor_removed_is_named() {
 }
 
 #[test]
-fn a_stack_that_may_not_grow_is_refused_or_grows() {
+fn small_stack_limit_does_not_crash() {
     let home = scratch(0);
     let program = on(home.path()).words("--size 1m --time 0.1 --no-save --test read:rnd4k");
     let ran = program.within("-s 96").run().did_not_panic();
@@ -360,7 +360,7 @@ fn a_stack_that_may_not_grow_is_refused_or_grows() {
 /// A ring makes the calls one after the other on a file system that cannot refuse to wait. So none of 32 calls is
 /// counted for longer than the program waits for one call.
 #[test]
-fn a_slow_target_is_not_called_one_that_hangs() {
+fn slow_target_is_not_reported_as_hung() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let words = "--size 1m --time 1 --no-probe --test stat:files=20 --test read:rnd4k:q32";
@@ -375,7 +375,7 @@ fn a_slow_target_is_not_called_one_that_hangs() {
 }
 
 #[test]
-fn who_insists_does_not_wait_for_what_hangs() {
+fn second_interrupt_skips_hung_calls() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { hang: Some((Hangs::Unlink, 1)), ..Faults::default() });
     let program = on(fuse.path()).words("--size 1m --time 0.2 --test read:rnd4k");
@@ -468,7 +468,7 @@ fn walk(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_standard_output_that_is_full() {
+fn full_stdout_is_reported() {
     let home = scratch(0);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
@@ -478,7 +478,7 @@ fn a_standard_output_that_is_full() {
 }
 
 #[test]
-fn a_standard_output_that_is_only_read_from() {
+fn read_only_stdout_is_refused() {
     let home = scratch(0);
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
     let ran = program.stdout(Stdio::from(File::open("/dev/null").unwrap())).run().did_not_panic();

@@ -58,7 +58,7 @@ fn warnings(run: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn it_knows_its_test_and_what_it_prints_is_saved_with_the_run() {
+fn monitor_knows_its_test_and_output_is_saved() {
     let target = scratch(8 << 20);
     let program = on(target.path(), "0.2", SCRIPT).words("--repeat 2 --test read:rnd4k --test create:t2");
     let running = program.spawn();
@@ -84,7 +84,7 @@ fn it_knows_its_test_and_what_it_prints_is_saved_with_the_run() {
 }
 
 #[test]
-fn one_that_ignores_int_gets_term_with_all_that_it_started() {
+fn monitor_ignoring_int_gets_term_with_its_children() {
     let (target, results) = (scratch(8 << 20), scratch(1 << 20));
     let stubborn = "echo group=$$; trap '' INT; sleep 1000 & sleep 1000";
     let program = on(target.path(), "0.2", stubborn).words("--test read:rnd4k -o").arg(results.path());
@@ -102,7 +102,7 @@ fn one_that_ignores_int_gets_term_with_all_that_it_started() {
 }
 
 #[test]
-fn one_that_fails_is_a_warning_and_no_failed_run() {
+fn failed_monitor_is_only_a_warning() {
     let target = scratch(8 << 20);
     let two = "--test read:rnd4k --test stat";
     let ran = on(target.path(), "0.2", "echo broken; exit 3").words(two).run().did_not_panic().exits(0);
@@ -133,7 +133,7 @@ fn one_that_fails_is_a_warning_and_no_failed_run() {
 }
 
 #[test]
-fn a_run_that_is_ended_keeps_its_output_and_leaves_no_process() {
+fn interrupted_run_keeps_monitor_output_and_ends_monitor() {
     let ended = |command: &str, signals: &[Signal], code| -> Ran {
         let target = scratch(8 << 20);
         let program = on(target.path(), "50", command).words("--test read:rnd4k --test stat");
@@ -166,7 +166,7 @@ fn a_run_that_is_ended_keeps_its_output_and_leaves_no_process() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused_before_anything_is_written() {
+fn unsupported_monitor_is_refused_before_writing() {
     let target = scratch(8 << 20);
     let ran = on(target.path(), "0.2", "iostat")
         .words("--test read")
@@ -224,7 +224,7 @@ fn marks_in_the_kernels_trace_enclose_each_measured_part() {
 }
 
 #[test]
-fn one_that_prints_without_end_is_ended() {
+fn endless_monitor_output_is_limited() {
     let home = scratch(256 << 20);
     // The command prints as fast as it can. No more than the limit is held, and the test goes on.
     let program = on(home.path(), "3", "echo group=$$; exec yes").words("--test stat");

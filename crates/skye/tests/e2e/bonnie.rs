@@ -53,7 +53,7 @@ fn each<'a>(run: &'a Value, of: impl Fn(&'a Value) -> &'a Value) -> Vec<&'a Valu
 }
 
 #[test]
-fn the_work_is_the_originals() {
+fn workload_matches_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let (_, run) = measured(tmpfs.path(), "-s 24 -S 4000 -p 3 -z 42");
@@ -88,7 +88,7 @@ fn the_work_is_the_originals() {
 
 /// The file that putc makes is the one that is rewritten: nothing is written beside the tests.
 #[test]
-fn nothing_is_written_before_the_first_test() {
+fn file_is_not_laid_out_before_first_test() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let ran = bonnie(fuse.path(), "-s 8 -S 1000 -z 1").run().did_not_panic().exits(0);
@@ -122,7 +122,7 @@ fn volumes_are_files_of_the_whole_size() {
 }
 
 #[test]
-fn a_rewrite_reads_again_where_that_is_asked_for() {
+fn reread_option_doubles_rewrite_reads() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     for (words, reads) in [("-s 8", 1), ("-s 8 --reread", 2), ("--compat 64 -s 8 --reread", 2)] {
@@ -134,7 +134,7 @@ fn a_rewrite_reads_again_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_read_again_says_nothing_about_the_cache_before() {
+fn reread_is_excluded_from_page_cache_share() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
     let words = "--size 32m --time 5 --no-probe --allow low-space --test rewrite:seq128k:reread --json -";
@@ -149,7 +149,7 @@ fn what_is_read_again_says_nothing_about_the_cache_before() {
 }
 
 #[test]
-fn direct_is_direct_in_every_test_in_chunks_and_getc_says_why_not() {
+fn direct_io_covers_block_tests_and_warns_for_getc() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
     let (ran, run) = measured(disk.path(), "-s 16 -v 2 -S 1000 -o_direct --reread");
@@ -254,7 +254,7 @@ fn bonnie_64_has_its_own_chunks_and_tables() {
 }
 
 #[test]
-fn what_fits_into_memory_is_said_and_measured() {
+fn size_below_memory_warns_and_is_measured() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = bonnie(tmpfs.path(), "-s 4").run().did_not_panic().exits(0);
@@ -307,7 +307,7 @@ fn signals_end_it_and_leave_nothing() {
 }
 
 #[test]
-fn it_goes_by_the_originals_name() {
+fn symlink_with_original_name_selects_command() {
     let home = scratch(1 << 20);
     let link = home.path().join("bonnie");
     symlink(env!("CARGO_BIN_EXE_skye"), &link).unwrap();

@@ -39,7 +39,7 @@ fn csv(ran: &Ran) -> Vec<&str> {
 }
 
 #[test]
-fn a_script_finds_csv_alone_on_stdout() {
+fn quiet_mode_prints_only_csv_on_stdout() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     give_to_other_user(tmpfs.path());
@@ -98,7 +98,7 @@ fn phrases_and_table_are_the_originals() {
 }
 
 #[test]
-fn the_work_is_the_originals() {
+fn workload_matches_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let program = bonniepp(tmpfs.path(), "-r 0 -s 64:8k:8192:5 -n 2:2000:1000:4:512 -f1 -z 42 -q -u root");
@@ -228,7 +228,7 @@ fn refusals_come_before_anything_is_written() {
 }
 
 #[test]
-fn it_becomes_another_user_with_that_ones_group_alone() {
+fn user_switch_keeps_only_primary_group() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     give_to_other_user(tmpfs.path());
@@ -250,7 +250,7 @@ fn it_becomes_another_user_with_that_ones_group_alone() {
 }
 
 #[test]
-fn signals_end_it_with_the_originals_codes_and_leave_nothing() {
+fn signals_exit_with_original_codes_and_leave_no_files() {
     xtask::require!(root, fuse);
     let fuse = || Fuse::new(Faults { unlink_time: Duration::from_millis(2), ..Faults::default() });
     for (signal, in_data, in_files) in
@@ -286,7 +286,7 @@ fn nohup_keeps_it_running() {
 }
 
 #[test]
-fn it_goes_by_the_originals_names() {
+fn symlinks_with_original_names_select_commands() {
     let home = scratch(1 << 20);
     for (name, word) in
         [("bonnie++", "Usage: skye bonnie++"), ("bon_csv2html", "Usage"), ("bon_csv2txt", "Usage")]
@@ -397,7 +397,7 @@ fn converters_take_each_others_lines() {
 }
 
 #[test]
-fn lines_that_are_none_are_named_and_the_others_shown() {
+fn invalid_csv_lines_are_reported_and_others_shown() {
     let home = scratch(1 << 20);
     let file = home.path().join("lines.csv");
     let good = "testvm,2G,171909,88,868715,74,1717055,73,244731,82,+++++,+++,+++++,+++,16,3824,86,+++++,+++,+++++,+++,3405,89,+++++,+++,+++++,+++";
@@ -414,7 +414,7 @@ fn lines_that_are_none_are_named_and_the_others_shown() {
 }
 
 #[test]
-fn what_root_may_do_is_given_up_where_the_kernel_would_keep_it() {
+fn user_switch_drops_capabilities_despite_no_setuid_fixup() {
     xtask::require!(root, user);
     let home = scratch(16 << 20);
     give_to_other_user(home.path());
@@ -468,7 +468,7 @@ fn programs_meet_before_each_test() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_enter() {
+fn signal_ends_the_wait_for_enter() {
     let home = scratch(64 << 20);
     let words = "-s 8 -r 4 -n 0 -f -u root -y p -d";
     let program = skye().arg("bonnie++").words(words).arg(home.path());

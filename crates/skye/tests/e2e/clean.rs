@@ -61,7 +61,7 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn kills_at_random_instants_leave_nothing_that_clean_does_not_find() {
+fn clean_removes_only_own_files_after_random_kills() {
     let home = scratch(64 << 20);
     let precious = scratch(0);
     let outside = precious.path().join("precious");
@@ -130,7 +130,7 @@ fn killed_run_that_nobody_waited_for_is_cleaned() {
 }
 
 #[test]
-fn what_a_killed_mix_leaves_is_found() {
+fn killed_mix_is_cleaned() {
     for mix in ["mail", "build", "web"] {
         let home = scratch(256 << 20);
         let words = format!("--time 30 --allow low-space,busy --no-save --test mix:{mix}:t2");
@@ -175,7 +175,7 @@ fn names_with_letters_are_found_and_others_are_not() {
 }
 
 #[test]
-fn a_live_run_is_not_touched() {
+fn live_run_is_not_cleaned() {
     let home = scratch(64 << 20);
     let mut running = program_of(home.path(), 0.7).spawn();
     assert!(running.wait_until(|| !leftovers(home.path()).is_empty()));
@@ -192,7 +192,7 @@ fn a_live_run_is_not_touched() {
 }
 
 #[test]
-fn two_runs_in_one_directory_do_not_touch_each_other() {
+fn concurrent_runs_in_one_directory_do_not_interfere() {
     let home = scratch(64 << 20);
     let first = program(home.path()).spawn();
     let second = program(home.path()).spawn();
@@ -202,7 +202,7 @@ fn two_runs_in_one_directory_do_not_touch_each_other() {
 }
 
 #[test]
-fn what_another_user_made_to_look_like_ours_is_not_touched() {
+fn lookalike_directory_of_other_user_is_not_cleaned() {
     xtask::require!(root, user);
     let home = scratch(64 << 20);
     give_to_other_user(home.path());
@@ -262,7 +262,7 @@ fn directories_that_only_look_like_ours_are_not_touched() {
 }
 
 #[test]
-fn a_link_in_place_of_a_file_goes_without_what_it_points_to() {
+fn symlink_target_survives_clean() {
     let home = scratch(64 << 20);
     let work = killed(home.path(), program(home.path()));
     let outside = home.path().join("precious");
@@ -281,7 +281,7 @@ fn a_link_in_place_of_a_file_goes_without_what_it_points_to() {
 }
 
 #[test]
-fn nothing_is_removed_across_a_mount() {
+fn clean_does_not_cross_mounts() {
     xtask::require!(root, tmpfs);
     let home = scratch(64 << 20);
     let work = killed(home.path(), program(home.path()));
@@ -306,7 +306,7 @@ fn nothing_is_removed_across_a_mount() {
 }
 
 #[test]
-fn an_empty_directory_counts_as_dead_when_it_is_old_enough() {
+fn empty_directory_is_cleaned_only_when_old() {
     let home = scratch(0);
     let empty = home.path().join("skye.a1b2c3");
     fs::DirBuilder::new().mode(0o700).create(&empty).unwrap();

@@ -72,7 +72,7 @@ fn one_test() -> Vec<String> {
 
 /// 400 rows have no change. A single test at 5 % would claim 30 or more of them in one of 50 attempts.
 #[test]
-fn of_what_did_not_change_little_is_claimed() {
+fn false_positive_rate_matches_significance_level() {
     let devices = Devices::new();
     let tests: Vec<_> = (0..20).map(|index| format!("read:rnd4k:ops={}", OPS + index)).collect();
     let (mut claimed, mut without_correction, mut covered, mut rows) = (0, 0, 0, 0);
@@ -99,7 +99,7 @@ fn of_what_did_not_change_little_is_claimed() {
 }
 
 #[test]
-fn a_change_of_five_percent_is_found() {
+fn change_of_five_percent_is_found() {
     let devices = Devices::new();
     let attempts = sized(20, 50);
     let found = (0..attempts).filter(|number| {
@@ -114,7 +114,7 @@ fn a_change_of_five_percent_is_found() {
 }
 
 #[test]
-fn the_interval_of_a_rate_holds_the_rate_that_was_built_in() {
+fn rate_interval_covers_true_rate() {
     let devices = Devices::new();
     let tests = ["read:rnd4k".to_owned()];
     let runs = sized(60, 300);
@@ -136,7 +136,7 @@ fn the_interval_of_a_rate_holds_the_rate_that_was_built_in() {
 }
 
 #[test]
-fn a_limit_on_changes_decides_about_the_exit_code() {
+fn fail_on_limit_sets_exit_code() {
     let devices = Devices::new();
     let slow = devices.run("slow.json", 250.0, 1, &one_test());
     let fast = devices.run("fast.json", 200.0, 2, &one_test());
@@ -153,7 +153,7 @@ fn a_limit_on_changes_decides_about_the_exit_code() {
 }
 
 #[test]
-fn runs_are_put_together_by_what_they_have_in_common() {
+fn runs_are_grouped_by_common_key() {
     let devices = Devices::new();
     let run = |name: &str, mean_us: f64, seed: u64, label: &str| {
         devices.run_with(name, mean_us, &one_test(), &format!("--repeat 3 --seed {seed} --label {label}"))
@@ -178,7 +178,7 @@ fn runs_are_put_together_by_what_they_have_in_common() {
 }
 
 #[test]
-fn a_file_that_is_no_run_is_named_and_the_others_are_compared() {
+fn invalid_run_file_is_reported_and_others_compared() {
     let devices = Devices::new();
     let a = devices.run("a.json", 200.0, 1, &one_test());
     let b = devices.run("b.json", 150.0, 2, &one_test());
@@ -252,7 +252,7 @@ fn hostile_labels_are_shown_not_obeyed() {
 }
 
 #[test]
-fn a_page_is_written_beside_what_is_printed() {
+fn html_page_is_written_along_with_printed_output() {
     let devices = Devices::new();
     let a = devices.run("a.json", 200.0, 1, &one_test());
     let b = devices.run("b.json", 150.0, 2, &one_test());
@@ -273,7 +273,7 @@ fn a_page_is_written_beside_what_is_printed() {
 }
 
 #[test]
-fn where_no_page_can_be_written_nothing_is_measured_in_turns() {
+fn ab_with_unwritable_page_is_refused_before_measuring() {
     let devices = Devices::new();
     let (a, b) = (devices.device(200.0), devices.device(190.0));
     let ab = |words: &str| skye().arg("ab").arg(&a).arg(&b).words(words).run().did_not_panic();
@@ -303,7 +303,7 @@ fn in_turns_what_is_known_is_found() {
 }
 
 #[test]
-fn two_directories_in_turns_leave_two_runs_and_nothing_else() {
+fn ab_of_two_directories_saves_two_paired_runs() {
     let (a, b) = (scratch(64 << 20), scratch(64 << 20));
     let words = "--test create --test read:seq64k --files 200 --size 4m --time 0.1 --total 60s --effect 100% \
                  --allow low-space,busy";
@@ -351,7 +351,7 @@ fn turns_that_are_interrupted_are_saved_and_cleaned_up() {
 }
 
 #[test]
-fn what_cannot_be_decided_is_refused() {
+fn undecidable_comparison_is_refused() {
     let devices = Devices::new();
     let a = devices.run("a.json", 200.0, 1, &one_test());
     let b = devices.run("b.json", 150.0, 2, &one_test());
@@ -420,7 +420,7 @@ fn turns_of_two_measurements_are_not_pairs() {
 }
 
 #[test]
-fn nothing_replaces_what_it_is_made_from() {
+fn output_over_input_file_is_refused() {
     let devices = Devices::new();
     let a = devices.run("a.json", 200.0, 1, &one_test());
     let b = devices.run("b.json", 150.0, 2, &one_test());

@@ -117,7 +117,7 @@ fn blocks_of(image: &Path, seed: u64) -> HashMap<Vec<u8>, u64> {
 }
 
 #[test]
-fn data_repeat_themselves_as_often_as_they_were_asked_to() {
+fn dedupe_share_matches_request() {
     xtask::require!(root, loop, ext4);
     for (tests, repeated_share) in [
         ("--test read:rnd4k:ops=10", 0.0..=0.0),
@@ -166,7 +166,7 @@ fn knees(run: &Value) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn a_sweep_is_a_row_for_each_of_its_points() {
+fn sweep_has_one_row_per_point() {
     let home = scratch(64 << 20);
     let swept = |sweep: &str, tests: &str| {
         let program = on(home.path()).words("--size 8m --files 200 --time 0.2 --sweep").arg(sweep);
@@ -211,7 +211,7 @@ fn a_sweep_is_a_row_for_each_of_its_points() {
 
 /// The rates are shares of the rate that the closed loop before them reached.
 #[test]
-fn a_sweep_over_shares_takes_them_of_what_was_measured() {
+fn rate_sweep_uses_shares_of_measured_rate() {
     let home = scratch(64 << 20);
     let run = measured(
         on(home.path()).words("--size 8m --time 0.2 --sweep rate --test read:rnd4k:buffered:ops=20k"),
@@ -342,14 +342,14 @@ fn is_no_damage(test: &str, room_bytes: u64) {
 }
 
 #[test]
-fn a_write_that_fails_at_depth_is_no_damage() {
+fn failed_write_at_depth_is_no_damage() {
     xtask::require!(root, fuse);
     is_no_damage("write:rnd64k:q4", 300_000);
 }
 
 /// The fault may hit the middle of a piece that is stamped and compared as one.
 #[test]
-fn a_byte_that_cannot_be_written_is_no_damage() {
+fn failed_byte_write_is_no_damage() {
     xtask::require!(root, fuse);
     is_no_damage("byte-write", 600);
     is_no_damage("putc-write:stdio_buffer=100", 600);
@@ -357,7 +357,7 @@ fn a_byte_that_cannot_be_written_is_no_damage() {
 
 /// The process for the C library's streams dies in the middle of a piece, as for a lack of memory.
 #[test]
-fn a_stream_that_is_killed_is_no_damage() {
+fn killed_stdio_worker_is_no_damage() {
     let home = scratch(256 << 20);
     let tests = "--test putc-write:stdio_buffer=100 --test read:rnd64k:passes=1";
     let program = on(home.path()).words("--size 64m --time 20 --verify").words(tests);
@@ -383,7 +383,7 @@ fn a_stream_that_is_killed_is_no_damage() {
 }
 
 #[test]
-fn a_read_that_is_short_is_told_with_its_place() {
+fn short_read_is_reported_with_offset() {
     xtask::require!(root, fuse);
     const END: u64 = (64 << 10) + 1000;
     let fuse = Fuse::new(Faults { reads_end_at: Some(END), ..Faults::default() });
@@ -423,7 +423,7 @@ fn stdio_workers(run: u32) -> Vec<PathBuf> {
 
 /// A process that waits for a server may not even be killed. It is left behind, and goes when the server answers.
 #[test]
-fn a_hung_stream_does_not_hang_the_program() {
+fn hung_stdio_worker_does_not_hang_run() {
     xtask::require!(root, fuse);
     let reads = Faults { hang_from_read: Some(3), ..Faults::default() };
     let writes = Faults { hang_after_written: Some(5 << 20), ..Faults::default() };
@@ -462,7 +462,7 @@ fn a_hung_stream_does_not_hang_the_program() {
 }
 
 #[test]
-fn a_flipped_byte_stops_bytes_too() {
+fn flipped_byte_stops_byte_and_getc_reads() {
     xtask::require!(root, loop, ext4);
     for test in ["byte-read", "getc-read"] {
         let disk = ext4(64);
@@ -565,7 +565,7 @@ fn numbers_are_held_against_skye_itself_and_memory() {
 }
 
 #[test]
-fn what_a_device_cannot_poll_is_left_out_or_refused() {
+fn iopoll_without_poll_queues_is_dropped_or_refused() {
     xtask::require!(root, loop, ext4);
     let disk = ext4(64);
     let device = Path::new(disk.device()).file_name().unwrap().to_str().unwrap();

@@ -58,7 +58,7 @@ fn each_block_becomes_a_hole_once() {
 }
 
 #[test]
-fn what_was_discarded_is_written_again_before_it_is_read() {
+fn discarded_blocks_are_rewritten_before_reads() {
     let home = scratch(128 << 20);
     let ring = if engine::uring::refusal().is_none() { ":q4:engine=uring" } else { "" };
     let tests = "--test discard:seq64k --test read:seq1m:passes=1 --test discard:rnd16k:ops=40 \
@@ -86,7 +86,7 @@ fn what_was_discarded_is_written_again_before_it_is_read() {
 }
 
 #[test]
-fn a_file_system_without_holes_is_named_before_anything_is_written() {
+fn discard_without_hole_punching_fails_before_writing() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let words = "--size 4m --time 1 --no-probe --allow low-space,busy --test write:seq64k --test discard";

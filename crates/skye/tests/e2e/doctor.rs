@@ -29,7 +29,7 @@ fn roomy_ext4() -> LoopFs {
 }
 
 #[test]
-fn a_real_file_system_is_fit_and_left_as_it_was() {
+fn healthy_file_system_is_fit_and_unchanged() {
     xtask::require!(root, loop, ext4);
     let ext4 = roomy_ext4();
     let file = ext4.path().join("mine");
@@ -57,7 +57,7 @@ fn a_real_file_system_is_fit_and_left_as_it_was() {
 }
 
 #[test]
-fn a_device_has_its_identity_its_contents_and_its_users() {
+fn device_report_has_identity_contents_and_users() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &["-L", "mine"], "");
     let device = Path::new(ext4.device());
@@ -76,7 +76,7 @@ fn a_device_has_its_identity_its_contents_and_its_users() {
 }
 
 #[test]
-fn a_mount_in_another_namespace_is_a_use() {
+fn mount_in_another_namespace_counts_as_use() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &[], "");
     // skye has a namespace without the mount, and this test still has it.
@@ -103,7 +103,7 @@ fn memory_is_no_storage() {
 }
 
 #[test]
-fn what_a_run_would_be_refused_for_makes_it_unfit() {
+fn target_that_run_would_refuse_is_unfit() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 16, &[], "");
     let ran = doctor(ext4.path()).exits(5);
@@ -121,7 +121,7 @@ fn options_that_void_durability_are_said() {
 }
 
 #[test]
-fn a_preloaded_library_that_voids_syncs_is_seen() {
+fn preloaded_library_that_disables_syncs_is_reported() {
     let home = scratch(1 << 20);
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let harmless =
@@ -149,7 +149,7 @@ fn another_user_is_told_what_root_would_add() {
 }
 
 #[test]
-fn what_is_no_directory_is_refused() {
+fn invalid_doctor_target_is_refused() {
     let home = scratch(0);
     let missing = home.path().join("missing");
     let ran =

@@ -29,7 +29,7 @@ fn disk() -> LoopFs {
 }
 
 #[test]
-fn depth_is_a_ring_and_what_was_decided_is_told() {
+fn engine_choice_follows_depth_and_is_recorded() {
     xtask::require!(root, loop, ext4);
     let disk = disk();
     let tests = "--test read:rnd4k:q8 --test read:rnd4k --test read:rnd4k:q4:buffered --test fsync:q4:ops=50 \
@@ -69,7 +69,7 @@ fn depth_is_a_ring_and_what_was_decided_is_told() {
 }
 
 #[test]
-fn where_io_uring_is_forbidden_depth_is_threads_and_says_so() {
+fn forbidden_io_uring_turns_depth_into_threads() {
     let home = scratch(64 << 20);
     let program = on(home.path()).words("--size 16m --time 0.1 --test read:rnd4k:q8t2 --json -");
     let ran = program.without_io_uring().run().did_not_panic().exits(0);
@@ -90,7 +90,7 @@ fn where_io_uring_is_forbidden_depth_is_threads_and_says_so() {
 }
 
 #[test]
-fn a_small_limit_on_locked_memory_costs_features_and_not_the_run() {
+fn locked_memory_limit_only_disables_fixed_buffers() {
     xtask::require!(root, loop, ext4, user);
     let disk = disk();
     crate::support::program::give_to_other_user(disk.path());
@@ -110,7 +110,7 @@ fn a_small_limit_on_locked_memory_costs_features_and_not_the_run() {
 
 /// A byte that changes below the file system during a read is found and reported, and ends the phase.
 #[test]
-fn a_flipped_byte_stops_the_phase() {
+fn flipped_byte_stops_the_phase() {
     xtask::require!(root, loop, ext4);
     for test in ["read:rnd4k:q8", "read:seq64k", "read:rnd4k:buffered:passes=1000"] {
         let disk = disk();
@@ -169,7 +169,7 @@ pub fn flip(image: &Path) -> Option<u64> {
 }
 
 #[test]
-fn failures_at_depth_are_told_and_what_is_in_flight_is_waited_for() {
+fn errors_and_hangs_at_depth_are_reported() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { read_error_after: Some((1 << 20, Errno::EIO)), ..Faults::default() });
     let program = on(fuse.path()).words("--size 4m --time 0.3 --test write:seq64k:q4 --test read:rnd4k:q8");
@@ -192,7 +192,7 @@ fn failures_at_depth_are_told_and_what_is_in_flight_is_waited_for() {
 
 /// The rate is the one that was asked for, far below the rate of memory.
 #[test]
-fn an_open_loop_keeps_its_rate() {
+fn open_loop_keeps_its_rate() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let tests =
@@ -220,7 +220,7 @@ const DEVICE: &str =
     "parallelism = 8\nlatency = { kind = \"fixed\", mean_us = 100 }\nops_per_second = 1000000\n";
 
 #[test]
-fn a_simulated_device_goes_through_the_whole_pipeline_and_repeats_itself() {
+fn simulated_device_run_is_accurate_and_repeatable() {
     let home = scratch(0);
     let file = home.path().join("device.toml");
     fs::write(&file, DEVICE).unwrap();

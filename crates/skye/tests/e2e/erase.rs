@@ -205,7 +205,7 @@ fn mkfs(file_system: &str, device: &Path) {
 }
 
 #[test]
-fn a_device_is_written_verified_and_given_back() {
+fn device_is_written_verified_and_released() {
     xtask::require!(root, loop, host);
     let device = Device::new(1024);
     let words = "--test write:rnd4k:q8 --test read:rnd4k:q8 --test fsync:rnd4k --test rw:rnd4k:t2:buffered \
@@ -307,7 +307,7 @@ fn all_that_is_read_after_a_write_is_compared() {
 }
 
 #[test]
-fn a_partition_is_written_and_its_neighbours_stay_as_they_are() {
+fn partition_write_leaves_neighbours_unchanged() {
     xtask::require!(root, loop, host, ext4);
     let device = Device::new(48);
     let (first, second) = (device.partition(1, 1, 16), device.partition(2, 20, 16));
@@ -333,7 +333,7 @@ fn a_partition_is_written_and_its_neighbours_stay_as_they_are() {
 }
 
 #[test]
-fn what_is_mounted_is_refused_in_any_namespace() {
+fn mounted_device_is_refused_in_any_namespace() {
     xtask::require!(root, loop, host, ext4);
     let device = Device::new(32);
     mkfs("ext4", &device.path);
@@ -355,7 +355,7 @@ fn what_is_mounted_is_refused_in_any_namespace() {
 }
 
 #[test]
-fn the_lock_of_the_kernel_knows_what_no_process_shows() {
+fn hidden_mount_is_detected_by_exclusive_open() {
     xtask::require!(root, loop, host, ext4);
     let device = Device::new(32);
     mkfs("ext4", &device.path);
@@ -408,7 +408,7 @@ fn swap_space_is_refused() {
 }
 
 #[test]
-fn a_loop_device_on_it_is_refused_by_whatever_name() {
+fn device_below_loop_device_is_refused_by_any_path() {
     xtask::require!(root, loop, host);
     let device = Device::new(32);
     let part = device.partition(1, 8, 8);
@@ -437,7 +437,7 @@ fn a_loop_device_on_it_is_refused_by_whatever_name() {
 }
 
 #[test]
-fn a_device_that_another_process_has_open_is_refused() {
+fn device_open_in_another_process_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(32);
     let part = device.partition(1, 8, 8);
@@ -534,7 +534,7 @@ fn dos() -> (u64, Vec<u8>) {
 }
 
 #[test]
-fn a_signature_is_refused_until_it_is_named() {
+fn signature_is_refused_until_it_is_named() {
     xtask::require!(root, loop, host);
     let formats = [
         ("LVM2_member", lvm()),
@@ -567,7 +567,7 @@ fn a_signature_is_refused_until_it_is_named() {
 }
 
 #[test]
-fn file_systems_are_refused_and_several_signatures_are_named_one_by_one() {
+fn each_signature_needs_its_own_option() {
     xtask::require!(root, loop, host, ext4, xfs);
     let large = Device::new(320);
     mkfs("xfs", &large.path);
@@ -612,7 +612,7 @@ fn signatures_that_nobody_can_look_for_are_a_refusal() {
 }
 
 #[test]
-fn the_id_must_be_whole_and_that_of_the_device() {
+fn erase_id_must_match_device_in_full() {
     xtask::require!(root, loop, host);
     // No other test has a device of these sizes, so each is an ID.
     let (device, other) = (Device::of_size(37 * MIB), Device::of_size(19 * MIB));
@@ -715,7 +715,7 @@ fn only_a_writable_block_device_is_erased() {
 }
 
 #[test]
-fn places_in_which_a_user_may_hide_are_a_refusal() {
+fn erase_with_restricted_proc_or_sys_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let scripts = [
@@ -763,7 +763,7 @@ fn another_user_cannot_see_enough() {
 }
 
 #[test]
-fn it_is_held_while_the_run_lasts_and_a_signal_gives_it_back() {
+fn device_is_held_during_run_and_released_by_signal() {
     xtask::require!(root, loop, host, ext4);
     let device = Device::new(32);
     let page = device.first_page();

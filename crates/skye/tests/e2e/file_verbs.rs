@@ -138,7 +138,7 @@ fn rounds_and_repetitions_count_what_was_done() {
 }
 
 #[test]
-fn the_next_test_finds_the_files_that_it_expects() {
+fn each_verb_leaves_files_for_next_test() {
     let home = scratch(64 << 20);
     let set = "t2:size=3000:dirs=3";
     // The time of the second test of each is over in the middle of a round.
@@ -223,7 +223,7 @@ fn below(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_killed_copy_or_removal_is_found_and_nothing_else() {
+fn killed_copy_or_removal_is_cleaned() {
     for test in ["copy:size=4k:tree=4x2:files=20000", "remove:tree=9x3:t2:files=20000"] {
         let home = scratch(512 << 20);
         let words = format!("--time 30 --allow low-space,busy --no-save --test {test}");
@@ -253,7 +253,7 @@ fn a_killed_copy_or_removal_is_found_and_nothing_else() {
 }
 
 #[test]
-fn a_removal_leaves_what_is_not_of_the_set() {
+fn remove_test_keeps_foreign_files() {
     let home = scratch(64 << 20);
     let words = "--time 20 --allow low-space,busy --no-save --test remove:tree=3x2:files=3000";
     let mut running = skye().arg("run").arg(home.path()).words(words).spawn();

@@ -78,7 +78,7 @@ fn holds_data(directory: &Path) -> bool {
 }
 
 #[test]
-fn the_sum_is_that_of_its_clients() {
+fn totals_are_sums_over_clients() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*3 --time 1 --test read:rnd4k:t2:buffered --test create:t2:files=200 \
                  --test write:seq64k:buffered:passes=1";
@@ -187,7 +187,7 @@ fn clients_read_what_others_wrote() {
 }
 
 #[test]
-fn clients_work_in_one_file_and_in_the_same_directories() {
+fn clients_share_one_file_and_directories() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*3 --verify --test write:rnd4k:shared:t2:passes=1 --test read:seq64k:shared:passes=1 \
                  --test read:rnd4k:shared:buffered:shift=1:passes=1 --test read:rnd4k:passes=1 \
@@ -275,7 +275,7 @@ fn shared_files_are_synced_while_other_clients_remove_theirs() {
 }
 
 #[test]
-fn a_sweep_over_clients_has_a_row_for_each_number() {
+fn client_sweep_has_one_row_per_count() {
     let directory = scratch(ROOM);
     let words = "--hosts local*3 --time 0.3 --sweep h1..hn --test read:rnd4k:buffered --cache warm";
     let ran = together(directory.path(), words).run().did_not_panic().exits(0);
@@ -291,7 +291,7 @@ fn a_sweep_over_clients_has_a_row_for_each_number() {
 }
 
 #[test]
-fn a_server_is_watched_while_clients_measure() {
+fn server_is_observed_while_clients_measure() {
     let directory = scratch(ROOM);
     let place = directory.path().display();
     let of = |observed: &str| {
@@ -319,7 +319,7 @@ fn a_server_is_watched_while_clients_measure() {
 }
 
 #[test]
-fn clients_get_the_mix_of_a_file_and_documents_have_it() {
+fn clients_and_documents_get_mix_from_file() {
     let (target, home) = (scratch(ROOM), scratch(0));
     let text = skye().words("help mix:build").run().exits(0).stdout.clone();
     let path = home.path().join("mine.toml");
@@ -371,7 +371,7 @@ fn two_directories_are_compared_by_several_clients() {
 }
 
 #[test]
-fn a_sweep_over_clients_calls_no_data_of_others_damaged() {
+fn client_sweep_verifies_data_of_other_clients() {
     let directory = scratch(ROOM);
     // The first client has written its data more often than the last.
     let words = "--hosts local*3 --sweep h1..h3 --verify --test write:rnd4k:passes=1 --test read:rnd4k:shift=1:passes=1";
@@ -381,7 +381,7 @@ fn a_sweep_over_clients_calls_no_data_of_others_damaged() {
 }
 
 #[test]
-fn the_doctor_looks_at_all_clients_and_at_what_they_share() {
+fn doctor_checks_all_clients_and_shared_directories() {
     let (one, other) = (scratch(1 << 20), scratch(1 << 20));
     let hosts = format!("local*2,local:{}", other.path().display());
     let doctor = skye().arg("doctor").arg(one.path()).arg("--hosts").arg(hosts);
@@ -419,7 +419,7 @@ fn another_launcher_starts_clients_elsewhere() {
 }
 
 #[test]
-fn a_host_without_skye_gets_a_copy_that_leaves_nothing() {
+fn host_without_skye_gets_temporary_copy() {
     let (directory, bin, home) = (scratch(ROOM), scratch(1 << 20), scratch(ROOM));
     // The host's shell gets one line, and has an environment of its own.
     let ssh = format!(
@@ -445,7 +445,7 @@ fn a_host_without_skye_gets_a_copy_that_leaves_nothing() {
 }
 
 #[test]
-fn a_clock_that_is_seconds_off_is_found_within_its_bound() {
+fn clock_offset_is_found_within_its_bound() {
     xtask::require!(root, timens);
     let directory = scratch(ROOM);
     let launcher = r#"sh -c 'shift; exec unshare --time --monotonic 7 --fork "$@"' x"#;
@@ -491,7 +491,7 @@ fn many_simulated_clients_have_the_sum_of_their_devices() {
 }
 
 #[test]
-fn a_dry_run_asks_all_clients_and_writes_nothing() {
+fn dry_run_with_clients_writes_nothing() {
     let directory = scratch(1 << 20);
     let words = "--hosts local*2 --test read:rnd4k:buffered --dry-run";
     let ran = together(directory.path(), words).run().did_not_panic().exits(0);
@@ -510,7 +510,7 @@ fn long(directory: &Path, words: &str) -> crate::support::program::Running {
 }
 
 #[test]
-fn an_agent_that_is_killed_is_named_and_leaves_nothing() {
+fn killed_agent_is_reported_and_leaves_no_files() {
     let directory = scratch(ROOM);
     let running = long(directory.path(), "--time 40");
     let found = agents(running.id());
@@ -550,7 +550,7 @@ fn signalled_agents_end_and_are_lost() {
 }
 
 #[test]
-fn a_stopped_agent_is_lost_the_others_go_on_and_it_cleans_up_later() {
+fn stopped_agent_is_lost_and_cleans_up_later() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*2 --time 6 --cache warm --on-loss continue --test read:rnd4k:buffered --test read:seq4k:buffered";
     let mut running = together(directory.path(), tests).spawn();
@@ -620,7 +620,7 @@ fn has_open(pid: Pid, path: &Path) -> bool {
 }
 
 #[test]
-fn a_coordinator_that_is_killed_leaves_nothing() {
+fn killed_coordinator_leaves_no_agents_or_files() {
     let directory = scratch(ROOM);
     let mut running = long(directory.path(), "--time 40");
     let found = agents(running.id());
@@ -634,7 +634,7 @@ fn a_coordinator_that_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupt_ends_all_clients_and_saves() {
+fn interrupt_ends_all_clients_and_saves_run() {
     let directory = scratch(ROOM);
     let mut running = long(directory.path(), "--time 40");
     running.signal(Signal::INT);
@@ -647,7 +647,7 @@ fn an_interrupt_ends_all_clients_and_saves() {
 }
 
 #[test]
-fn what_is_no_frame_ends_a_session_and_nothing_else() {
+fn invalid_frame_ends_session_without_writing() {
     let directory = scratch(1 << 20);
     let launcher = "sh -c 'echo good evening, general; sleep 1'";
     let words = "--hosts ada --test read:rnd4k";
@@ -728,7 +728,7 @@ fn programs_of_the_family_measure_with_clients() {
 }
 
 #[test]
-fn the_shapes_of_io500_have_its_scores_and_leave_nothing() {
+fn io500_preset_has_scores_and_leaves_no_files() {
     let directory = scratch(ROOM);
     let words = "--hosts local*2 --preset io500-shapes --time 0.2";
     let ran = together(directory.path(), words).run().did_not_panic().exits(0);

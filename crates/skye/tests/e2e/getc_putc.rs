@@ -79,7 +79,7 @@ fn threads_below(pid: u32) -> Vec<usize> {
 }
 
 #[test]
-fn a_second_thread_is_there_where_it_was_asked_for() {
+fn threaded_option_starts_second_thread() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     for (spec, threads) in [("putc-write:passes=4000", 1), ("putc-write:threaded:passes=4000", 2)] {
@@ -95,7 +95,7 @@ fn a_second_thread_is_there_where_it_was_asked_for() {
 }
 
 #[test]
-fn refusals_come_before_anything_is_written_and_signals_leave_nothing() {
+fn refusals_precede_writing_and_signals_leave_no_files() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     for (words, tells) in [

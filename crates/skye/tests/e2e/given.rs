@@ -48,7 +48,7 @@ fn state(file: &Path) -> (Vec<u8>, i64, i64, i64, u64, Vec<String>) {
 }
 
 #[test]
-fn a_file_is_read_and_stays_as_it_is() {
+fn existing_file_is_read_without_changes() {
     let home = scratch(64 * MIB);
     let file = home.path().join("image");
     fs::write(&file, (0..16 * MIB).map(|byte| (byte % 251) as u8).collect::<Vec<_>>()).unwrap();
@@ -126,7 +126,7 @@ fn all_that_writes_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn one_that_may_not_be_read_is_refused() {
+fn unreadable_file_is_refused() {
     xtask::require!(root, user);
     use std::os::unix::fs::PermissionsExt;
     let home = scratch(8 * MIB);
@@ -140,7 +140,7 @@ fn one_that_may_not_be_read_is_refused() {
 }
 
 #[test]
-fn a_device_is_read_also_while_it_is_mounted_and_where_it_cannot_be_written() {
+fn mounted_or_read_only_device_is_readable() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 64, &[], "");
     fs::write(disk.path().join("inside"), "data").unwrap();
@@ -225,7 +225,7 @@ fn zones_show_a_step_where_it_is() {
 }
 
 #[test]
-fn a_simulated_device_and_files_of_skye_have_zones_too() {
+fn simulated_device_and_own_files_have_zones() {
     let home = scratch(64 * MIB);
     let words = "--test read:seq1m:zones=4 --size 8m --allow low-space --json -";
     let ran = skye().arg("run").arg(home.path()).words(words).run().did_not_panic().exits(0);

@@ -149,7 +149,7 @@ fn json_has_the_originals_keys_in_their_order() {
 }
 
 #[test]
-fn as_is_it_does_the_work_of_the_original() {
+fn workload_with_cache_as_is_matches_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let program = gobonniego(tmpfs.path(), "-size 0.125 -threads 3 -iops-duration 1 -cache as-is -json");
@@ -224,7 +224,7 @@ fn by_default_numbers_are_those_of_the_storage() {
 }
 
 #[test]
-fn what_is_cold_is_visited_once_and_that_is_said() {
+fn cold_iops_test_visits_each_block_once() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     // These are 2,048 blocks of 512 bytes, and more time than they could take.
@@ -236,7 +236,7 @@ fn what_is_cold_is_visited_once_and_that_is_said() {
 }
 
 #[test]
-fn nothing_is_removed_that_it_did_not_make() {
+fn existing_folder_is_not_removed() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     // The original removes this folder with all that is in it.
@@ -251,7 +251,7 @@ fn nothing_is_removed_that_it_did_not_make() {
 }
 
 #[test]
-fn a_missing_directory_is_made_and_removed_again() {
+fn missing_directory_is_created_and_removed() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let new = tmpfs.path().join("new");
@@ -374,7 +374,7 @@ fn results_of_runs_that_are_over_survive_a_signal() {
 }
 
 #[test]
-fn a_run_that_fails_costs_no_results_of_others() {
+fn failed_run_keeps_results_of_earlier_runs() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let program = gobonniego(tmpfs.path(), SMALL).words("-json -runs 1000").arg("-document");
@@ -406,7 +406,7 @@ const SIMULATED: &str = "-size 0.002 -threads 2 -iops-duration 2 -json";
 const SIMULATED_RUN_SECONDS: f64 = 0.16 + 0.16 + 2.0;
 
 #[test]
-fn runs_go_on_until_the_time_of_the_devices_clock_has_passed() {
+fn runs_repeat_until_simulated_time_has_passed() {
     let home = scratch(1 << 20);
     let device = slow_device(home.path());
     for (words, runs) in [

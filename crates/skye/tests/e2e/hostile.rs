@@ -210,7 +210,7 @@ fn stayed_inside(trace: &str, directory: &Path) {
 }
 
 #[test]
-fn an_agent_that_is_told_nonsense_stays_in_its_directory() {
+fn agent_with_invalid_input_stays_in_its_directory() {
     xtask::require!(strace);
     let home = scratch(ROOM);
     let directory = home.path().join("work");
@@ -652,7 +652,7 @@ fn random_frames_stay_below_the_limit_of_an_agent() {
 }
 
 #[test]
-fn files_are_made_anew_where_another_client_does_not_know_their_names() {
+fn missing_files_are_recreated_only_on_request() {
     let home = scratch(ROOM);
     let mut talk = Talk::begin(home.path(), &["stat:files=10:passes=1"]);
     let statuses = [false, true, false].map(|anew| {
@@ -743,7 +743,7 @@ fn client_that_says_much_is_cut_short() {
 }
 
 #[test]
-fn a_coordinator_that_is_told_nonsense_ends_in_order() {
+fn coordinator_with_invalid_input_ends_in_order() {
     let home = scratch(ROOM);
     let directory = home.path().join("work");
     fs::create_dir(&directory).unwrap();

@@ -67,7 +67,7 @@ const SCENARIOS: &[(&str, &str, &[Held])] = &[
 ];
 
 #[test]
-fn simulated_devices_are_held_back_by_what_they_were_given() {
+fn limiters_of_simulated_devices_are_named() {
     let home = scratch(1 << 20);
     for (number, (device, tests, expected)) in SCENARIOS.iter().enumerate() {
         let file = home.path().join(format!("{number}.toml"));

@@ -108,12 +108,12 @@ fn kill(all: &[Pid]) -> Stopped {
 }
 
 #[test]
-fn an_agent_that_is_killed() {
+fn killed_agent_leaves_no_files() {
     lose("agent", SHELL, |running| kill(&agents_of(running.id())));
 }
 
 #[test]
-fn an_agent_that_is_stopped() {
+fn stopped_agent_leaves_no_files() {
     lose("stopped", SHELL, |running| Stopped {
         early: hit(&agents_of(running.id()), Signal::STOP),
         late: None,
@@ -121,12 +121,12 @@ fn an_agent_that_is_stopped() {
 }
 
 #[test]
-fn a_launcher_that_is_killed() {
+fn killed_launcher_leaves_no_files() {
     lose("launcher", SHELL, |running| kill(&children_of(running.id())));
 }
 
 #[test]
-fn a_coordinator_that_is_killed() {
+fn killed_coordinator_leaves_no_files() {
     lose("coordinator", SHELL, |running| {
         running.signal(Signal::KILL);
         Stopped::default()
@@ -134,20 +134,20 @@ fn a_coordinator_that_is_killed() {
 }
 
 #[test]
-fn an_ssh_that_is_killed() {
+fn killed_ssh_leaves_no_files() {
     xtask::require!(root, netns, sshfs);
     lose_over_ssh(xtask::sized(3, 30), "ssh", |running| kill(&children_of(running.id())));
 }
 
 #[test]
-fn an_sshd_that_is_killed() {
+fn killed_sshd_leaves_no_files() {
     xtask::require!(root, netns, sshfs);
     lose_over_ssh(xtask::sized(3, 30), "sshd", |running| kill(&sshds_of(running.id())));
 }
 
 /// Neither side hears of the other any more, and no connection is closed. Each waits until its patience is over.
 #[test]
-fn a_connection_that_becomes_silent() {
+fn silent_connection_leaves_no_files() {
     xtask::require!(root, netns, sshfs);
     lose_over_ssh(xtask::sized(1, 30), "silent", |running| Stopped {
         early: None,
@@ -156,7 +156,7 @@ fn a_connection_that_becomes_silent() {
 }
 
 #[test]
-fn a_file_system_that_is_full() {
+fn full_file_system_leaves_no_files() {
     xtask::require!(tmpfs);
     for number in 0..xtask::sized(3, 30) {
         // There is room for the plan, until somebody else takes it.

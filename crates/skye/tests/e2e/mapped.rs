@@ -7,7 +7,7 @@ use crate::support::program::{assert_nothing_left, parse_document, skye};
 use crate::support::scratch;
 
 #[test]
-fn a_mapping_reads_and_writes_what_calls_do() {
+fn mmap_engine_reads_and_writes_like_sync_engine() {
     let home = scratch(128 << 20);
     let tests = "--test write:rnd4k:engine=mmap --test write:rnd16k:engine=mmap:sync=each:ops=40 \
                  --test read:rnd4k --test read:seq1m:engine=mmap:passes=1 --test rw:rnd4k:engine=mmap:q4 \
@@ -34,7 +34,7 @@ fn a_mapping_reads_and_writes_what_calls_do() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_ends_the_row_and_not_the_program() {
+fn truncated_mapped_file_fails_test_without_crash() {
     let home = scratch(64 << 20);
     let file = home.path().join("image");
     fs::write(&file, vec![7; 16 << 20]).unwrap();
@@ -51,7 +51,7 @@ fn a_file_that_is_cut_off_ends_the_row_and_not_the_program() {
 }
 
 #[test]
-fn a_page_that_fails_has_the_error_of_a_read() {
+fn mapped_page_error_is_reported_with_offset() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { read_error_after: Some((1 << 20, Errno::EIO)), ..Faults::default() });
     let words = "--size 4m --time 0.3 --no-probe --allow low-space,busy --test write:seq64k \

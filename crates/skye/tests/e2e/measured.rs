@@ -196,7 +196,7 @@ fn files_are_new_where_a_test_makes_them() {
 }
 
 #[test]
-fn a_test_that_makes_its_files_can_be_interrupted() {
+fn fresh_write_can_be_interrupted() {
     let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path());
     // The file of 4 MiB takes ten seconds.
@@ -215,7 +215,7 @@ fn a_test_that_makes_its_files_can_be_interrupted() {
 }
 
 #[test]
-fn files_that_could_not_be_made_are_not_worked_on() {
+fn unfinished_files_fail_later_tests_on_them() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { write_error_after: Some((2 << 20, Errno::ENOSPC)), ..Faults::default() });
     let program = skye().arg("run").arg(fuse.path()).words("--size 4m --time 0.2 --allow low-space,busy");
@@ -228,7 +228,7 @@ fn files_that_could_not_be_made_are_not_worked_on() {
 
 /// Direct reads and writes of files that are fully written move exactly their bytes on the device below.
 #[test]
-fn the_device_confirms_direct_bytes() {
+fn direct_bytes_match_device_counters() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
     let ran = skye()
@@ -295,7 +295,7 @@ fn files_are_fully_written_before_anything_is_measured() {
 
 /// Cold names are read from the device, and the screen shows how often. Warm ones come from memory, and it says so.
 #[test]
-fn cold_names_are_read_from_the_device_and_warm_ones_are_not() {
+fn cold_names_cause_device_reads_unlike_warm_ones() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
     let documents = tempfile::tempdir().unwrap();

@@ -180,7 +180,7 @@ fn ranks_of_mpich_sleep_while_something_is_measured() {
 }
 
 #[test]
-fn what_each_rank_would_do_is_refused_once() {
+fn refusal_common_to_all_ranks_is_printed_once() {
     xtask::require!(mpich);
     let directory = scratch(ROOM);
     let in_job = |program: Skye| ranks(MPICH, 2, program).run().did_not_panic().exits(2);
@@ -197,7 +197,7 @@ fn what_each_rank_would_do_is_refused_once() {
 }
 
 #[test]
-fn a_refusal_of_one_rank_is_that_of_all() {
+fn refusal_of_one_rank_ends_all_ranks() {
     xtask::require!(mpich);
     let directory = scratch(ROOM);
     let preset = r#"preset=quick; test "$PMI_RANK" = 1 && preset=/nowhere.toml; exec "$@" --preset $preset"#;
@@ -209,7 +209,7 @@ fn a_refusal_of_one_rank_is_that_of_all() {
 
 /// Ticks of a job come from one client alone, and say nothing of the sum.
 #[test]
-fn a_test_of_a_job_does_not_end_with_its_first_rank() {
+fn precision_of_one_rank_does_not_end_test() {
     xtask::require!(mpich);
     let directory = scratch(ROOM);
     let words = "--json - --time 4 --precision 30% --test read:rnd4k:buffered";

@@ -22,7 +22,7 @@ fn program(directory: &std::path::Path) -> Skye {
 }
 
 #[test]
-fn a_run_prints_a_row_for_every_test_and_saves_a_document() {
+fn run_prints_row_per_test_and_saves_document() {
     let home = scratch(32 << 20);
     let ran = program(home.path()).run().did_not_panic().exits(0);
     for word in ["write", "rw", "rewrite", "fsync", "create", "stat", "readdir", "rename", "unlink", "mkdir"]
@@ -73,7 +73,7 @@ fn csv_on_stdout_is_only_csv() {
 }
 
 #[test]
-fn a_page_holds_its_run() {
+fn html_page_contains_its_run() {
     let home = scratch(32 << 20);
     let place = scratch(0);
     let page = place.path().join("run.html");
@@ -96,7 +96,7 @@ fn a_page_holds_its_run() {
 }
 
 #[test]
-fn where_no_page_can_be_written_nothing_is_measured() {
+fn unwritable_html_page_is_refused_before_measuring() {
     let home = scratch(32 << 20);
     let ran = program(home.path()).words("--html /dev/null/run.html").run().did_not_panic().exits(2);
     assert!(ran.stderr.contains("/dev/null/run.html"), "{ran}");
@@ -104,7 +104,7 @@ fn where_no_page_can_be_written_nothing_is_measured() {
 }
 
 #[test]
-fn a_saved_run_is_listed_and_reported_again() {
+fn saved_run_is_listed_and_reported_again() {
     let home = scratch(32 << 20);
     let state = scratch(0);
     let with_state = |program: Skye| program.env("XDG_STATE_HOME", state.path());
@@ -169,7 +169,7 @@ fn on_screen(bytes: &str) -> Vec<String> {
 }
 
 #[test]
-fn on_a_terminal_the_answer_takes_the_place_of_the_rows() {
+fn final_table_replaces_progress_rows_on_terminal() {
     let home = scratch(16 << 20);
     let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     rustix::pty::grantpt(&owner).unwrap();
@@ -233,7 +233,7 @@ fn words_of_other_tools_are_understood_and_said() {
 }
 
 #[test]
-fn a_run_judged_again_on_its_own_document_is_judged_the_same() {
+fn rejudged_run_has_the_same_verdicts() {
     let home = scratch(32 << 20);
     let ran = program(home.path()).run().did_not_panic().exits(0);
     let saved = &ran.saved()[0];
@@ -271,14 +271,14 @@ fn every_limiter_can_be_explained() {
 }
 
 #[test]
-fn no_runs_are_no_error_to_list_and_one_to_report() {
+fn empty_store_fails_report_but_not_list() {
     skye().arg("list").run().did_not_panic().exits(0);
     let ran = skye().arg("report").run().did_not_panic();
     assert!(matches!(ran.code, Some(1 | 2)), "{ran}");
 }
 
 #[test]
-fn a_document_that_is_none_is_refused_by_name() {
+fn invalid_document_is_refused_by_name() {
     let home = scratch(0);
     for text in ["", "{", "{}", "[1,2]", "{\"schema\":\"skye.run/2\"}"] {
         let path = home.path().join("broken.json");
@@ -301,7 +301,7 @@ fn control_characters_in_names_never_reach_the_terminal() {
 }
 
 #[test]
-fn the_default_run_needs_no_words() {
+fn default_run_needs_only_a_directory() {
     let home = scratch(32 << 20);
     // The short form and the long one plan the same.
     let short = skye().arg(home.path()).words("--dry-run").run().did_not_panic().exits(0);
@@ -328,7 +328,7 @@ fn runs_that_end_at_once_are_all_saved() {
 }
 
 #[test]
-fn a_document_takes_the_place_of_a_file_and_of_nothing_else() {
+fn document_replaces_file_and_keeps_its_mode() {
     let home = scratch(4 << 20);
     let run = |more: &str| {
         let program = skye().arg("run").arg(home.path()).words("--test stat:files=20 --time 0.05 --quiet");
@@ -346,7 +346,7 @@ fn a_document_takes_the_place_of_a_file_and_of_nothing_else() {
 }
 
 #[test]
-fn a_mask_that_takes_all_rights_leaves_nothing() {
+fn umask_0777_run_succeeds_and_leaves_no_files() {
     xtask::require!(root, user);
     let home = scratch(4 << 20);
     crate::support::program::give_to_other_user(home.path());
@@ -360,7 +360,7 @@ fn a_mask_that_takes_all_rights_leaves_nothing() {
 }
 
 #[test]
-fn a_run_is_one_line_and_metrics_where_that_is_asked_for() {
+fn summary_is_one_line_and_openmetrics_is_complete() {
     let home = scratch(32 << 20);
     let metrics = home.path().join("skye.prom");
     let run = skye().arg("run").arg(home.path());

@@ -34,7 +34,7 @@ fn rounds(phase: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn a_drive_of_known_age_is_steady_in_the_round_of_the_rule() {
+fn simulated_drive_becomes_steady_in_expected_round() {
     let home = scratch(MIB);
     let file = home.path().join("drive.toml");
     fs::write(&file, DRIVE).unwrap();
@@ -79,7 +79,7 @@ fn writes_what_it_said(run: &Value, size_bytes: u64) {
 }
 
 #[test]
-fn files_are_filled_twice_and_no_byte_is_written_beyond_the_plan() {
+fn files_are_filled_twice_within_planned_bytes() {
     let home = scratch(256 * MIB);
     let tests = "--test write:rnd4k:q8 --test read:rnd4k:q8 --test read:rnd4k:ops=50";
     let words = "--size 8m --time 0.3 --precondition --verify --write-limit 1GB --allow low-space,busy";
@@ -97,7 +97,7 @@ fn files_are_filled_twice_and_no_byte_is_written_beyond_the_plan() {
 }
 
 #[test]
-fn a_device_of_memory_is_purged_and_filled() {
+fn zram_file_system_is_purged_and_filled() {
     xtask::require!(root, zram, ext4);
     let disk = ZramFs::new("ext4", 96, &["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
     let words = "--size 8m --time 0.2 --purge --write-limit 1GB --allow low-space,busy --test rw:rnd4k:q4";
@@ -131,7 +131,7 @@ fn refused(target: &Path, words: &str) -> Skye {
 }
 
 #[test]
-fn what_cannot_be_preconditioned_is_refused_before_anything_is_written() {
+fn precondition_unsupported_target_is_refused_before_writing() {
     let home = scratch(64 * MIB);
     let file = home.path().join("file");
     fs::write(&file, vec![7; 8 * MIB as usize]).unwrap();
@@ -145,7 +145,7 @@ fn what_cannot_be_preconditioned_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_purge_without_holes_is_named_before_anything_is_written() {
+fn purge_without_hole_punching_fails_before_writing() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let ran = refused(fuse.path(), "--purge --test write:rnd4k").run().did_not_panic();

@@ -115,7 +115,7 @@ fn nothing_of_others_is_touched(shared: &Path, races: usize, files: &[&str]) {
 }
 
 #[test]
-fn root_touches_nothing_that_others_put_in_place_of_its_directory() {
+fn root_ignores_replaced_work_directory() {
     xtask::require!(root);
     let shared = scratch(0);
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o777)).unwrap();

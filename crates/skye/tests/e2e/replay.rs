@@ -35,7 +35,7 @@ fn step(phase: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn a_load_is_replayed_by_each_client() {
+fn load_file_is_replayed_by_each_client() {
     let (home, loads) = (scratch(64 << 20), tempfile::tempdir().unwrap());
     let load = loads.path().join("my.txt");
     fs::write(&load, LOAD).unwrap();
@@ -90,7 +90,7 @@ fn a_load_is_replayed_by_each_client() {
 }
 
 #[test]
-fn a_killed_replay_leaves_what_clean_finds() {
+fn killed_replay_is_cleaned() {
     let (home, loads) = (scratch(64 << 20), tempfile::tempdir().unwrap());
     let load = loads.path().join("my.txt");
     // Its files stay, in directories of several levels.
@@ -113,7 +113,7 @@ fn a_killed_replay_leaves_what_clean_finds() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_before_anything_is_written() {
+fn invalid_replay_is_refused_before_writing() {
     let (home, loads) = (scratch(64 << 20), tempfile::tempdir().unwrap());
     let file = |name: &str, bytes: &[u8]| {
         let path = loads.path().join(name);

@@ -52,7 +52,7 @@ fn interrupted(stage: &Stage, signals: &[Signal]) -> Ran {
 }
 
 #[test]
-fn a_signal_in_every_stage_leaves_nothing_and_saves_what_there_is() {
+fn signal_in_any_stage_cleans_up_and_saves() {
     xtask::require!(root, fuse);
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         for stage in &STAGES {
@@ -72,7 +72,7 @@ fn a_signal_in_every_stage_leaves_nothing_and_saves_what_there_is() {
 }
 
 #[test]
-fn a_second_signal_skips_the_saving_never_the_removing() {
+fn second_signal_skips_save_but_not_cleanup() {
     xtask::require!(root, fuse);
     let stage = &STAGES[1];
     let ran = interrupted(stage, &[Signal::INT, Signal::INT]).exits(130);
@@ -84,7 +84,7 @@ fn a_second_signal_skips_the_saving_never_the_removing() {
 }
 
 #[test]
-fn one_that_was_ignored_before_stays_so() {
+fn ignored_signal_stays_ignored() {
     xtask::require!(root, fuse);
     let fuse = slow();
     // nohup does the same.
@@ -99,7 +99,7 @@ fn one_that_was_ignored_before_stays_so() {
 }
 
 #[test]
-fn a_pipe_signal_by_itself_ends_nothing_badly() {
+fn sigpipe_alone_ends_run_without_error() {
     xtask::require!(root, fuse);
     for stage in &STAGES {
         interrupted(stage, &[Signal::PIPE]).exits(0);
@@ -107,7 +107,7 @@ fn a_pipe_signal_by_itself_ends_nothing_badly() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_keeps_no_signal_from_ending_it() {
+fn full_stdout_pipe_does_not_block_signals() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let (_reader, mut writer) = std::io::pipe().unwrap();
@@ -126,7 +126,7 @@ fn a_reader_that_does_not_read_keeps_no_signal_from_ending_it() {
 }
 
 #[test]
-fn a_terminal_whose_output_is_stopped_keeps_no_signal_from_ending_it() {
+fn stopped_terminal_does_not_block_signals() {
     let home = scratch(16 << 20);
     let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     rustix::pty::grantpt(&owner).unwrap();
@@ -149,7 +149,7 @@ fn a_terminal_whose_output_is_stopped_keeps_no_signal_from_ending_it() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run_quietly() {
+fn closed_stdout_pipe_ends_run_quietly() {
     xtask::require!(root, fuse);
     for stage in &STAGES {
         let fuse = slow();

@@ -73,7 +73,7 @@ fn zram_comes_and_goes_and_tells_what_it_holds() {
 }
 
 #[test]
-fn tmpfs_is_as_small_as_asked_for_and_goes_while_a_file_is_open() {
+fn tmpfs_has_requested_size_and_unmounts_despite_open_file() {
     xtask::require!(root, tmpfs);
     let mounted = Tmpfs::new("1m", Some(8));
     let path = mounted.path().to_owned();
@@ -88,7 +88,7 @@ fn tmpfs_is_as_small_as_asked_for_and_goes_while_a_file_is_open() {
 }
 
 #[test]
-fn a_mount_goes_when_its_test_fails() {
+fn mount_is_removed_when_its_test_fails() {
     xtask::require!(root, tmpfs);
     let path = std::sync::Mutex::new(PathBuf::new());
     let failed = std::panic::catch_unwind(|| {
@@ -187,7 +187,7 @@ fn fuse_fails_where_it_is_told_to() {
 }
 
 #[test]
-fn a_read_hangs_until_it_is_released() {
+fn fuse_read_hangs_until_released() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let path = fuse.path().join("file");
@@ -203,7 +203,7 @@ fn a_read_hangs_until_it_is_released() {
 }
 
 #[test]
-fn a_write_hangs_until_it_is_released() {
+fn fuse_write_hangs_until_released() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { hang_after_written: Some(4), ..Faults::default() });
     let path = fuse.path().join("file");
@@ -220,7 +220,7 @@ fn a_write_hangs_until_it_is_released() {
 }
 
 #[test]
-fn a_file_system_that_hangs_goes_all_the_same() {
+fn hung_file_system_is_unmounted_on_drop() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let path = fuse.path().to_owned();
@@ -236,7 +236,7 @@ fn a_file_system_that_hangs_goes_all_the_same() {
 }
 
 #[test]
-fn the_program_is_the_process_of_a_rig() {
+fn skye_binary_runs_as_rig_process() {
     xtask::require!(root, fuse);
     let rig = Rig::start(&rig_program(), Spec::fuse().service_us(2000).file_bytes(4096)).unwrap();
     let path = rig.path().to_owned();

@@ -44,7 +44,7 @@ fn write(directory: &Path, at: usize, text: &str) {
 }
 
 #[test]
-fn the_run_with_which_a_rate_changes_is_named() {
+fn run_at_rate_change_is_named() {
     let slower = |at: usize, run: &mut Value| {
         if at >= 6 {
             run["phases"][0]["rate"]["bytes_per_second"] = (0.8e9 + 1e5 * at as f64).into();
@@ -99,7 +99,7 @@ fn hostile_documents_are_harmless() {
 }
 
 #[test]
-fn a_store_without_runs_says_where_it_looked() {
+fn empty_store_names_its_directory() {
     let ran = skye().words("list --trend").run().did_not_panic().exits(0);
     ran.tells(&["no saved runs", "state/skye/runs"]);
     let ran = store(&measured(), 1, |_, _| {}).run().did_not_panic().exits(0);

@@ -54,7 +54,7 @@ fn assert_rates(log: &Log, mib_per_second: f64, ran: &Ran) {
 }
 
 #[test]
-fn rates_are_those_of_the_devices_also_of_two_at_once() {
+fn rates_match_two_devices_measured_at_once() {
     xtask::require!(root, loop, blkio);
     let disk = |rate| Disk::build(&Spec::disk().size_mib(80).read_bytes_per_second(rate * MIB)).unwrap();
     let (slow, fast) = (disk(16), disk(32));
@@ -114,7 +114,7 @@ fn exactly_the_blocks_that_were_asked_for_are_read() {
 }
 
 #[test]
-fn the_last_block_may_be_a_part_of_one() {
+fn partial_last_block_is_read() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 64, &[], "");
     let file = disk.path().join("file");
@@ -145,7 +145,7 @@ fn passes_have_the_lines_of_the_first() {
 }
 
 #[test]
-fn without_direct_io_the_page_cache_is_emptied_and_it_is_said() {
+fn page_cache_is_dropped_without_direct_io() {
     xtask::require!(root, fuse);
     let fuse = served(4, Faults { refuse_direct: true, ..Faults::default() });
     let file = fuse.path().join("file");
@@ -190,7 +190,7 @@ fn several_on_stdout_have_names_and_a_drawing() {
 }
 
 #[test]
-fn the_whole_result_is_kept_for_each_file() {
+fn full_result_is_saved_for_each_file() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let names = ["a", "b"].map(|name| tmpfs.path().join(name));
@@ -242,7 +242,7 @@ fn stdin_is_what_it_was_opened_from() {
 }
 
 #[test]
-fn zeros_are_written_over_zeros_alone_and_stop_at_the_size() {
+fn zeros_are_written_only_over_zeros_within_size() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let file = tmpfs.path().join("file");
@@ -263,7 +263,7 @@ fn zeros_are_written_over_zeros_alone_and_stop_at_the_size() {
 }
 
 #[test]
-fn where_something_could_be_lost_nothing_is_written() {
+fn write_that_could_lose_data_is_refused() {
     xtask::require!(root, loop, ext4, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let file = tmpfs.path().join("file");
@@ -313,7 +313,7 @@ fn where_something_could_be_lost_nothing_is_written() {
 }
 
 #[test]
-fn a_file_of_results_replaces_nothing_else() {
+fn results_replace_only_older_results() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let [file, notes, results] = ["file", "notes", "results"].map(|name| tmpfs.path().join(name));
@@ -370,7 +370,7 @@ fn signals_end_it_with_what_was_measured() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
+fn closed_stdout_pipe_ends_run_quietly() {
     xtask::require!(root, fuse);
     let fuse = served(400, Faults::default());
     let mut running = zcav("-b 2").arg(fuse.path().join("file")).unread().spawn();
@@ -382,7 +382,7 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 }
 
 #[test]
-fn a_device_that_hangs_does_not_keep_it() {
+fn hung_device_does_not_block_signals() {
     xtask::require!(root, fuse);
     // The first read is the one that tries direct I/O.
     let fuse = served(400, Faults { hang_from_read: Some(9), ..Faults::default() });
@@ -402,7 +402,7 @@ fn a_device_that_hangs_does_not_keep_it() {
 }
 
 #[test]
-fn an_error_is_told_with_its_offset_and_hides_nothing() {
+fn read_error_is_reported_with_offset_and_results_kept() {
     xtask::require!(root, fuse);
     let fuse = served(24, Faults { read_error_after: Some((7 * MIB, Errno::EIO)), ..Faults::default() });
     let other = served(4, Faults::default());
@@ -461,7 +461,7 @@ fn refusals_say_what_to_write() {
 }
 
 #[test]
-fn it_goes_by_the_originals_name() {
+fn symlink_with_original_name_selects_command() {
     let home = scratch(1 << 20);
     let link = home.path().join("zcav");
     symlink(env!("CARGO_BIN_EXE_skye"), &link).unwrap();

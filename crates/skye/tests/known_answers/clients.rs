@@ -58,7 +58,7 @@ impl Drop for Busy {
 }
 
 #[test]
-fn a_client_on_a_busy_cpu_is_named() {
+fn client_on_busy_cpu_is_named() {
     xtask::require!(root, loop, ext4);
     let _alone = alone();
     if std::thread::available_parallelism().unwrap().get() < 2 {

@@ -200,7 +200,7 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
 }
 
 #[test]
-fn one_thread_on_storage_that_is_faster_than_it() {
+fn single_thread_on_fast_storage_is_cpu_bound() {
     xtask::require!(root, zram, ext4);
     let _alone = alone();
     // The device answers within the call: all of the time is the thread's own, in the kernel.

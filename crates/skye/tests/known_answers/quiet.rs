@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_answer_on_a_quiet_machine_is_never_undecided() {
+    fn wrong_answer_on_quiet_machine_always_fails() {
         for attempt in 1..=2 * ATTEMPTS {
             assert_eq!(next(true, true, attempt), Next::Fail);
             assert_eq!(next(false, true, attempt), Next::Fail);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_and_loads_of_a_test_are_no_disturbance_and_others_are() {
+    fn foreign_load_alone_counts_as_disturbance() {
         xtask::require!(root, fuse);
         let _alone = alone();
         let server = start(Spec::fuse());

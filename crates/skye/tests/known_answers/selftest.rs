@@ -113,7 +113,7 @@ fn answers(document: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn what_is_built_is_named_and_nothing_stays() {
+fn selftest_names_built_limiters_and_cleans_up() {
     xtask::require!(root, loop, ext4, fuse, blkio, quota);
     let _alone = alone();
     let before = machine_at_rest();
@@ -154,7 +154,7 @@ fn all_right(document: &Value) -> (Answer<()>, Disturbance) {
 }
 
 #[test]
-fn one_that_is_ended_tells_what_it_has_and_leaves_nothing() {
+fn interrupted_selftest_prints_document_and_cleans_up() {
     xtask::require!(root, loop, ext4, fuse);
     let _alone = alone();
     let before = machine_at_rest();
@@ -167,7 +167,7 @@ fn one_that_is_ended_tells_what_it_has_and_leaves_nothing() {
 }
 
 #[test]
-fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
+fn killed_selftest_is_undone_by_rigs_or_clean() {
     xtask::require!(root, loop, ext4, fuse, blkio);
     let _alone = alone();
     let before = machine_at_rest();
@@ -195,7 +195,7 @@ fn one_that_is_killed_is_undone_by_its_rigs_or_by_the_next() {
 }
 
 #[test]
-fn one_whose_rig_is_killed_says_so_and_leaves_nothing() {
+fn killed_rig_fails_selftest_and_is_cleaned_up() {
     xtask::require!(root, loop, ext4, fuse);
     let _alone = alone();
     let before = machine_at_rest();
@@ -234,7 +234,7 @@ fn children(parent: u32, word: &str) -> Vec<Pid> {
 }
 
 #[test]
-fn who_is_not_root_gets_what_takes_no_root() {
+fn selftest_without_root_runs_unprivileged_cases() {
     xtask::require!(root, user);
     let _alone = alone();
     let words = "--only cached-names --only rate-asked --only iops-cap --only quota";
@@ -257,7 +257,7 @@ fn who_is_not_root_gets_what_takes_no_root() {
 }
 
 #[test]
-fn a_case_that_is_none_is_refused_before_anything_is_built() {
+fn unknown_case_is_refused_before_setup() {
     let ran = selftest("--only iops-cpa").run().did_not_panic().exits(2);
     assert!(ran.stderr.contains("did you mean `iops-cap`?"), "{}", ran.stderr);
 }

@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rate_scales_with_its_unit(counts in vec(100.0..200.0f64, 30..120)) {
+    fn rate_scales_with_its_unit(counts in vec(100.0..200.0f64, 30..120)) {
         let scaled = |factor: f64| {
             let ticks: Vec<_> = counts.iter().map(|count| Tick { length_s: 0.1, count: count * factor }).collect();
             analyse(&ticks)

@@ -23,7 +23,7 @@ fn is_changed(changes: &[Change], row: usize) -> bool {
 }
 
 #[test]
-fn a_row_without_a_change_is_rarely_called_changed() {
+fn unchanged_row_is_rarely_called_changed() {
     for noise in [0.02, 0.05, 0.20] {
         let wrong = percent(2000, |rng| is_changed(&[row(rng, 1.0, noise)], 0));
         assert!(wrong <= 6.0, "noise {noise}: {wrong} %");
@@ -31,7 +31,7 @@ fn a_row_without_a_change_is_rarely_called_changed() {
 }
 
 #[test]
-fn of_many_rows_without_a_change_any_is_rarely_called_changed() {
+fn family_of_unchanged_rows_is_rarely_called_changed() {
     let wrong = percent(2000, |rng| {
         let rows: Vec<_> = (0..11).map(|_| row(rng, 1.0, 0.05)).collect();
         judge(&rows, MARGINS).iter().any(|judged| judged.answer == Answer::Changed)
@@ -40,7 +40,7 @@ fn of_many_rows_without_a_change_any_is_rarely_called_changed() {
 }
 
 #[test]
-fn a_change_that_is_larger_than_the_noise_is_found() {
+fn change_larger_than_noise_is_found() {
     let found = percent(2000, |rng| is_changed(&[row(rng, 1.05, 0.02)], 0));
     assert!(found >= 80.0, "{found} %");
     // The change is found less often beside ten rows without one. Chance could claim two of those.
@@ -79,7 +79,7 @@ fn intervals_contain_the_truth_as_often_as_they_say() {
 }
 
 #[test]
-fn what_is_called_equivalent_rarely_differs_by_the_margin() {
+fn equivalent_row_rarely_differs_by_margin() {
     let wrong = percent(2000, |rng| {
         let change = row(rng, 1.0 / 1.03, 0.01);
         judge(&[change], MARGINS)[0].answer == Answer::Equivalent
@@ -102,7 +102,7 @@ fn percent_found(rows: usize, count: usize, factor: f64, noise: f64) -> f64 {
 }
 
 #[test]
-fn the_change_that_is_said_to_be_found_is_found() {
+fn detectable_change_is_found_as_promised() {
     for (count, rows) in [(4, 1), (5, 6), (6, 1), (6, 11), (6, 23), (9, 11)] {
         let noise = 0.04;
         // The spread is estimated anew each time. The median of the promised changes is tested.
@@ -125,7 +125,7 @@ fn the_change_that_is_said_to_be_found_is_found() {
 }
 
 #[test]
-fn as_many_runs_as_are_proposed_find_the_change() {
+fn proposed_number_of_runs_finds_change() {
     for rows in [1, 6] {
         let noise = 0.02;
         let mut rng = Rng::with_seed(1);
@@ -147,7 +147,7 @@ fn as_many_runs_as_are_proposed_find_the_change() {
 }
 
 #[test]
-fn pairs_that_stop_at_a_width_claim_no_more_than_others() {
+fn sequential_stopping_does_not_inflate_false_claims() {
     let (mut covered, mut stopped) = (0, 0);
     let wrong = percent(1000, |rng| {
         let mut pairs = Vec::new();

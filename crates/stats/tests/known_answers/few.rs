@@ -18,7 +18,7 @@ fn found(attempts: u64, length: usize, noise: impl Fn(&mut Rng) -> Vec<f64>) -> 
 }
 
 #[test]
-fn a_series_without_a_change_has_none() {
+fn series_without_change_has_no_step() {
     for length in LENGTHS {
         // A run differs from the next by 10 %, so the smallest difference that counts hides nothing.
         let attempts = if length < 50 { 1000 } else { 200 };
@@ -52,7 +52,7 @@ fn neighbours_that_correlate_make_more_changes() {
 }
 
 #[test]
-fn a_step_is_found_where_it_is() {
+fn step_is_found_at_its_position() {
     // Runs before and after the step, its height in standard deviations of the noise, and the percentage to be found.
     for (before, after, height, asked) in [
         (4, 2, 40.0, 90.0),
@@ -76,7 +76,7 @@ fn a_step_is_found_where_it_is() {
 }
 
 #[test]
-fn a_level_between_two_others_is_found() {
+fn level_between_two_others_is_found() {
     for (length, share_of_noise) in [(12, 0.02), (30, 0.04)] {
         let share = percent(200, |rng| {
             let third = length / 3;

@@ -25,7 +25,7 @@ fn exponential(rng: &mut Rng, mean_ns: f64) -> f64 {
 type Latency = fn(&mut Rng) -> f64;
 
 #[test]
-fn one_kind_is_not_taken_for_two() {
+fn unimodal_latency_is_not_split() {
     let kinds: [(&str, Latency); 9] = [
         ("normal", |rng| 1e5 + 1e4 * normal(rng)),
         ("wide normal", |rng| 1e6 + 2.5e5 * normal(rng)),
@@ -48,7 +48,7 @@ fn one_kind_is_not_taken_for_two() {
 }
 
 #[test]
-fn the_steps_of_a_clock_are_no_kinds() {
+fn clock_steps_are_no_modes() {
     for (step_ns, mean_ns) in [(40.0, 120.0), (1000.0, 3000.0), (1000.0, 1e5), (1e4, 1e5), (4e6, 6e6)] {
         for count in [1000, 100_000] {
             for seed in 0..10 {

@@ -50,7 +50,7 @@ fn intervals_widen_where_neighbours_are_alike() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_interval() {
+fn same_seed_gives_same_interval() {
     let intervals = exponential(&mut Rng::with_seed(1), &[1.0; 700], 10);
     let found = quantiles(&intervals, &[0.5, 0.9, 0.99], 7);
     assert_eq!(found, quantiles(&intervals, &[0.5, 0.9, 0.99], 7));

@@ -9,7 +9,7 @@ use crate::noise::{autoregression, percent, ticks, ticks_with};
 const RATE: f64 = 10_000.0;
 
 #[test]
-fn the_interval_of_a_rate_contains_it() {
+fn rate_interval_covers_true_rate() {
     for count in [100, 200] {
         for rho in [0.0, 0.3, 0.6] {
             let covered = percent(2000, |rng| {
@@ -23,7 +23,7 @@ fn the_interval_of_a_rate_contains_it() {
 }
 
 #[test]
-fn the_interval_of_a_mean_contains_it() {
+fn mean_interval_covers_true_mean() {
     for (count, rho, least) in
         [(3, 0.0, 93.0), (5, 0.0, 93.0), (8, 0.3, 85.0), (12, 0.3, 85.0), (20, 0.3, 90.0)]
     {
@@ -37,7 +37,7 @@ fn the_interval_of_a_mean_contains_it() {
 }
 
 #[test]
-fn a_steady_rate_has_one_level() {
+fn steady_rate_has_one_level() {
     for (count, rho, most) in [(100, 0.0, 6.0), (100, 0.3, 6.0), (300, 0.3, 6.0), (1200, 0.3, 6.0)] {
         let false_changes =
             percent(1000, |rng| analyse(&ticks(rng, rho, count, |_| RATE)).segments.len() > 1);
@@ -50,7 +50,7 @@ fn a_steady_rate_has_one_level() {
 }
 
 #[test]
-fn a_step_of_a_tenth_is_found_where_it_is() {
+fn step_of_ten_percent_is_found_and_located() {
     let step =
         |rng: &mut Rng| analyse(&ticks(rng, 0.3, 100, |index| if index < 50 { RATE } else { 0.9 * RATE }));
     let found = percent(1000, |rng| step(rng).segments.len() > 1);
@@ -61,7 +61,7 @@ fn a_step_of_a_tenth_is_found_where_it_is() {
 }
 
 #[test]
-fn a_throttle_that_sets_in_is_cut_off() {
+fn rate_before_throttle_onset_is_excluded() {
     for attempt in 0..500 {
         let mut rng = Rng::with_seed(attempt);
         let at = rng.usize(10..60);
@@ -81,7 +81,7 @@ fn a_throttle_that_sets_in_is_cut_off() {
 }
 
 #[test]
-fn a_warm_up_does_not_count() {
+fn warm_up_does_not_count() {
     let warming = |rng: &mut Rng| {
         analyse(&ticks(rng, 0.3, 150, |index| RATE * (1.0 - 0.6 * (-(index as f64) / 15.0).exp())))
     };
@@ -99,7 +99,7 @@ fn a_warm_up_does_not_count() {
 }
 
 #[test]
-fn what_is_not_steady_is_refused() {
+fn unsteady_rate_is_refused() {
     let refused = |attempts: u64, series: &dyn Fn(&mut Rng) -> Vec<Tick>| {
         percent(attempts, |rng| analyse(&series(rng)).steady.is_none())
     };
@@ -126,7 +126,7 @@ fn what_is_not_steady_is_refused() {
 }
 
 #[test]
-fn the_credit_of_a_throttle_shifts_a_slope_less_than_a_count() {
+fn throttle_credit_shifts_slope_less_than_count() {
     let (rate, attempts) = (5000.0, 200);
     let errors = (0..attempts).map(|attempt| {
         let mut rng = Rng::with_seed(attempt);

@@ -136,7 +136,7 @@ fn expect(name: &str, expected: Fitness, change: impl FnOnce(&mut Health)) -> Ch
 }
 
 #[test]
-fn a_sound_machine_has_nothing_but_fine() {
+fn sound_machine_passes_every_check() {
     let checks = checks(&sound(), &standard());
     assert!(checks.iter().all(|check| check.fitness == Fine && check.advice.is_none()), "{checks:#?}");
     let names: Vec<_> = checks.iter().map(|check| check.name.as_ref()).collect();
@@ -168,7 +168,7 @@ fn a_sound_machine_has_nothing_but_fine() {
 }
 
 #[test]
-fn where_the_data_goes() {
+fn storage_severity_follows_backing() {
     expect("storage", Unfit, |health| health.target.backing = Backing::Memory);
     expect("storage", Warn, |health| health.target.backing = Backing::Unknown);
     expect("storage", Note, |health| health.target.backing = Backing::RemoteOrUserSpace);
@@ -191,7 +191,7 @@ fn where_the_data_goes() {
 }
 
 #[test]
-fn what_a_run_would_be_refused_for() {
+fn unwritable_or_full_target_is_unfit() {
     expect("access", Unfit, |health| health.target.read_only = true);
     let check = expect("access", Unfit, |health| health.unwritable = Some("Permission denied".into()));
     assert!(check.found.contains("Permission denied"));
@@ -234,7 +234,7 @@ fn full_file_systems() {
 }
 
 #[test]
-fn what_takes_durability_away() {
+fn disabled_flush_or_sync_is_reported() {
     let check = expect("durable", Warn, |health| health.no_flush = Some("nobarrier".into()));
     assert!(check.found.contains("nobarrier"));
     let twice = after("mount", |health| {
@@ -293,7 +293,7 @@ fn arrays_and_upkeep() {
 }
 
 #[test]
-fn queues_of_leaves_alone_and_those_that_are_alike_together() {
+fn queues_of_equal_leaf_devices_are_grouped() {
     let found = after("queue", |health| {
         health.target.device_stack = (0..6).map(|index| disk(&format!("sd{index}"))).collect();
     });
@@ -400,7 +400,7 @@ fn noise_is_never_unfit() {
 }
 
 #[test]
-fn nothing_is_said_about_what_was_not_watched() {
+fn zero_watch_time_omits_activity_checks() {
     for name in ["noise", "steal", "load", "other I/O", "writeback"] {
         assert_eq!(after(name, |health| health.watch.length_ns = 0), [], "{name}");
     }
@@ -465,7 +465,7 @@ fn limits_that_can_be_seen() {
 }
 
 #[test]
-fn what_the_program_may_use() {
+fn process_restrictions_are_reported() {
     expect("io_uring", Note, |health| health.machine.io_uring_refused = Some("a sandbox forbids it".into()));
     expect("io_uring", Note, |health| health.machine.lockable_bytes = Some(PINNED_BYTES - 1));
     expect("io_uring", Fine, |health| health.machine.lockable_bytes = Some(PINNED_BYTES));

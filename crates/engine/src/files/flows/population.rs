@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_deletes_its_oldest_file_even_if_it_works_on_it() {
+    fn private_files_delete_oldest_even_if_in_use() {
         let mut own = Own::new(3, 1);
         for size_bytes in [10, 20, 30] {
             let made = own.new_file(size_bytes);

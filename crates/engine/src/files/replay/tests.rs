@@ -76,7 +76,7 @@ fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
 }
 
 #[test]
-fn every_operation_ends_as_the_file_says_in_every_pass() {
+fn replay_results_match_load_file_in_every_pass() {
     for resolves in [true, false] {
         let temp = tempfile::tempdir().unwrap();
         let mut replay = Replay::new(load(ALL), Client { number: 0, count: 1 }, resolves, 7, 1);
@@ -95,7 +95,7 @@ fn every_operation_ends_as_the_file_says_in_every_pass() {
 }
 
 #[test]
-fn what_ends_otherwise_is_counted_and_the_first_is_named() {
+fn replay_mismatches_are_counted_with_first_example() {
     let temp = tempfile::tempdir().unwrap();
     let text = "QUERY_PATH_INFORMATION \"\\a\" 1 NT_STATUS_OK\n\
                 NTCreateX \"\\a\" 0 1 5 NT_STATUS_OK\nClose 5 NT_STATUS_OK\n\
@@ -207,7 +207,7 @@ fn latencies_of_lines_with_a_time_count_no_wait() {
 }
 
 #[test]
-fn a_load_without_calls_ends() {
+fn load_without_calls_ends() {
     let temp = tempfile::tempdir().unwrap();
     let mut replay = Replay::new(Arc::default(), Client { number: 0, count: 1 }, true, 7, 1);
     let (round, _) = run(&mut replay, temp.path(), 5);
@@ -215,7 +215,7 @@ fn a_load_without_calls_ends() {
 }
 
 #[test]
-fn errors_of_a_close_between_passes_end_it_or_are_counted() {
+fn close_error_between_passes_is_returned_or_counted() {
     let temp = tempfile::tempdir().unwrap();
     let mut replay = replay("NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nFlush 5 NT_STATUS_OK\n");
     assert_eq!(run(&mut replay, temp.path(), 4).0.result, Ok(()));
@@ -233,7 +233,7 @@ fn errors_of_a_close_between_passes_end_it_or_are_counted() {
 }
 
 #[test]
-fn a_removed_tree_keeps_its_directories() {
+fn deltree_removes_files_and_keeps_directories() {
     let temp = tempfile::tempdir().unwrap();
     let mut replay = replay(
         "Mkdir \"\\d\" NT_STATUS_OK\nMkdir \"\\d\\e\" NT_STATUS_OK\nNTCreateX \"\\d\\e\\f\" 0 2 1 NT_STATUS_OK\n\
@@ -247,7 +247,7 @@ fn a_removed_tree_keeps_its_directories() {
 }
 
 #[test]
-fn a_load_without_a_line_ends_at_once() {
+fn load_without_lines_ends_at_once() {
     let mut empty = Replay::new(Arc::default(), Client { number: 0, count: 1 }, true, 7, 1);
     let temp = tempfile::tempdir().unwrap();
     let (round, _) = run(&mut empty, temp.path(), 5);

@@ -63,19 +63,19 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_green_and_the_worst_red() {
+    fn best_value_is_green_and_worst_is_red() {
         assert_eq!(hues(&[100.0, 550.0, 1000.0], Better::High), [0, 60, 120]);
         assert_eq!(hues(&[100.0, 550.0, 1000.0], Better::Low), [120, 60, 0]);
     }
 
     #[test]
-    fn what_is_nearly_equal_is_neither() {
+    fn nearly_equal_values_have_middle_hues() {
         let hues = hues(&[100.0, 101.0], Better::High);
         assert!(hues.iter().all(|hue| (45..60).contains(hue)), "{hues:?}");
     }
 
     #[test]
-    fn what_cannot_be_compared_has_no_colour() {
+    fn incomparable_values_have_no_colour() {
         for values in [&[Some(5.0), None][..], &[Some(5.0), Some(5.0)], &[Some(5.0), Some(0.0)], &[], &[None]]
         {
             assert!(shades(values, Better::High).iter().all(Option::is_none), "{values:?}");

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_has_no_graph_and_says_why() {
+    fn single_comparable_line_has_reason_instead_of_graph() {
         let one = section(&[line("a", 100.0, 1.0)]);
         assert!(!one.contains("<svg") && one.contains("there is only one"), "{one}");
         let none = section(&[line("a", 100.0, 0.1), line("b", 100.0, 1.0)]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said() {
+    fn lines_missing_from_graph_are_listed() {
         let lines =
             [line("a", 100.0, 1.0), line("b", 150.0, 1.0), line("c", 50.0, 0.1), line("d", 50.0, 0.0)];
         let text = section(&lines);

@@ -106,7 +106,7 @@ fn assert_sound(text: &str) {
 }
 
 #[test]
-fn a_page() {
+fn page_snapshot() {
     let mut lines = old_examples();
     lines[1].name = "other <b>".into();
     let text = csv2html(&lines);
@@ -125,7 +125,7 @@ fn pages_are_sound() {
 }
 
 #[test]
-fn a_page_says_what_it_is() {
+fn page_declares_language_charset_and_style() {
     let text = csv2html(&examples());
     for needed in [
         "<html lang=\"en\">",

@@ -25,7 +25,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn the_three_layouts_in_one_text() {
+fn three_layouts_in_one_text_are_read() {
     let read = lines(&format!("\u{feff}{OLD}\r\n{MIDDLE}\r\n\r\n{NEW}"));
     let layouts: Vec<_> = read.iter().map(|line| line.layout).collect();
     assert_eq!(layouts, Layout::ALL);
@@ -88,7 +88,7 @@ fn names_with_commas_that_nobody_quoted_are_found() {
 }
 
 #[test]
-fn a_machine_may_be_called_like_a_version_or_a_column() {
+fn machine_named_like_version_or_column_is_read() {
     for name in ["1.98", "1.97", "name", "format_version", "2.00a"] {
         let read = lines(&OLD.replace("testvm", name));
         assert_eq!((read[0].name.as_str(), read[0].layout), (name, Layout::V1_03));
@@ -96,7 +96,7 @@ fn a_machine_may_be_called_like_a_version_or_a_column() {
 }
 
 #[test]
-fn directories_are_read_where_they_are_and_where_they_should_be() {
+fn directories_are_read_from_actual_and_documented_columns() {
     let really = NEW.replacen("+++,,,,,,,", "+++,16,4096,1024,,4,,", 1);
     let documented = NEW.replacen("+++,,,,,,,", "+++,16,4096,1024,4,512,,", 1);
     let (really, documented) = (lines(&really).remove(0), lines(&documented).remove(0));
@@ -137,7 +137,7 @@ fn problems_say_where_and_what() {
 }
 
 #[test]
-fn a_broken_line_costs_no_other() {
+fn broken_line_does_not_affect_other_lines() {
     let (lines, problems) = read(&format!("{OLD}\n1.98,2.00a,short\n{NEW}\n"));
     assert_eq!((lines.len(), problems.len()), (2, 1));
     assert_eq!(problems[0].line, 2);
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_reads_back(line in sample::any_line()) {
+    fn written_lines_read_back_unchanged(line in sample::any_line()) {
         let (lines, problems) = read(&line.to_csv());
         prop_assert_eq!(problems, vec![]);
         prop_assert_eq!(lines, vec![line]);

@@ -32,7 +32,7 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn json_is_found_on_one_line_on_many_and_among_others() {
+fn json_is_found_compact_pretty_printed_and_amid_text() {
     let json = sample().to_json();
     let pretty = serde_json::to_string_pretty(&serde_json::from_str::<Value>(&json).unwrap()).unwrap();
     for text in [
@@ -91,7 +91,7 @@ fn broken_json_says_what_was_expected_and_where() {
 }
 
 #[test]
-fn what_others_wrote_is_passed_over() {
+fn output_of_other_programs_is_ignored() {
     for text in [
         "",
         "{}",
@@ -187,7 +187,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back_the_same(report in any_report()) {
+    fn written_json_reads_back_unchanged(report in any_report()) {
         let json = report.to_json();
         let reading = read(&json);
         prop_assert_eq!(&reading.reports, std::slice::from_ref(&report));

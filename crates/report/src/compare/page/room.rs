@@ -33,13 +33,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_escaped_takes_more_room() {
+    fn escaped_length_includes_entities() {
         assert_eq!(escaped("plain"), 5);
         assert!(escaped("<<<") >= 12);
     }
 
     #[test]
-    fn nothing_follows_what_does_not_fit() {
+    fn fitting_stops_at_first_item_over_limit() {
         assert_eq!(fitting([3, 4, 9, 1], 10, |bytes| *bytes), (vec![3, 4], 2));
         assert_eq!(fitting([5, 5], 10, |bytes| *bytes), (vec![5, 5], 0));
         assert_eq!(fitting([1; 3], 0, |bytes| *bytes), (vec![], 3));

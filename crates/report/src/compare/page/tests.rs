@@ -84,7 +84,7 @@ fn pages_are_sound_whatever_is_compared() {
 }
 
 #[test]
-fn the_page_tells_what_the_terminal_tells() {
+fn page_has_same_content_as_terminal() {
     let (comparison, text) =
         page_of(&[("before", vec![tuned()]), ("after", vec![repeated(&sample::run(), 1.0)])]);
     let told = plain(&text);
@@ -126,7 +126,7 @@ fn charts_of_changes_are_as_they_should_be() {
 }
 
 #[test]
-fn one_run_a_side_is_a_dot_and_no_claim() {
+fn single_run_per_side_is_a_dot_without_claim() {
     let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
     let told = plain(&text);
     assert!(
@@ -214,7 +214,7 @@ fn hostile_names_are_shown_not_obeyed() {
 }
 
 #[test]
-fn a_page_is_small() {
+fn page_stays_below_size_limit() {
     let of = |factor: f64| vec![repeated(&long_run(200), factor)];
     let (_, text) = page_of(&[("before", of(1.0)), ("after", of(1.1))]);
     assert_eq!(text.matches("<article").count(), 11);
@@ -240,7 +240,7 @@ fn a_page_is_small() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_to_be_where_it_is() {
+fn omitted_rows_refer_to_csv_or_command() {
     let count = |copies: u32| {
         let once = sample::run();
         let mut many = Run { phases: Vec::new(), ..once.clone() };
@@ -347,7 +347,7 @@ fn sides_that_are_not_drawn_are_counted() {
 }
 
 #[test]
-fn what_goes_on_beyond_its_chart_has_an_arrow() {
+fn line_beyond_chart_ends_in_arrow() {
     // The interval of two runs reaches far beyond the axis.
     let two = |factors: [f64; 2]| {
         let runs = factors.map(|factor| {
@@ -386,7 +386,7 @@ fn runs_that_are_thinned_are_said_to_be() {
 }
 
 #[test]
-fn a_page_of_a_comparison_is_no_run() {
+fn comparison_page_is_not_read_as_run() {
     let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
     let error = crate::html::embedded(&text).unwrap().unwrap_err();
     assert!(error.contains("is a comparison"), "{error}");

@@ -171,7 +171,7 @@ fn whatever_spoils_a_page_is_found() {
 }
 
 #[test]
-fn a_page_as_it_should_be_has_no_complaints() {
+fn correct_page_has_no_complaints() {
     xtask::require!(chromium);
     let wide = "word ".repeat(60);
     // The page has an area that scrolls by itself, a folded part, a text for screen readers, large text, and a label on
@@ -193,7 +193,7 @@ fn a_page_as_it_should_be_has_no_complaints() {
 }
 
 #[test]
-fn a_browser_goes_when_its_test_fails() {
+fn browser_is_killed_when_its_test_fails() {
     xtask::require!(chromium);
     let seen = std::sync::Mutex::new((0, std::path::PathBuf::new()));
     let failed = std::panic::catch_unwind(|| {
@@ -218,7 +218,7 @@ fn a_browser_goes_when_its_test_fails() {
 }
 
 #[test]
-fn the_page_of_bon_csv2html() {
+fn bon_csv2html_page_is_presentable() {
     xtask::require!(chromium);
     let home = scratch(1 << 20);
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data");
@@ -234,7 +234,7 @@ fn the_page_of_bon_csv2html() {
 }
 
 #[test]
-fn the_drawing_of_zcav() {
+fn zcav_drawing_is_presentable() {
     xtask::require!(root, fuse, chromium);
     let home = scratch(1 << 20);
     // The rig is slow enough that each part has a rate.

@@ -163,7 +163,7 @@ fn partitions_that_the_kernel_has_not_read_are_named() {
 }
 
 #[test]
-fn programs_on_the_path_of_the_user_have_no_say() {
+fn fake_tools_on_user_path_are_ignored() {
     xtask::require!(root, loop, host, ext4);
     let device = blank(16);
     mkfs("ext4", &device.path);

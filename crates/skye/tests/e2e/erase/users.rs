@@ -60,7 +60,7 @@ fn process_that_hands_a_device_on_is_found() {
 }
 
 #[test]
-fn file_below_a_loop_that_a_process_has_open_is_refused() {
+fn loop_device_with_open_backing_file_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let file = File::open(&device.image).unwrap();
@@ -121,7 +121,7 @@ fn rings_that_show_no_files_are_refused() {
 }
 
 #[test]
-fn files_that_may_not_be_looked_at_are_a_refusal() {
+fn erase_is_refused_if_open_files_are_unreadable() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let file = File::open(&device.path).unwrap();

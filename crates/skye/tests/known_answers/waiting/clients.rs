@@ -16,7 +16,7 @@ use crate::support::sshd::configured;
 use crate::{disk, holds, off, phases, rate, start};
 
 #[test]
-fn a_server_gives_any_number_of_clients_the_same() {
+fn saturated_server_rate_is_independent_of_clients() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().slots(24).service_us(6000).only_reads());
     let words = "--hosts local*8 --sweep h1..hn --time 3 --test read:rnd4k:q28";
@@ -39,7 +39,7 @@ fn a_server_gives_any_number_of_clients_the_same() {
 }
 
 #[test]
-fn clients_that_each_wait_for_their_own_answers_bring_more() {
+fn latency_bound_clients_are_limited_individually() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().slots(64).service_us(8000).only_reads());
     let words = "--hosts local*4 --sweep h1..hn --time 2 --test read:rnd4k:t2";
@@ -52,7 +52,7 @@ fn clients_that_each_wait_for_their_own_answers_bring_more() {
 
 /// The way takes 10 ms in each direction, which is half of a round trip.
 #[test]
-fn clients_far_away_begin_within_half_of_a_round_trip() {
+fn distant_clients_start_within_half_round_trip() {
     xtask::require!(root, netns, sshfs);
     const HALF_TRIP_NS: i64 = 10_000_000;
     let (home, target) = (scratch(1 << 20), Tmpfs::new("64m", None));
@@ -78,7 +78,7 @@ fn clients_far_away_begin_within_half_of_a_round_trip() {
 }
 
 #[test]
-fn a_limit_on_a_group_is_that_of_its_clients_together() {
+fn shared_iops_limit_covers_all_clients_together() {
     xtask::require!(root, loop, ext4, blkio);
     let rig = start(disk().read_iops(2000));
     let (seconds, near) = sized((6, 0.01), (20, 0.005));
@@ -92,7 +92,7 @@ fn a_limit_on_a_group_is_that_of_its_clients_together() {
 
 /// The server is a process in a container of its own, and so is the observer.
 #[test]
-fn a_server_that_used_up_its_quota_is_named() {
+fn server_with_exhausted_quota_is_named() {
     xtask::require!(root, fuse, quota);
     let (server, quota) = (start(Spec::fuse()), start(Spec::quota(0.1)));
     quota.join(server.id()).unwrap();
@@ -165,7 +165,7 @@ impl Drop for Host {
 }
 
 #[test]
-fn a_client_behind_a_slow_link_is_named() {
+fn client_behind_slow_link_is_named() {
     xtask::require!(root, netns, sshfs);
     let home = scratch(1 << 20);
     let hosts = [("ada", 200_000_000), ("bob", 200_000_000), ("eve", 50_000_000)];

@@ -12,7 +12,7 @@ use crate::support::program::give_to_other_user;
 use crate::{disk, phases, run_in, start};
 
 #[test]
-fn a_link_that_is_full() {
+fn saturated_link_is_named() {
     xtask::require!(root, netns, sshfs);
     let rig = start(Spec::network(200_000_000).size_mib(128));
     let tests = sized(
@@ -137,7 +137,7 @@ fn throttles() {
 }
 
 #[test]
-fn one_who_may_do_nothing_is_told_the_same() {
+fn unprivileged_user_gets_same_limiters() {
     xtask::require!(root, loop, ext4, fuse, blkio, user);
     let unprivileged = |directory: &Path, words: &str| {
         give_to_other_user(directory);

@@ -102,7 +102,7 @@ fn stalls_show_in_all_flows_that_they_delay() {
 }
 
 #[test]
-fn a_mix_takes_the_time_of_its_calls() {
+fn mix_duration_matches_its_calls() {
     xtask::require!(root, fuse);
     // The longer a call takes, the less its way there and back matters; but the deep tree of `home` has to be made, too.
     let (name_seconds, data_seconds) = xtask::sized((0.04, 0.008), (0.02, 0.004));

@@ -106,7 +106,7 @@ fn two_kinds_of_answers_are_both_named() {
 }
 
 #[test]
-fn a_server_with_slots_is_measured_and_every_operation_counted() {
+fn slot_limited_server_rate_and_count_match() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().slots(4).service_us(1000).only_reads());
     for (test, limit) in
@@ -148,7 +148,7 @@ fn stalls_show_in_open_loops_as_users_feel_them() {
 }
 
 #[test]
-fn a_test_ends_when_its_rate_is_known_and_not_before() {
+fn test_ends_once_its_rate_is_precise() {
     xtask::require!(root, loop, ext4, blkio);
     let rig = start(disk().read_iops(5000));
     // An interval that was narrow at a check may be wide at the end, if a CPU was late in between.
@@ -179,7 +179,7 @@ fn a_test_ends_when_its_rate_is_known_and_not_before() {
 }
 
 #[test]
-fn the_share_that_was_in_memory_is_told() {
+fn page_cache_share_matches_resident_pages() {
     xtask::require!(root, loop, ext4);
     let rig = start(disk());
     const BYTES: u64 = 128 << 20;
@@ -234,7 +234,7 @@ fn direct_io_that_is_none_is_named() {
 }
 
 #[test]
-fn what_was_never_written_is_named() {
+fn holes_and_unwritten_extents_invalidate_reads() {
     xtask::require!(root, loop, ext4);
     let rig = start(disk());
     for engine in ["q4", "t2"] {
@@ -294,7 +294,7 @@ fn memory_and_caches_of_servers_are_no_storage() {
 }
 
 #[test]
-fn a_step_of_the_limit_is_found_where_it_was() {
+fn limit_step_is_found_at_its_time() {
     xtask::require!(root, loop, ext4, blkio);
     for test in sized(&["read:rnd4k:q8"][..], &["read:rnd4k:q8", "read:rnd4k:t8"]) {
         let rig = start(disk());
@@ -329,7 +329,7 @@ fn a_step_of_the_limit_is_found_where_it_was() {
 }
 
 #[test]
-fn a_limit_on_operations_is_measured_within_a_percent() {
+fn iops_limit_is_measured_within_one_percent() {
     xtask::require!(root, loop, ext4, blkio);
     let rig = start(disk().read_iops(5000));
     // After a pause, the kernel lets through the operations of up to 0.1 s at once, and of two or three such slices at
@@ -349,7 +349,7 @@ fn a_limit_on_operations_is_measured_within_a_percent() {
 }
 
 #[test]
-fn a_limit_on_bytes_is_measured_within_a_percent() {
+fn bandwidth_limit_is_measured_within_one_percent() {
     xtask::require!(root, loop, ext4, blkio);
     let rig = start(disk().read_bytes_per_second(50_000_000));
     let words = sized(
@@ -364,7 +364,7 @@ fn a_limit_on_bytes_is_measured_within_a_percent() {
 }
 
 #[test]
-fn a_cold_read_of_a_file_smaller_than_memory_has_the_speed_of_the_device() {
+fn cold_read_smaller_than_memory_hits_device() {
     xtask::require!(root, loop, ext4, fuse);
     // A limit of the kernel would let through a tenth of a second's worth at once, of the second that this takes.
     let rig = start(disk().over(Spec::fuse().bytes_per_second(100_000_000).only_reads()));
