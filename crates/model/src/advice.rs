@@ -41,6 +41,8 @@ kinds! {
         RaiseWriteLimit {}
         /// Ask for more files.
         MoreFiles {}
+        /// Request buffered I/O.
+        Buffered {}
         /// Ask for fewer files, or for a longer test.
         FewerFilesOrLongerTime {}
         /// Mount it so that data is not written to the journal.

@@ -199,6 +199,8 @@ findings! {
         FilesNotWritten { holes_share: Share, unwritten_share: Share }
     }
     "o_direct_ineffective" Invalid {
+        /// The file system does not open files for direct I/O.
+        DirectRefused { file_system: Name }
         /// The device saw too little of the direct I/O.
         DirectMissedDevice { moved_share: Share, file_system: Name }
         /// Direct I/O that left the files in the page cache.

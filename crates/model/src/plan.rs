@@ -321,12 +321,7 @@ fn plan_next_to(
         return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
     let Asked { mut tests, mut where_possible } = Asked::parse(request, machine)?;
-    let writing: Vec<&DataWork> =
-        tests.iter().chain(&where_possible).filter_map(Workload::data).filter(|data| data.writes()).collect();
-    let writes = Writes {
-        has_overwrites: request.precondition.is_some() || !writing.is_empty(),
-        has_growing_files: writing.iter().any(|data| data.fresh) && writing.iter().any(|data| !data.direct),
-    };
+    let writes = Writes::of(request, tests.iter().chain(&where_possible));
     let room = Room::new(target, machine, clients, write_limit_bytes, allow_low_space, writes);
     let is_set = request.files.is_some() || target.kind.is_given();
     let fewer_files =

@@ -227,6 +227,9 @@ pieces! {
         /// Calls that moved a part of their block; another call moved the rest.
         #[serde(default)]
         pub short_calls: u64,
+        /// True if the file system refused `O_DIRECT` and the test went through the page cache; absent otherwise.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub direct_refused: bool,
         /// Delay of the last thread's begin after the agreed instant; absent in a run without clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub start_late_ns: Option<u64>,

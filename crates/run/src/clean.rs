@@ -111,7 +111,7 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
         return left("it belongs to another user");
     }
     // A set-group-ID parent passes its bit on, and a killed run may not have cleared it yet.
-    if stat.st_mode & 0o5777 != 0o700 {
+    if stat.st_mode & 0o5777 != 0o700 && !removal::may_have_fixed_mode(directory.as_fd()) {
         return left("its mode is not 0700, so skye did not make it");
     }
     let Ok(parent) = parent.try_clone_to_owned() else { return left("too many files are open") };

@@ -42,6 +42,7 @@ use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
 use crate::patience;
 use crate::record::PhaseTotals;
+use crate::remedy::remedy;
 use crate::task::{self, Asked, Measured, Task};
 use crate::worker_pool::WorkerPool;
 use crate::zoned::Zoned;
@@ -81,6 +82,8 @@ pub struct DataOutcome {
     pub asked_ops: u64,
     /// Share of the files in the page cache.
     pub residency: Option<Residency>,
+    /// True if the file system refused `O_DIRECT`.
+    pub direct_refused: bool,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
     /// Bytes that it could write, if they ended it before its stop rule.
@@ -294,6 +297,7 @@ fn run(
         files: files.len() as u64,
         asked_ops: zoned.as_ref().map_or(asked_ops, |zoned| zoned.blocks(data.block_bytes)),
         residency: prepared.residency,
+        direct_refused: data.direct && data.verb != DataVerb::Discard && files.iter().any(is_buffered),
         extents: prepared.extents,
         ..DataOutcome::default()
     };
@@ -545,40 +549,6 @@ fn first_failure(
     (Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure))), is_damaged)
 }
 
-/// Returns the advice for a call that failed.
-pub fn remedy(failure: &Failure) -> &'static str {
-    use rustix::io::Errno;
-    match failure.cause {
-        Cause::Errno(Errno::NOSPC) => "space or inodes ran out while the test ran; make room or ask for less",
-        Cause::Errno(Errno::DQUOT) => "the quota is used up; raise it or ask for less",
-        Cause::Errno(Errno::FBIG) => {
-            "a file may not be so large here (ulimit -f, or the file system); use a smaller size"
-        }
-        Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
-        Cause::Errno(Errno::MFILE) => "raise the limit of open files (ulimit -n), or use fewer threads",
-        Cause::Errno(Errno::NFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",
-        Cause::Errno(Errno::INVAL) => "if this file system refuses direct I/O, add :buffered to the test",
-        Cause::Errno(Errno::OPNOTSUPP) if failure.call == "discard" => {
-            "this device or file system discards nothing; leave tests with discard away"
-        }
-        Cause::Errno(Errno::OPNOTSUPP) => {
-            "the device or file system cannot do it in this way; leave iopoll and engine= away"
-        }
-        Cause::Errno(Errno::MLINK) => {
-            "a file can have no more hard links here; ask for fewer files or more threads, or write kind=symlink"
-        }
-        Cause::Errno(Errno::STALE | Errno::NOTCONN) => "the server went away; mount it again",
-        Cause::Errno(_) => "look at the kernel's log",
-        Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
-        Cause::Names { .. } => {
-            "this file system loses or repeats names, or something else changes them; where a test has an order, write \
-             order=seq"
-        }
-        Cause::Foreign => "something else has made them; move them away",
-        Cause::Mismatch(_) => "the same --seed writes the same data again",
-    }
-}
-
 /// Returns the bytes that each ring may lock with its buffers, once all rings are made.
 fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
     let rings = u64::from(workload.threads.max(1));
@@ -609,8 +579,16 @@ fn open_files(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<Ar
     };
     // A discard moves no bytes that could go past the page cache.
     let is_direct = data.direct && data.verb != DataVerb::Discard;
-    let flags = if is_direct { access | OFlags::DIRECT } else { access };
-    open_patiently(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
+    open_patiently(group, directory, move |group, descriptor, path| {
+        let is_direct = is_direct && !group.refuses_direct(descriptor, access);
+        let flags = if is_direct { access | OFlags::DIRECT } else { access };
+        group.open(descriptor, path, flags)
+    })
+}
+
+/// Returns true if I/O on a file goes through the page cache.
+fn is_buffered(file: &OwnedFd) -> bool {
+    rustix::fs::fcntl_getfl(file).is_ok_and(|flags| !flags.contains(OFlags::DIRECT))
 }
 
 /// Opens files of a group in a directory that may hang.
@@ -858,18 +836,7 @@ pub fn shares(ops: u64, threads: u32, units: u64) -> impl Iterator<Item = Share>
 
 #[cfg(test)]
 mod tests {
-    use engine::Failure;
-    use rustix::io::Errno;
-
     use super::Part;
-
-    #[test]
-    fn missing_descriptors_name_their_limit() {
-        for (errno, limit) in [(Errno::MFILE, "ulimit -n"), (Errno::NFILE, "fs.file-max")] {
-            let failure = Failure { call: "open", file: 0, offset_bytes: None, cause: errno.into() };
-            assert!(super::remedy(&failure).contains(limit), "{errno}");
-        }
-    }
 
     #[test]
     fn reserved_slices_do_not_overlap_measured_part() {

@@ -200,6 +200,14 @@ impl FileGroup {
         })
     }
 
+    /// Returns true if the file system refuses `O_DIRECT` for the first file, and takes the same flags without it.
+    pub fn refuses_direct(&self, directory: BorrowedFd<'_>, flags: OFlags) -> bool {
+        let open = |flags| open_at(directory, &self.name(0), flags);
+        self.origin != Origin::Erased
+            && open(flags | OFlags::DIRECT).err() == Some(Errno::INVAL)
+            && open(flags).is_ok()
+    }
+
     /// Writes the files again from their beginning to their end, as a test has discarded parts of them.
     ///
     /// # Errors

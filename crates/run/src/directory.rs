@@ -454,7 +454,10 @@ fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<Ow
     }
     // A set-group-ID parent passes its bit on, and some file systems have modes of their own.
     if u32::from(stat.stx_mode) & 0o7777 != 0o700 {
-        rustix::fs::fchmod(&directory, Mode::RWXU)?;
+        let changed = rustix::fs::fchmod(&directory, Mode::RWXU);
+        if !removal::may_have_fixed_mode(directory.as_fd()) {
+            changed?;
+        }
     }
     Ok(directory)
 }
@@ -476,7 +479,8 @@ fn check_opened(
     is_exchangeable: bool,
 ) -> Result<(), Unusable> {
     let other = |why: &str| Err(Unusable::Other(why.to_owned()));
-    check_made(stat, is_exchangeable).map_err(Unusable::Other)?;
+    let mode_counts = is_exchangeable && !removal::may_have_fixed_mode(directory.as_fd());
+    check_made(stat, mode_counts).map_err(Unusable::Other)?;
     let knows_mounts = stat.stx_mask & above.stx_mask & StatxFlags::MNT_ID.bits() != 0;
     if knows_mounts && stat.stx_mnt_id != above.stx_mnt_id {
         return other("something is mounted on it");
@@ -707,6 +711,7 @@ mod tests {
         let open_to = |mode| {
             fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         };
+        open_to(0o755);
         assert_eq!(made(0o755, now, &|_| {}), "700", "some file systems have modes of their own");
         // From here on, others could exchange the directory.
         open_to(0o777);

@@ -38,6 +38,7 @@ mod precondition;
 mod probes;
 mod process;
 mod record;
+mod remedy;
 mod removal;
 mod room;
 mod rounds;

@@ -171,6 +171,7 @@ pub fn record(
         passes: measured.passes,
         verified_blocks: collected.verified,
         short_calls: collected.short_calls,
+        direct_refused: measured.direct_refused,
         start_late_ns: measured.start_late_ns,
         write_limit_bytes: measured.write_limit_bytes,
     };
@@ -286,6 +287,8 @@ pub struct PhaseTotals {
     pub rounds: Vec<RoundRecord>,
     /// Share of the files in the page cache.
     pub residency: Option<Residency>,
+    /// True if the file system refused `O_DIRECT`.
+    pub direct_refused: bool,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
     /// Operations that ended in another way than a load file says.
@@ -330,6 +333,7 @@ impl PhaseTotals {
             asked_ops: outcome.asked_ops,
             write_limit_bytes: outcome.write_limit_bytes,
             residency: outcome.residency,
+            direct_refused: outcome.direct_refused,
             extents: outcome.extents,
             failure: outcome.failure,
             ..Self::default()

@@ -74,6 +74,25 @@ pub struct Removal {
     pub left: Vec<(String, String)>,
 }
 
+/// File systems whose modes may come from mount options (`linux/magic.h`; NTFS): FAT, exFAT, NTFS, ntfs3, SMB, CIFS, SMB2,
+/// 9p, FUSE.
+const FIXED_MODE_MAGICS: [u64; 9] = [
+    0x4D44,
+    0x2011_BAB0,
+    0x5346_544E,
+    0x7366_746E,
+    0x517B,
+    0xFF53_4D42,
+    0xFE53_4D42,
+    0x0102_1997,
+    0x6573_5546,
+];
+
+/// Returns true if the mode of a directory may be that of all directories on its file system.
+pub fn may_have_fixed_mode(directory: BorrowedFd<'_>) -> bool {
+    observe::file_system_magic(directory).is_some_and(|magic| FIXED_MODE_MAGICS.contains(&magic))
+}
+
 /// Removes from `directory` all names that `rules` produce. Never crosses a mount.
 ///
 /// Every removal raises `progress`, so that a hanging one can be noticed.

@@ -156,7 +156,7 @@ impl Turns {
         if is_complete || !driver.interruption.is_raised() {
             driver.repetition(side, repetition, laid_out);
         }
-        if !is_complete || patience::hanging().is_some() {
+        if !is_complete || patience::hanging().is_some() || side.is_over() {
             return false;
         }
         let Err(trouble) = side.clear() else {

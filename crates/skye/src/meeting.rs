@@ -221,6 +221,12 @@ fn look(directory: &Path, number: u32) -> Other {
 mod tests {
     use super::*;
 
+    /// Makes a directory in which no group may write, whatever the umask.
+    fn private_directory() -> tempfile::TempDir {
+        let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        tempfile::Builder::new().permissions(only_owner).tempdir().unwrap()
+    }
+
     fn seats(directory: &Path, count: u32) -> Vec<Seat> {
         fs::write(directory.join(COUNT), count.to_string()).unwrap();
         (0..count).map(|_| Seat::take_in(directory.to_owned(), Arc::default()).unwrap()).collect()
@@ -228,7 +234,7 @@ mod tests {
 
     #[test]
     fn barrier_waits_only_for_programs_with_the_test() {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = private_directory();
         let mut all = seats(temp.path(), 3);
         // The last one leaves the first two tests out.
         all[2].come_to(3);
@@ -244,7 +250,7 @@ mod tests {
 
     #[test]
     fn killed_program_is_reported_once() {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = private_directory();
         let mut all = seats(temp.path(), 3);
         // Killed: the kernel gives the lock back, and nothing is written.
         let killed = all.pop().unwrap();
@@ -256,7 +262,7 @@ mod tests {
 
     #[test]
     fn seats_serve_again_once_all_have_ended() {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = private_directory();
         let mut all = seats(temp.path(), 2);
         let refused = Seat::take_in(temp.path().to_owned(), Arc::default()).err().unwrap();
         assert!(refused.to_string().contains("all 2 seats are taken"), "{refused}");
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn interrupt_ends_barrier_wait() {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = private_directory();
         let mut all = seats(temp.path(), 2);
         all[0].interrupt.store(true, Ordering::Relaxed);
         assert!(all[0].wait(1).is_empty());

@@ -27,6 +27,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         MoreOperations {} => "Ask for more operations.",
         RaiseWriteLimit {} => "Raise --write-limit.",
         MoreFiles {} => "Ask for more --files.",
+        Buffered {} => "Add :buffered, or --buffered.",
         FewerFilesOrLongerTime {} => "Ask for fewer files or a longer --time.",
         MountOrdered {} => "With data=journal, ext4 buffers everything: mount it with data=ordered.",
         MountUncompressed {} => "Compressed files are always buffered: mount it without compression.",

@@ -124,8 +124,9 @@ findings! {
         FilesNotWritten "files hold unwritten space", "{holes_share} of the files' bytes are holes and {unwritten_share} were never written: the file system answers those without the device";
 
     "o_direct_ineffective" "`!`"
-        when "direct tests; the device moved less than half of the bytes, visited blocks came into the page cache, or direct writes made pages dirty"
-        means "The file system accepted `O_DIRECT`, but the I/O was not direct.":
+        when "direct tests; the file system refused `O_DIRECT`, the device moved less than half of the bytes, visited blocks came into the page cache, or direct writes made pages dirty"
+        means "The I/O was not direct.":
+        DirectRefused "O_DIRECT was refused", "this {file_system} refuses O_DIRECT, so the test went through the page cache";
         DirectMissedDevice "O_DIRECT was not direct", "the device moved only {moved_share} of the bytes, so O_DIRECT was not direct on this {file_system}";
         DirectFilledCache "O_DIRECT was not direct", "the page cache held {cached_share} of the files' bytes afterwards, and direct I/O leaves none there: it was not direct on this {file_system}";
         DirectMadeDirty "O_DIRECT was not direct", "{dirtied_share} of the bytes written went through the page cache, so O_DIRECT was not direct on this {file_system}";

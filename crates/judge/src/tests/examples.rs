@@ -173,6 +173,8 @@ examples! {
     a_hole_that_does_not_matter: unwritten_extents QUIET, "read:rnd4k",
         |w| w.record.seen.extents.as_mut().unwrap().hole_share = 0.009;
 
+    direct_io_that_is_refused: o_direct_ineffective INVALID, "read:rnd4k",
+        |w| w.record.counts.direct_refused = true;
     direct_writes_that_are_journaled: o_direct_ineffective
         INVALID, "write:rnd4k",
         |w| {

@@ -51,6 +51,10 @@ fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// `O_DIRECT` was accepted and had no effect.
 pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct)?;
+    if input.record.counts.direct_refused {
+        let finding = Finding::DirectRefused { file_system: input.target().file_system.as_str().into() };
+        return Some(TrapFinding::new(finding, [Advice::Buffered {}]));
+    }
     if input.target().backing == Backing::Memory || unwritten_extents(input).is_some() {
         return None;
     }

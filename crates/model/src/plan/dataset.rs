@@ -384,17 +384,11 @@ pub(super) fn plan_dataset(
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
         let cause = format!("it needs {}{}", size::binary(needed), room.describe());
-        let mut remedy = String::from(match request.size {
-            Some(_) if least <= usable => "make room, or use a smaller --size",
-            _ => "make room, or use smaller blocks, less depth or fewer threads",
-        });
-        if room.is_shared() {
-            remedy.push_str(", or fewer clients");
-        }
-        if room.has_reserve() && needed <= free {
-            remedy.push_str(", or --allow low-space");
-        }
-        return Err(refuse(cause).remedy(remedy));
+        let less = match request.size {
+            Some(_) if least <= usable => "use a smaller --size",
+            _ => "use smaller blocks, less depth or fewer threads",
+        };
+        return Err(refuse(cause).remedy(room.remedy(needed, less)));
     }
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,

@@ -2,6 +2,7 @@
 
 use super::{Clients, Dataset, PlannedPhase, power_of_two_within};
 use crate::machine::Machine;
+use crate::request::Request;
 use crate::size;
 use crate::spec::{self, Defaults};
 use crate::target::{Space, Target};
@@ -25,13 +26,23 @@ const DESCRIPTORS_MAX: u64 = 512;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writes {
     /// True if tests overwrite blocks.
-    pub(super) has_overwrites: bool,
+    has_overwrites: bool,
     /// True if files grow, in the page cache.
-    pub(super) has_growing_files: bool,
+    has_growing_files: bool,
 }
 
 impl Writes {
-    /// Returns what takes as much room as the data on the file system of the target.
+    /// Returns the writes of these tests.
+    pub(super) fn of<'a>(request: &Request, tests: impl Iterator<Item = &'a Workload>) -> Self {
+        let tests: Vec<_> = tests.collect();
+        let writing = || tests.iter().filter_map(|test| test.data()).filter(|data| data.writes());
+        Self {
+            has_overwrites: request.precondition.is_some() || writing().next().is_some(),
+            has_growing_files: writing().any(|data| data.fresh) && writing().any(|data| !data.direct),
+        }
+    }
+
+    /// Returns the name of the blocks that take as much room as the data on the file system of the target.
     fn taken_twice(self, target: &Target) -> Option<&'static str> {
         match self {
             Self { has_overwrites: true, .. } if target.copies_on_write() => Some("overwritten blocks"),
@@ -55,6 +66,8 @@ pub(super) struct Room {
     pub(super) file_bytes_max: u64,
     /// Name of blocks that take as much room as the data, if there are any: "overwritten blocks".
     taken_twice: Option<&'static str>,
+    /// True if blocks of removed files become free in the background, and those of the round before still take room.
+    frees_later: bool,
     /// Largest data set whose size the rate of the storage does not choose.
     pub(super) fixed_dataset_bytes_max: u64,
 }
@@ -82,21 +95,12 @@ impl Room {
                     .flatten()
                     .fold(u64::MAX, u64::min),
             },
+            frees_later: keeps_reserve && (target.copies_on_write() || target.reserves_ahead()),
             taken_twice: writes.taken_twice(target).filter(|_| keeps_reserve),
             reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
             fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
                 .min(power_of_two_within(write_bytes / FIXED_DATASET_SHARE)),
         }
-    }
-
-    /// Returns true if some of what is free stays free.
-    pub(super) fn has_reserve(&self) -> bool {
-        self.reserve_bytes > 0
-    }
-
-    /// Returns true if several clients are on the file system.
-    pub(super) fn is_shared(&self) -> bool {
-        self.sharers > 1
     }
 
     /// Returns the client's share of what is free, with the reserve.
@@ -124,6 +128,21 @@ impl Room {
         Err(Trouble::new(attempt, cause).remedy("use smaller or more files, or raise the limit (ulimit -f)"))
     }
 
+    /// Returns what helps where a client needs so many bytes: `less` only if anything fits.
+    pub(super) fn remedy(&self, needed_bytes: u64, less: &str) -> String {
+        let mut remedy = String::from("make room");
+        if self.usable_bytes() > 0 {
+            remedy.push_str(&format!(", or {less}"));
+        }
+        if self.sharers > 1 {
+            remedy.push_str(", or use fewer clients");
+        }
+        if self.reserve_bytes > 0 && needed_bytes <= self.share().free_bytes {
+            remedy.push_str(", or add --allow low-space");
+        }
+        remedy
+    }
+
     /// Says what is free: "for each of 4 clients; 8 GiB is free, less a reserve of 1 GiB".
     pub(super) fn describe(&self) -> String {
         let mut text = format!("; {} is free", size::binary(self.space.free_bytes));
@@ -137,6 +156,19 @@ impl Room {
             text.push_str(&format!(", and half of that is for {twice}"));
         }
         text
+    }
+
+    fn needs(&self, files: &FilesWork, threads: u32) -> Needs {
+        let directories = files.dirs.saturating_mul(files.levels.into()) + 1;
+        let directories = trees(files, threads).saturating_mul(directories);
+        // An empty file still takes about half a KiB of inode and directory on common file systems.
+        let metadata_bytes = if self.space.inodes_free.is_some() { 64 } else { 512 };
+        let metadata_bytes = files.files_max(threads).saturating_mul(metadata_bytes);
+        let rounds = if self.frees_later { 2 } else { 1 };
+        Needs {
+            inodes: files.inodes(threads).saturating_add(directories).saturating_add(16),
+            bytes: files.room_bytes_max(threads).saturating_mul(rounds).saturating_add(metadata_bytes),
+        }
     }
 
     /// Reduces the default number of files to a power of two that takes half of the room at most.
@@ -162,7 +194,7 @@ impl Room {
                 work.files = power_of_two_within(usual.max(1));
             }
             let fits = |work: &FilesWork| {
-                let needs = Needs::new(work, threads, &space);
+                let needs = self.needs(work, threads);
                 space.inodes_free.is_none_or(|free| needs.inodes <= free / 2) && needs.bytes <= usable
             };
             let least = u64::from(threads).max(work.dirs);
@@ -187,20 +219,6 @@ struct Needs {
     bytes: u64,
 }
 
-impl Needs {
-    fn new(files: &FilesWork, threads: u32, space: &Space) -> Self {
-        let directories = files.dirs.saturating_mul(files.levels.into()) + 1;
-        let directories = trees(files, threads).saturating_mul(directories);
-        // An empty file still takes about half a KiB of inode and directory on common file systems.
-        let metadata_bytes = if space.inodes_free.is_some() { 64 } else { 512 };
-        let metadata_bytes = files.files_max(threads).saturating_mul(metadata_bytes);
-        Self {
-            inodes: files.inodes(threads).saturating_add(directories).saturating_add(16),
-            bytes: files.room_bytes_max(threads).saturating_add(metadata_bytes),
-        }
-    }
-}
-
 /// Returns the number of trees in which so many threads have their files.
 fn trees(files: &FilesWork, threads: u32) -> u64 {
     if files.shared { 1 } else { threads.into() }
@@ -213,11 +231,10 @@ pub(super) fn check_room_for_files(
     target: &Target,
     room: &Room,
 ) -> Result<(), Trouble> {
-    let space = room.share();
     for workload in phases.iter().map(|phase| &phase.workload) {
         let Some(files) = workload.files() else { continue };
         let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
-        let Needs { inodes, bytes } = Needs::new(files, workload.threads, &space);
+        let Needs { inodes, bytes } = room.needs(files, workload.threads);
         let descriptors = trees(files, workload.threads) * files.dirs;
         let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
         if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
@@ -227,7 +244,7 @@ pub(super) fn check_room_for_files(
             )
             .remedy("reduce dirs= or the threads, or use sync=end"));
         }
-        if let Some(free) = space.inodes_free.filter(|free| inodes > *free) {
+        if let Some(free) = room.share().inodes_free.filter(|free| inodes > *free) {
             return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
                 .remedy("reduce --files"));
         }
@@ -243,7 +260,7 @@ pub(super) fn check_room_for_files(
                     room.describe()
                 ),
             )
-            .remedy("reduce files= or size=, or make room"));
+            .remedy(room.remedy(bytes.saturating_add(laid_out), "reduce files= or size=")));
         }
     }
     Ok(())
@@ -397,7 +414,7 @@ mod tests {
         assert_eq!(files("create:t4", small(Some(65_525))), 1 << 14);
         assert_eq!(files("create:t4", small(Some(1013))), 256);
         assert_eq!(files("create:size=16k:files=9", small(Some(1013))), 9);
-        assert_eq!(files("create:size=1m", free(GIB, GIB / 4, None)), 64);
+        assert_eq!(files("create:size=1m", free(GIB, GIB / 4, None)), 32, "XFS frees removed files later");
         // A number that the user sets stays.
         let refused = planned(&asking(&["create:files=2000"]), small(Some(1013)), 1).unwrap_err();
         assert!(refused.contains("inodes and 1013 are free"), "{refused}");

@@ -40,6 +40,8 @@ pub struct Faults {
     /// True if opening with `O_DIRECT` is refused with EINVAL. A file that the same call creates exists nevertheless,
     /// as on Linux's own file systems without direct I/O.
     pub refuse_direct: bool,
+    /// Mode of each file and directory, which chmod does not change: FAT and NTFS have modes by their mount options.
+    pub mode: Option<u32>,
     /// Writes fail with this error after this many bytes.
     pub write_error_after: Option<(u64, Errno)>,
     /// Reads fail with this error after this many bytes.
@@ -90,6 +92,7 @@ impl Default for Faults {
     fn default() -> Self {
         Self {
             refuse_direct: false,
+            mode: None,
             write_error_after: None,
             read_error_after: None,
             reads_end_at: None,

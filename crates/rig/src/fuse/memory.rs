@@ -88,9 +88,15 @@ impl Memory {
 
     /// Attributes for an answer that makes the kernel remember the node.
     pub(super) fn entry(&mut self, number: u64) -> Result<FileAttr, Errno> {
-        let node = self.node(INodeNo(number))?;
-        node.lookups += 1;
-        Ok(node.attributes(number))
+        self.node(INodeNo(number))?.lookups += 1;
+        self.attributes(INodeNo(number))
+    }
+
+    /// Attributes of a node, with the mode that all have if there is one.
+    pub(super) fn attributes(&mut self, number: INodeNo) -> Result<FileAttr, Errno> {
+        let mode = self.faults.mode;
+        let attributes = self.node(number)?.attributes(number.0);
+        Ok(FileAttr { perm: mode.map_or(attributes.perm, |mode| mode as u16), ..attributes })
     }
 
     pub(super) fn count_create(&mut self) -> Result<(), Errno> {
@@ -209,7 +215,7 @@ impl Node {
         Self { kind, links: 1, lookups: 0, mode: mode & 0o7777, user, group, modified: SystemTime::now() }
     }
 
-    pub(super) fn attributes(&self, number: u64) -> FileAttr {
+    fn attributes(&self, number: u64) -> FileAttr {
         let (kind, size) = match &self.kind {
             Kind::File(data) => (FileType::RegularFile, data.len() as u64),
             Kind::Directory(_) => (FileType::Directory, u64::from(BLOCK_BYTES)),

@@ -105,7 +105,7 @@ impl Filesystem for Server {
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let mut memory = self.0.memory();
-        let found = memory.node(number).map(|node| node.attributes(number.0));
+        let found = memory.attributes(number);
         answer!(self.0, reply, found, give_attributes);
     }
 
@@ -135,8 +135,8 @@ impl Filesystem for Server {
             if let (Kind::File(data), Some(size)) = (&mut node.kind, size) {
                 data.resize(size as usize, 0);
             }
-            node.attributes(number.0)
         });
+        let found = found.and_then(|()| memory.attributes(number));
         answer!(self.0, reply, found, give_attributes);
     }
 

@@ -6,7 +6,7 @@ use engine::Failure;
 use engine::failure::Cause;
 use rustix::io::Errno;
 
-use crate::data_phase;
+use crate::remedy;
 
 /// Calls that add a name to a directory.
 const NAMING_CALLS: [&str; 5] = ["open", "mkdir", "symlink", "link", "rename"];
@@ -15,7 +15,7 @@ const ROOM_BYTES: u64 = 1 << 20;
 
 /// Returns what to do about a failure in a directory.
 pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static str {
-    let Cause::Errno(errno) = failure.cause else { return data_phase::remedy(failure) };
+    let Cause::Errno(errno) = failure.cause else { return remedy::remedy(failure) };
     if errno == Errno::NOSPC && NAMING_CALLS.contains(&failure.call) && is_ext4_with_room(directory) {
         return "space and inodes are free, so the directory itself is full: set dirs=N, or make ext4 with larger blocks or \
                 large_dir";
@@ -35,7 +35,7 @@ pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static s
         "rmdir" if errno == Errno::NOTEMPTY => {
             "this file system loses names while it is told to remove others, or something else makes new ones"
         }
-        _ => data_phase::remedy(failure),
+        _ => remedy::remedy(failure),
     }
 }
 

@@ -15,7 +15,8 @@ use rig::{Span, Timed, Timing};
 use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
 use crate::support::mounts::{LoopFs, Tmpfs, run};
 use crate::support::program::{
-    IMPATIENT_SECONDS, Ran, Running, Skye, assert_nothing_left, document, leftovers, phases, skye,
+    IMPATIENT_SECONDS, Ran, Running, Skye, assert_nothing_left, document, for_this_user, leftovers, phases,
+    skye,
 };
 use crate::support::scratch;
 
@@ -309,7 +310,7 @@ fn output_over_input_file_is_refused() {
     let preset = home.path().join("mine.toml");
     fs::write(&preset, "tests = [\"read:rnd4k\"]\nsize = \"1m\"\n").unwrap();
     for words in ["run --preset", "bonnie++ -s 0 -n 1 -u root -d . -Z"] {
-        let program = skye().words(words).arg(&preset).arg("--json").arg(&preset);
+        let program = skye().words(&for_this_user(words)).arg(&preset).arg("--json").arg(&preset);
         let program = if words.starts_with("run") { program.arg(home.path()) } else { program };
         let ran = program.run().did_not_panic();
         assert!(ran.stderr.contains("it was read for this very run"), "{ran}");

@@ -13,7 +13,7 @@ use xtask::capability::OTHER_USER;
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{
-    Ran, Skye, assert_nothing_left, document, give_to_other_user, leftovers, open_to_all, skye,
+    Ran, Skye, assert_nothing_left, document, for_this_user, give_to_other_user, leftovers, open_to_all, skye,
 };
 use crate::support::scratch;
 
@@ -443,7 +443,7 @@ fn programs_meet_before_each_test() {
     let home = scratch(64 << 20);
     let program = |words: &str| {
         let program = skye().arg("bonnie++").env("XDG_RUNTIME_DIR", home.path()).arg("-d").arg(home.path());
-        program.words("-s 8 -r 4 -n 1 -f -u root -q").words(words)
+        program.words(&for_this_user("-s 8 -r 4 -n 1 -f -u root -q")).words(words)
     };
     program("-y s").run().did_not_panic().exits(1).tells(&["there are no seats", "-p N"]);
     program("-p 2").run().did_not_panic().exits(0);
@@ -470,8 +470,8 @@ fn programs_meet_before_each_test() {
 #[test]
 fn signal_ends_the_wait_for_enter() {
     let home = scratch(64 << 20);
-    let words = "-s 8 -r 4 -n 0 -f -u root -y p -d";
-    let program = skye().arg("bonnie++").words(words).arg(home.path());
+    let words = for_this_user("-s 8 -r 4 -n 0 -f -u root -y p -d");
+    let program = skye().arg("bonnie++").words(&words).arg(home.path());
     let told = program.home().join("told");
     // A pipe that is open both ways has no end, and nobody writes to this one.
     let mut waiting =

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, skye};
+use crate::support::program::{Ran, Skye, assert_nothing_left, document, for_this_user, leftovers, skye};
 use crate::support::scratch;
 
 /// Room for the files of some clients.
@@ -710,7 +710,13 @@ fn programs_of_the_family_measure_with_clients() {
         ("gobonniego", format!("-dir {at} -size 0.0078125 -threads 2 -iops-duration 0.2")),
         ("bonnie++", format!("-d {at} -s 8 -r 0 -n 0 -u root")),
     ] {
-        let ran = skye().arg(program).words("--hosts local*2").words(&words).run().did_not_panic().exits(0);
+        let ran = skye()
+            .arg(program)
+            .words("--hosts local*2")
+            .words(&for_this_user(&words))
+            .run()
+            .did_not_panic()
+            .exits(0);
         let ran = ran.says(&["2 clients at once, as one: local#1, local#2"]);
         for row in saved(&ran)["phases"].as_array().unwrap() {
             assert_eq!(

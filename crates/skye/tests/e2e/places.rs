@@ -153,6 +153,22 @@ fn fewer_files_are_visited_where_making_them_takes_long() {
 }
 
 #[test]
+fn modes_by_mount_options_are_no_obstacle() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { mode: Some(0o777), ..Faults::default() });
+    let words = "--size 4m --test fsync --allow shared-directory,busy --time";
+    let program = || skye().arg("run").arg(fuse.path()).words(words);
+    program().arg("0.2").run().did_not_panic().exits(0);
+    assert_nothing_left(fuse.path());
+    let mut killed = program().arg("60").spawn();
+    assert!(killed.wait_until(|| crate::support::program::files_below(fuse.path()).len() > 1));
+    killed.signal(rustix::process::Signal::KILL);
+    killed.wait();
+    skye().arg("clean").arg(fuse.path()).run().did_not_panic().exits(0);
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
 fn full_directories_are_named() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 1024, &["-b", "1024", "-N", "600000", "-O", "^large_dir"], "");

@@ -31,7 +31,10 @@ struct Host {
 impl Host {
     /// Makes a host with a shell, which is `busybox` for a host that has no other program.
     fn new(shell: &str) -> Self {
-        Self::with(shell, scratch(ROOM))
+        let runtime = scratch(ROOM);
+        // Elsewhere, the umask may let a group write.
+        fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        Self::with(shell, runtime)
     }
 
     /// Makes a host with another `$XDG_RUNTIME_DIR`.

@@ -368,6 +368,27 @@ impl Drop for Pause {
 }
 
 #[test]
+fn pairs_end_once_a_client_is_lost() {
+    let directory = scratch(ROOM);
+    let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
+    [&a, &b].into_iter().for_each(|side| fs::create_dir(side).unwrap());
+    let words = "--hosts local*2 --test remove:files=500 --test mix:build --size 8m --time 0.5 --total 600";
+    let pairs =
+        skye().arg("ab").arg(&a).arg(&b).words(words).words("--allow low-space,shared-directory,busy");
+    let mut running = pairs.spawn();
+    assert!(running.wait_until(|| leftovers(&a).len() + leftovers(&b).len() == 4), "there are no files");
+    // Tests on files have no layout that would fail, so the loss is found between two of them.
+    thread::sleep(Duration::from_secs(4));
+    kill_process(agents(running.id())[2], Signal::KILL).unwrap();
+    // A run of 600 s would exceed the limit of this wait.
+    running.wait().did_not_panic().exits(1).says(&["lost"]);
+    for side in [&a, &b] {
+        skye().arg("clean").arg(side).run();
+        assert_nothing_left(side);
+    }
+}
+
+#[test]
 fn clients_that_pause_for_seconds_are_not_lost() {
     let directory = scratch(ROOM);
     let (running, found) = local_run(directory.path(), "--time 8");

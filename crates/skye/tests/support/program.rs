@@ -437,6 +437,11 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the words without `-u root`, unless root runs the tests.
+pub fn for_this_user(words: &str) -> String {
+    if rustix::process::geteuid().is_root() { words.to_owned() } else { words.replace("-u root", "") }
+}
+
 /// Returns the leftovers of the program in a directory: everything whose name begins as its own names do.
 pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
