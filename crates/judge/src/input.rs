@@ -167,8 +167,9 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns true if the file system writes more than it is asked to. The kernel does not charge us for the excess.
     pub fn writes_behind(&self) -> bool {
-        self.record.counts.app_bytes_written > 0
-            && COPY_ON_WRITE.contains(&self.target().file_system.as_str())
+        let copies = COPY_ON_WRITE.contains(&self.target().file_system.as_str());
+        let is_journaled = self.has_mount_option("data=journal") || self.has_mount_option("sync");
+        self.record.counts.app_bytes_written > 0 && (copies || is_journaled)
     }
 
     /// Returns true if the test asked for a rate and kept it. Then its latencies tell about the storage, not its rate.

@@ -135,7 +135,7 @@ findings! {
         when "direct `read` `write` `rw` `rewrite` without `sync=each`; the device's bytes differ from the test's by more than 2 %"
         means "More bytes than asked for: another program uses the device, or the file system writes more, as those that copy on write do. Fewer: the rest never reached the device, because of compression, deduplication or a cache.":
         DeviceMovedLess "the device moved too little", "the device moved only {ratio} bytes per byte asked for";
-        CopyOnWriteOverhead "the file system may write more", "the device moved {ratio} bytes per byte asked for: {file_system} writes its own trees, and skye cannot tell those from other programs' I/O";
+        CopyOnWriteOverhead "the file system may write more", "the device moved {ratio} bytes per byte asked for: {file_system} writes trees or a journal of its own, and skye cannot tell those from other programs' I/O";
         DeviceMovedMore "the file system moves more", "the device moved {ratio} bytes per byte asked for, all of them for this test: {file_system} adds its own";
         DeviceMovedForOthers "others used the device", "the device moved {ratio} bytes per byte asked for, so another program used it as well";
 

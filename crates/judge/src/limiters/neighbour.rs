@@ -30,7 +30,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let device = input.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
     // Kernel threads write journals, so these bytes look like others' bytes.
-    let writes_journal = input.has_mount_option("data=journal") || reading.waits(WaitClass::Sync) > 0.3;
+    let writes_journal = reading.waits(WaitClass::Sync) > 0.3;
     if !waits_for_target(reading) || input.writes_behind() || writes_journal {
         return None;
     }

@@ -691,6 +691,11 @@ examples! {
             w.target().file_system = "btrfs".into();
             w.device().foreign_share = Some(0.5);
         };
+    journaled_data_is_not_a_neighbour: foreign_io QUIET, "write:rnd4k",
+        |w| {
+            w.target().mount_options.push("data=journal".into());
+            w.device().foreign_share = Some(0.5);
+        };
     a_journal_is_not_a_neighbour: foreign_io QUIET, "write:rnd4k:sync=each",
         |w| w.device().foreign_share = Some(0.5);
 
