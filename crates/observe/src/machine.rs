@@ -99,7 +99,9 @@ fn kernel(root: &Root) -> String {
 
 fn cpus_online(root: &Root) -> u32 {
     let online = root.line("sys/devices/system/cpu/online").and_then(|text| cpu_list::count(&text));
-    online.unwrap_or(1).max(1)
+    // Where `/sys` is not mounted, the kernel's call knows the CPUs that this process may use.
+    let allowed = || rustix::thread::sched_getaffinity(None).ok().filter(|_| root.is_system());
+    online.or_else(|| allowed().map(|cpus| cpus.count())).unwrap_or(1).max(1)
 }
 
 /// Counts the usable CPUs. A quota of 2.5 CPUs counts as 2, as in the standard library: a third thread would
