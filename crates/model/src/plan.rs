@@ -36,7 +36,7 @@ use checks::{
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_parts, plan_dataset};
-use room::{Room, Writes, check_room_for_files};
+use room::{Room, Rooms, Writes};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
 };
@@ -296,17 +296,41 @@ pub fn plan_for(
     machine: &Machine,
     clients: Option<Clients>,
 ) -> Result<Plan, Trouble> {
-    plan_next_to(request, target, machine, clients, 0)
+    let place = Place { target, machine, sharers: clients.map_or(1, |clients| clients.sharers) };
+    plan_next_to(request, clients, &[place], 0)
+}
+
+/// Where a client measures.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Its target.
+    pub target: &'a Target,
+    /// Its machine.
+    pub machine: &'a Machine,
+    /// Number of clients on the file system, itself included.
+    pub sharers: u32,
+}
+
+/// Makes the plan of clients for the target of the first. Data and files fit in every place.
+///
+/// # Errors
+/// As [`plan_for`], and if there is no place.
+pub fn plan_for_all(request: &Request, places: &[Place<'_>]) -> Result<Plan, Trouble> {
+    let sharers = places.first().map_or(1, |place| place.sharers);
+    let clients = Clients { count: places.len() as u32, number: None, sharers };
+    plan_next_to(request, Some(clients), places, 0)
 }
 
 /// Makes the plan, with as many files as fit next to `laid_out_bytes` of data.
 fn plan_next_to(
     request: &Request,
-    target: &Target,
-    machine: &Machine,
     clients: Option<Clients>,
+    places: &[Place<'_>],
     laid_out_bytes: u64,
 ) -> Result<Plan, Trouble> {
+    let Some(Place { target, machine, .. }) = places.first().copied() else {
+        return Err(Trouble::new("make a plan", "there is no client"));
+    };
     let count = request.tests.len() + request.tests_where_possible.len();
     if count > TESTS_MAX {
         let cause = format!("{count} tests are requested, and the maximum is {TESTS_MAX}");
@@ -322,10 +346,15 @@ fn plan_next_to(
     }
     let Asked { mut tests, mut where_possible } = Asked::parse(request, machine)?;
     let writes = Writes::of(request, tests.iter().chain(&where_possible));
-    let room = Room::new(target, machine, clients, write_limit_bytes, allow_low_space, writes);
+    let room_of = |place: &Place<'_>| {
+        let clients = clients.map(|clients| Clients { sharers: place.sharers, ..clients });
+        Room::new(place.target, place.machine, clients, write_limit_bytes, allow_low_space, writes)
+    };
+    let rooms = Rooms(places.iter().map(room_of).collect());
+    let room = rooms.least();
     let is_set = request.files.is_some() || target.kind.is_given();
     let fewer_files =
-        room.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);
+        rooms.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
     let left_out = add_possible(&mut tests, where_possible, target, machine);
@@ -383,11 +412,11 @@ fn plan_next_to(
     }
 
     let is_together = clients.is_some();
-    let dataset = plan_dataset(request, &phases, target, machine, &room, is_together)?;
-    if let Err(trouble) = check_room_for_files(&phases, dataset.as_ref(), target, &room) {
+    let dataset = plan_dataset(request, &phases, target, machine, room, is_together)?;
+    if let Err(trouble) = rooms.check_files(&phases, dataset.as_ref()) {
         // The files were chosen before the data was known.
         return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {
-            bytes if bytes > laid_out_bytes => plan_next_to(request, target, machine, clients, bytes),
+            bytes if bytes > laid_out_bytes => plan_next_to(request, clients, places, bytes),
             _ => Err(trouble),
         };
     }

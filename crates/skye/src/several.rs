@@ -6,11 +6,11 @@ use std::path::Path;
 use fleet::launch::Launcher;
 use fleet::{Fleet, Found, OnLoss, Started};
 use model::hosts::{self, HostWord};
-use model::plan::{self, Clients, Plan, WRITE_LIMIT_BYTES};
+use model::plan::{self, Place, Plan, WRITE_LIMIT_BYTES};
 use model::request::Allow;
 use model::run::Environment;
 use model::size::Size;
-use model::target::{Backing, Space, Target};
+use model::target::{Backing, Space};
 use model::workload::Probing;
 use model::{Request, Trouble};
 use report::text::ClientLooked;
@@ -143,10 +143,16 @@ impl Greeted {
         let request = Request { shift: request.shift.or(shift), ..request };
         // An experiment changes the load of one client, which says nothing about the sum.
         let request = Request { probe: Some(Probing::None), ..request };
-        let (space, least_sharers) = least_space(&found, &sharers);
-        let target = Target { space, ..first.environment.target.clone() };
-        let clients = Some(Clients { count: found.len() as u32, number: None, sharers: least_sharers });
-        let plan = plan::plan_for(&request, &target, &first.machine, clients).map_err(Failure::refused)?;
+        let places: Vec<_> = found
+            .iter()
+            .zip(&sharers)
+            .map(|(found, sharers)| Place {
+                target: &found.environment.target,
+                machine: &found.machine,
+                sharers: *sharers,
+            })
+            .collect();
+        let plan = plan::plan_for_all(&request, &places).map_err(Failure::refused)?;
         fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
         Ok(Several { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })

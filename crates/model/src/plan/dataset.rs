@@ -335,7 +335,7 @@ pub(super) fn plan_dataset(
     // Each group needs that room. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
     let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
-    let attempt = || format!("lay out the data set in {}", target.path);
+    let attempt = || format!("lay out the data set in {}", room.path);
     let refuse = |cause: String| Trouble::new(attempt(), cause);
     let of_largest_files =
         |group: &DataGroup| room.file_bytes_max.saturating_mul(u64::from(group.files.max(1)));

@@ -54,8 +54,13 @@ impl Writes {
     }
 }
 
+/// Rooms of all clients, of which there is at least one.
+pub(super) struct Rooms(pub(super) Vec<Room>);
+
 /// Room on a file system for one client.
 pub(super) struct Room {
+    /// Path of the target.
+    pub(super) path: String,
     /// Bytes and inodes that are free for all clients on the file system.
     space: Space,
     /// Clients on the file system.
@@ -85,6 +90,7 @@ impl Room {
         let keeps_reserve = !allow_low_space && target.erased.is_none();
         let write_bytes = write_limit_bytes / clients.map_or(1, |clients| u64::from(clients.count.max(1)));
         Self {
+            path: target.path.clone(),
             // With none, nothing could be made at all. Some servers say so for want of a number.
             space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
             sharers: clients.map_or(1, |clients| clients.sharers),
@@ -170,6 +176,14 @@ impl Room {
             bytes: files.room_bytes_max(threads).saturating_mul(rounds).saturating_add(metadata_bytes),
         }
     }
+}
+
+impl Rooms {
+    /// Returns the room of which the client may take least.
+    pub(super) fn least(&self) -> &Room {
+        let least = self.0.iter().min_by_key(|room| room.usable_bytes());
+        least.unwrap_or(&self.0[0])
+    }
 
     /// Reduces the default number of files to a power of two that takes half of the room at most.
     /// Of the room, `laid_out_bytes` are for data. Returns a note if it did.
@@ -178,9 +192,6 @@ impl Room {
         tests: impl Iterator<Item = &'a mut Workload>,
         laid_out_bytes: u64,
     ) -> Option<String> {
-        let space = self.share();
-        let usable = self.usable_bytes();
-        let usable = usable.saturating_sub(laid_out_bytes).min(usable / 2);
         let mut fewest = None;
         for test in tests {
             let threads = test.threads;
@@ -194,8 +205,12 @@ impl Room {
                 work.files = power_of_two_within(usual.max(1));
             }
             let fits = |work: &FilesWork| {
-                let needs = self.needs(work, threads);
-                space.inodes_free.is_none_or(|free| needs.inodes <= free / 2) && needs.bytes <= usable
+                self.0.iter().all(|room| {
+                    let (needs, usable) = (room.needs(work, threads), room.usable_bytes());
+                    let inodes_free = room.share().inodes_free;
+                    inodes_free.is_none_or(|free| needs.inodes <= free / 2)
+                        && needs.bytes <= usable.saturating_sub(laid_out_bytes).min(usable / 2)
+                })
             };
             let least = u64::from(threads).max(work.dirs);
             while !fits(work) && work.files / 2 >= least {
@@ -204,12 +219,57 @@ impl Room {
             }
         }
         let mut note = format!("tests on files have as few as {} of them", size::count(fewest?));
-        if self.sharers > 1 {
-            note.push_str(&format!(" on each of {} clients", self.sharers));
+        let room = self.least();
+        let space = room.share();
+        if room.sharers > 1 {
+            note.push_str(&format!(" on each of {} clients", room.sharers));
         }
         let inodes = space.inodes_free.map(|inodes| format!("{} inodes and ", size::count(inodes)));
         let free_bytes = size::binary(space.free_bytes);
         Some(format!("{note}: {}{free_bytes} are free for them", inodes.unwrap_or_default()))
+    }
+
+    /// Refuses tests on files for which bytes, inodes or descriptors would not suffice beside the data set.
+    pub(super) fn check_files(
+        &self,
+        phases: &[PlannedPhase],
+        dataset: Option<&Dataset>,
+    ) -> Result<(), Trouble> {
+        for (workload, room) in
+            phases.iter().flat_map(|phase| self.0.iter().map(|room| (&phase.workload, room)))
+        {
+            let Some(files) = workload.files() else { continue };
+            let attempt = || format!("run `{}` in {}", spec::print(workload), room.path);
+            let Needs { inodes, bytes } = room.needs(files, workload.threads);
+            let descriptors = trees(files, workload.threads) * files.dirs;
+            let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
+            if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
+                return Err(Trouble::new(
+                    attempt(),
+                    format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
+                )
+                .remedy("reduce dirs= or the threads, or use sync=end"));
+            }
+            if let Some(free) = room.share().inodes_free.filter(|free| inodes > *free) {
+                return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
+                    .remedy("reduce --files"));
+            }
+            room.refuse_file(attempt(), files.size_max_bytes)?;
+            let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
+            if bytes.saturating_add(laid_out) > room.usable_bytes() {
+                return Err(Trouble::new(
+                    attempt(),
+                    format!(
+                        "its files need about {} beside {} of data{}",
+                        size::binary(bytes),
+                        size::binary(laid_out),
+                        room.describe()
+                    ),
+                )
+                .remedy(room.remedy(bytes.saturating_add(laid_out), "reduce files= or size=")));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -224,53 +284,11 @@ fn trees(files: &FilesWork, threads: u32) -> u64 {
     if files.shared { 1 } else { threads.into() }
 }
 
-/// Refuses tests on files for which bytes, inodes or descriptors would not suffice beside the data set.
-pub(super) fn check_room_for_files(
-    phases: &[PlannedPhase],
-    dataset: Option<&Dataset>,
-    target: &Target,
-    room: &Room,
-) -> Result<(), Trouble> {
-    for workload in phases.iter().map(|phase| &phase.workload) {
-        let Some(files) = workload.files() else { continue };
-        let attempt = || format!("run `{}` in {}", spec::print(workload), target.path);
-        let Needs { inodes, bytes } = room.needs(files, workload.threads);
-        let descriptors = trees(files, workload.threads) * files.dirs;
-        let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
-        if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
-            return Err(Trouble::new(
-                attempt(),
-                format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
-            )
-            .remedy("reduce dirs= or the threads, or use sync=end"));
-        }
-        if let Some(free) = room.share().inodes_free.filter(|free| inodes > *free) {
-            return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
-                .remedy("reduce --files"));
-        }
-        room.refuse_file(attempt(), files.size_max_bytes)?;
-        let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
-        if bytes.saturating_add(laid_out) > room.usable_bytes() {
-            return Err(Trouble::new(
-                attempt(),
-                format!(
-                    "its files need about {} beside {} of data{}",
-                    size::binary(bytes),
-                    size::binary(laid_out),
-                    room.describe()
-                ),
-            )
-            .remedy(room.remedy(bytes.saturating_add(laid_out), "reduce files= or size=")));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::fixtures::{GIB, asking, disk_that_polls, machine};
-    use crate::plan::{Plan, plan_for};
+    use crate::plan::{Place, Plan, plan_for, plan_for_all};
     use crate::request::Request;
     use crate::size::Size;
 
@@ -335,6 +353,36 @@ mod tests {
             ..disk_that_polls(None)
         };
         assert!(plan_for(&read, &target, &machine(None), None).is_ok());
+    }
+
+    #[test]
+    fn clients_fit_where_each_measures() {
+        let target = |file_system: &str, free_bytes| {
+            let space = free(free_bytes, free_bytes, None);
+            Target {
+                space,
+                file_system: file_system.into(),
+                path: file_system.into(),
+                ..disk_that_polls(None)
+            }
+        };
+        let machine = machine(None);
+        let planned = |request: &Request, targets: [&Target; 2]| {
+            let places = targets.map(|target| Place { target, machine: &machine, sharers: 1 });
+            plan_for_all(request, &places).map_err(|trouble| trouble.to_string())
+        };
+        let (btrfs, ext4) = (target("btrfs", 800 << 20), target("ext4", 500 << 20));
+        let sized = |mib: u64| Request { size: Some(Size::Bytes(mib << 20)), ..asking(&["write:rnd4k"]) };
+        // btrfs has 600 MiB beyond its reserve and takes half of them, ext4 has 375 MiB.
+        for targets in [[&btrfs, &ext4], [&ext4, &btrfs]] {
+            assert!(planned(&sized(300), targets).is_ok());
+            let refused = planned(&sized(301), targets).unwrap_err();
+            assert!(refused.contains("in btrfs") && refused.contains("800 MiB is free"), "{refused}");
+        }
+        let (ample, xfs) = (target("ext4", 100 * GIB), target("xfs", 300 << 20));
+        let files =
+            |targets| planned(&asking(&["create:size=1m"]), targets).unwrap().phases[0].workload.clone();
+        assert_eq!(files([&ample, &xfs]), files([&xfs, &xfs]));
     }
 
     #[test]
