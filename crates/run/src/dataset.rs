@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::budget::Budget;
-use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
 use engine::discard::discard;
@@ -201,18 +200,12 @@ impl FileGroup {
         })
     }
 
-    /// Returns true if the file system refuses `O_DIRECT` for the first file, and takes the same flags without it. A FUSE
-    /// server may open such a file and refuse its calls.
+    /// Returns true if the file system refuses `O_DIRECT` for the first file, and takes the same flags without it.
     pub fn refuses_direct(&self, directory: BorrowedFd<'_>, flags: OFlags) -> bool {
         let open = |flags| open_at(directory, &self.name(0), flags);
-        match open(flags | OFlags::DIRECT) {
-            _ if self.origin == Origin::Erased => false,
-            Err(Errno::INVAL) => open(flags).is_ok(),
-            Ok(direct) if self.origin == Origin::Made && is_on_fuse(&direct) => {
-                open(OFlags::RDONLY).is_ok_and(|buffered| refuses_a_block(&direct, flags, &buffered))
-            }
-            _ => false,
-        }
+        self.origin != Origin::Erased
+            && open(flags | OFlags::DIRECT).err() == Some(Errno::INVAL)
+            && open(flags).is_ok()
     }
 
     /// Writes the files again from their beginning to their end, as a test has discarded parts of them.
@@ -585,27 +578,6 @@ impl Layout {
         }
         self.writing.create(directory, &group.name(file.into()))
     }
-}
-
-/// Returns true if a FUSE server answers for a file (`fs/fuse/inode.c`).
-fn is_on_fuse(file: &OwnedFd) -> bool {
-    observe::file_system_magic(file) == Some(0x6573_5546)
-}
-
-/// Bytes of a block that direct I/O takes on every common file system.
-const DIRECT_BYTES: usize = 4096;
-
-/// Returns true if a descriptor with `O_DIRECT` does not take an aligned block. Writes what the block already holds.
-fn refuses_a_block(direct: &OwnedFd, flags: OFlags, buffered: &OwnedFd) -> bool {
-    let mut block = AlignedBuffer::new(DIRECT_BYTES);
-    let block = block.bytes_mut();
-    if rustix::io::pread(buffered, &mut *block, 0) != Ok(DIRECT_BYTES) {
-        return false;
-    }
-    let access = flags & OFlags::RWMODE;
-    let is_refused = |moved: rustix::io::Result<usize>| moved.err() == Some(Errno::INVAL);
-    (access != OFlags::RDONLY && is_refused(rustix::io::pwrite(direct, block, 0)))
-        || (access != OFlags::WRONLY && is_refused(rustix::io::pread(direct, block, 0)))
 }
 
 /// Sets the size of a file on XFS before it is written. XFS allocates up to as much again for a file that grows, which

@@ -15,7 +15,9 @@ pub(crate) fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
         Cause::Errno(Errno::MFILE) => "raise the limit of open files (ulimit -n), or use fewer threads",
         Cause::Errno(Errno::NFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",
-        Cause::Errno(Errno::INVAL) => "if this file system refuses direct I/O, add :buffered to the test",
+        Cause::Errno(Errno::INVAL) => {
+            "if this file system refuses direct I/O, add :buffered to the test, or --buffered"
+        }
         Cause::Errno(Errno::OPNOTSUPP) if failure.call == "discard" => {
             "this device or file system discards nothing; leave tests with discard away"
         }

@@ -105,7 +105,7 @@ fn memory_is_no_storage() {
 #[test]
 fn target_that_run_would_refuse_is_unfit() {
     xtask::require!(root, loop, ext4);
-    let ext4 = LoopFs::new("ext4", 16, &[], "");
+    let ext4 = LoopFs::new("ext4", 4, &[], "");
     let ran = doctor(ext4.path()).exits(5);
     assert_eq!(states(&ran, "plan"), ["unfit"], "{ran}");
     ran.tells(&["a run would be refused", "free"]);
