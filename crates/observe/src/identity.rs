@@ -19,18 +19,22 @@ use crate::xfs_geometry::xfs_geometry;
 pub const EXT4_MAGIC: u64 = 0xEF53;
 /// Magic number of XFS.
 pub const XFS_MAGIC: u64 = 0x5846_5342;
+/// Magic number of FUSE (fs/fuse/inode.c).
+pub const FUSE_MAGIC: u64 = 0x6573_5546;
+/// Magic number of overlayfs.
+pub(crate) const OVERLAY_MAGIC: u64 = 0x794c_7630;
 const BTRFS_MAGIC: u64 = 0x9123_683E;
-/// Names of file systems by their magic numbers (include/uapi/linux/magic.h; fs/fuse/inode.c), for where no table of mounts
+/// Names of file systems by their magic numbers (include/uapi/linux/magic.h), for where no table of mounts
 /// has them.
 const NAMES: [(u64, &str); 8] = [
     (EXT4_MAGIC, "ext4"),
     (XFS_MAGIC, "xfs"),
     (BTRFS_MAGIC, "btrfs"),
     (0x0102_1994, "tmpfs"),
-    (0x794c_7630, "overlay"),
+    (OVERLAY_MAGIC, "overlay"),
     (0xF2F5_2010, "f2fs"),
     (0x6969, "nfs"),
-    (0x6573_5546, "fuse"),
+    (FUSE_MAGIC, "fuse"),
 ];
 
 /// Facts about a directory or a file that [`resolve`](crate::resolve) needs from the kernel; a test can make them up.
@@ -158,7 +162,7 @@ pub fn file_system_magic(file: impl AsFd) -> Option<u64> {
     rustix::fs::fstatfs(file).ok().as_ref().map(magic_of)
 }
 
-fn magic_of(statfs: &StatFs) -> u64 {
+pub(crate) fn magic_of(statfs: &StatFs) -> u64 {
     // Only its low half is the number, on machines where it has a sign.
     statfs.f_type as u64 & 0xffff_ffff
 }

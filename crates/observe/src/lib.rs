@@ -66,7 +66,9 @@ pub use erasable::{Obstacles, obstacles};
 pub use extents::{FileExtents, extents};
 pub use health::health;
 pub use holding::{Traffic, disk_of, holding, traffic};
-pub use identity::{EXT4_MAGIC, Identity, XFS_MAGIC, direct_io, file_system_magic, space, space_at};
+pub use identity::{
+    EXT4_MAGIC, FUSE_MAGIC, Identity, XFS_MAGIC, direct_io, file_system_magic, space, space_at,
+};
 pub use idle::{IdleTraffic, idle_traffic};
 pub use loop_file::LoopFile;
 pub use machine::{lockable_bytes, machine, open_files_max, unwritten_bytes};

@@ -99,16 +99,20 @@ fn kernel(root: &Root) -> String {
 
 fn cpus_online(root: &Root) -> u32 {
     let online = root.line("sys/devices/system/cpu/online").and_then(|text| cpu_list::count(&text));
-    // Where `/sys` is not mounted, the kernel's call knows the CPUs that this process may use.
-    let allowed = || rustix::thread::sched_getaffinity(None).ok().filter(|_| root.is_system());
-    online.or_else(|| allowed().map(|cpus| cpus.count())).unwrap_or(1).max(1)
+    // Where `/sys` is not mounted, the kernel's call knows at least these.
+    online.or_else(|| allowed_cpus(root)).unwrap_or(1).max(1)
+}
+
+/// Returns the number of CPUs that the affinity of this process allows; `None` in a recorded tree.
+fn allowed_cpus(root: &Root) -> Option<u32> {
+    let affinity = root.is_system().then(|| rustix::thread::sched_getaffinity(None).ok()).flatten();
+    affinity.map(|cpus| cpus.count())
 }
 
 /// Counts the usable CPUs. A quota of 2.5 CPUs counts as 2, as in the standard library: a third thread would
 /// be held back half of the time.
 fn cpus(root: &Root, online: u32, limits: &Limits) -> u32 {
-    let affinity = if root.is_system() { rustix::thread::sched_getaffinity(None).ok() } else { None };
-    let allowed = affinity.map_or(online, |cpus| cpus.count());
+    let allowed = allowed_cpus(root).unwrap_or(online);
     let quota = limits.cpus.map_or(u32::MAX, |cpus| cpus.floor() as u32);
     allowed.min(quota).max(1)
 }

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use crate::alive::thread_has_life;
 use crate::block_device::FileId;
 use crate::device::{Place, numbers};
+use crate::identity::{FUSE_MAGIC, magic_of};
 use crate::loop_file::has_own_inodes;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
@@ -38,8 +39,6 @@ const ENDED_MAX: usize = 4000;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 /// `KCMP_FILES` of linux/kcmp.h: compares the tables of descriptors of two threads.
 const KCMP_FILES: c_long = 2;
-/// Magic number of FUSE.
-const FUSE: u64 = 0x6573_5546;
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
 /// Names of registered files that are no device and no file of a file system.
@@ -126,7 +125,7 @@ impl Wanted {
 
 /// Returns true for a file of a FUSE file system.
 fn is_fuse(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| found.f_type as u64 & 0xffff_ffff == FUSE)
+    rustix::fs::statfs(path).is_ok_and(|found| magic_of(&found) == FUSE_MAGIC)
 }
 
 /// Returns the processes that use what is wanted. This process does not count, and neither does one that has opened it for

@@ -3,10 +3,8 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use rustix::fs::fstatfs;
+use crate::identity::{OVERLAY_MAGIC, file_system_magic};
 
-/// Overlay file systems keep their pages in the files of the layer beneath, where `cachestat` does not look.
-const OVERLAYFS_MAGIC: rustix::fs::FsWord = 0x794c_7630;
 /// `cachestat`, since Linux 6.5. The number is the same on all architectures but alpha and MIPS, where no
 /// call has it.
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -28,7 +26,8 @@ pub struct Resident {
 /// `mincore` replaces `cachestat` before Linux 6.5 and on overlay file systems. It needs a file that is open
 /// for reading.
 pub fn resident(file: BorrowedFd<'_>, part: Range<u64>) -> Option<Resident> {
-    let is_overlay = fstatfs(file).is_ok_and(|stat| stat.f_type == OVERLAYFS_MAGIC);
+    // Overlay file systems keep their pages in the files of the layer beneath, where `cachestat` does not look.
+    let is_overlay = file_system_magic(file) == Some(OVERLAY_MAGIC);
     let by_cachestat = || cachestat(file, &part).map(|bytes| Resident { bytes, source: "cachestat" });
     let by_mincore = || mincore(file, &part).map(|bytes| Resident { bytes, source: "mincore" });
     if is_overlay { by_mincore() } else { by_cachestat().or_else(by_mincore) }

@@ -85,7 +85,7 @@ const FIXED_MODE_MAGICS: [u64; 9] = [
     0xFF53_4D42,
     0xFE53_4D42,
     0x0102_1997,
-    0x6573_5546,
+    observe::FUSE_MAGIC,
 ];
 
 /// Returns true if the mode of a directory may be that of all directories on its file system.

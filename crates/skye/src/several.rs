@@ -10,7 +10,7 @@ use model::plan::{self, Place, Plan, WRITE_LIMIT_BYTES};
 use model::request::Allow;
 use model::run::Environment;
 use model::size::Size;
-use model::target::{Backing, Space};
+use model::target::Backing;
 use model::workload::Probing;
 use model::{Request, Trouble};
 use report::text::ClientLooked;
@@ -126,8 +126,7 @@ impl Greeted {
 
     /// Returns the least free room of a client. Clients of one file system share it.
     pub fn room_bytes(&self) -> u64 {
-        let (space, sharers) = least_space(&self.found, &sharers(&self.found));
-        space.shared_by(sharers).free_bytes
+        least_room_bytes(&self.found, &sharers(&self.found))
     }
 
     /// Plans the run with all clients.
@@ -446,15 +445,11 @@ fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> 
     }
 }
 
-/// Returns the space that each client has at least, and the number of clients that share it. All have data of one size and
-/// the same number of files.
-fn least_space(found: &[Found], sharers: &[u32]) -> (Space, u32) {
-    let spaces = || found.iter().map(|found| found.environment.target.space).zip(sharers.iter().copied());
-    let free = |(space, sharers): &(Space, u32)| space.shared_by(*sharers).free_bytes;
-    let (space, least_sharers) = spaces().min_by_key(free).unwrap_or_default();
-    let inodes = spaces().filter_map(|(space, sharers)| space.shared_by(sharers).inodes_free).min();
-    let inodes_free = inodes.map(|inodes| inodes * u64::from(least_sharers));
-    (Space { inodes_free, ..space }, least_sharers)
+/// Returns the least share of a client in what is free.
+fn least_room_bytes(found: &[Found], sharers: &[u32]) -> u64 {
+    let shares =
+        found.iter().zip(sharers).map(|(found, sharers)| found.environment.target.space.shared_by(*sharers));
+    shares.map(|share| share.free_bytes).min().unwrap_or(0)
 }
 
 /// Returns notes on clients that differ from the first.
@@ -536,10 +531,6 @@ mod tests {
         let sharers = sharers(&clients);
         assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
         // The export has the least for each of its clients.
-        let mut clients = clients;
-        clients[4].environment.target.space =
-            Space { inodes_free: Some(90), ..clients[4].environment.target.space };
-        let (space, least_sharers) = least_space(&clients, &sharers);
-        assert_eq!((space.free_bytes, space.inodes_free, least_sharers), (100 << 30, Some(90), 3));
+        assert_eq!(least_room_bytes(&clients, &sharers), (100 << 30) / 3);
     }
 }

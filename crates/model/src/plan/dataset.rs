@@ -337,9 +337,7 @@ pub(super) fn plan_dataset(
     let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
     let attempt = || format!("lay out the data set in {}", room.path);
     let refuse = |cause: String| Trouble::new(attempt(), cause);
-    let of_largest_files =
-        |group: &DataGroup| room.file_bytes_max.saturating_mul(u64::from(group.files.max(1)));
-    let holdable = groups.iter().map(of_largest_files).min().unwrap_or(u64::MAX);
+    let fewest_files = groups.iter().map(|group| u64::from(group.files.max(1))).min();
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
     // Where a test makes the files, nothing is written before it by which their size could be chosen.
@@ -372,14 +370,15 @@ pub(super) fn plan_dataset(
         None => {
             let wished = largest.min((free / 10).max(DATASET_BYTES_MIN.min(usable / 2)));
             let wished = power_of_two_within(wished).max(least);
+            let holdable = room.file_bytes_max.saturating_mul(fewest_files.unwrap_or(1));
             wished.min(usable).min(holdable) / unit_bytes * unit_bytes
         }
     };
     if is_erased && size_bytes > usable {
         return Err(refuse(format!("it has {}", size::binary(free))).remedy("ask for a smaller --size"));
     }
-    if let Some(files) = groups.iter().map(|group| group.files.max(1)).min() {
-        room.refuse_file(attempt(), size_bytes.max(least) / u64::from(files))?;
+    if let Some(files) = fewest_files {
+        room.refuse_file(attempt(), size_bytes.max(least) / files)?;
     }
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));

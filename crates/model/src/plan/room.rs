@@ -383,6 +383,13 @@ mod tests {
         let files =
             |targets| planned(&asking(&["create:size=1m"]), targets).unwrap().phases[0].workload.clone();
         assert_eq!(files([&ample, &xfs]), files([&xfs, &xfs]));
+        // Three clients have a third of the inodes each, whichever client is the first.
+        let few = Target { space: free(100 * GIB, 100 * GIB, Some(3000)), ..ample.clone() };
+        let place = |target, sharers| Place { target, machine: &machine, sharers };
+        for places in [[place(&ample, 1), place(&few, 3)], [place(&few, 3), place(&ample, 1)]] {
+            let plan = plan_for_all(&asking(&["create"]), &places).unwrap();
+            assert_eq!(plan.phases[0].workload.files().unwrap().files, 256);
+        }
     }
 
     #[test]
