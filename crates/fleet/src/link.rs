@@ -531,6 +531,8 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -540,16 +542,18 @@ mod tests {
             let text = std::fs::read_to_string(path).unwrap();
             text.split_whitespace().nth(1).unwrap().parse().unwrap()
         };
-        // More threads than CPUs, until one has waited for longer than the first thread of the process.
+        // More threads than CPUs, until one has waited for longer than the first thread of the process. The others
+        // end with it: those that are left may have a CPU each.
+        let has_waited = AtomicBool::new(false);
         let count = 1 + std::thread::available_parallelism().unwrap().get();
         std::thread::scope(|scope| {
             for _ in 0..count {
                 scope.spawn(|| {
-                    loop {
+                    while !has_waited.load(Ordering::Relaxed) {
                         let own_ns = delay_ns("/proc/thread-self/schedstat");
                         if own_ns > delay_ns("/proc/self/schedstat") {
+                            has_waited.store(true, Ordering::Relaxed);
                             assert!(starved(std::process::id()).unwrap() >= Duration::from_nanos(own_ns));
-                            break;
                         }
                         assert!(started.elapsed() < Duration::from_secs(60), "no thread waits for a CPU");
                     }
