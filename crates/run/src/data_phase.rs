@@ -209,7 +209,7 @@ fn run(
                 group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, drive.meter)?;
             }
             check_filled(group, data, task.directory)?;
-            let files = open_files(group, data, task.directory)?;
+            let files = open_files(group, data, !dataset.refuses_direct, task.directory)?;
             check_alignment(group, data, &files, task.directory)?;
             if data.fresh {
                 // From here on the files are truncated, and they are not whole before the test is done.
@@ -569,7 +569,12 @@ fn check_filled(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<
     Err(Trouble::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
 }
 
-fn open_files(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<Arc<[OwnedFd]>, Trouble> {
+fn open_files(
+    group: &FileGroup,
+    data: &DataWork,
+    can_be_direct: bool,
+    directory: &Home,
+) -> Result<Arc<[OwnedFd]>, Trouble> {
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
         // A rewrite reads through the same descriptor; a stream of the C library only writes.
@@ -578,12 +583,9 @@ fn open_files(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<Ar
         (_, true) => OFlags::RDWR,
     };
     // A discard moves no bytes that could go past the page cache.
-    let is_direct = data.direct && data.verb != DataVerb::Discard;
-    open_patiently(group, directory, move |group, descriptor, path| {
-        let is_direct = is_direct && !group.refuses_direct(descriptor, access);
-        let flags = if is_direct { access | OFlags::DIRECT } else { access };
-        group.open(descriptor, path, flags)
-    })
+    let is_direct = data.direct && data.verb != DataVerb::Discard && can_be_direct;
+    let flags = if is_direct { access | OFlags::DIRECT } else { access };
+    open_patiently(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
 }
 
 /// Returns true if I/O on a file goes through the page cache.

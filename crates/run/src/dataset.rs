@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::budget::Budget;
+use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
 use engine::discard::discard;
@@ -200,14 +201,6 @@ impl FileGroup {
         })
     }
 
-    /// Returns true if the file system refuses `O_DIRECT` for the first file, and takes the same flags without it.
-    pub fn refuses_direct(&self, directory: BorrowedFd<'_>, flags: OFlags) -> bool {
-        let open = |flags| open_at(directory, &self.name(0), flags);
-        self.origin != Origin::Erased
-            && open(flags | OFlags::DIRECT).err() == Some(Errno::INVAL)
-            && open(flags).is_ok()
-    }
-
     /// Writes the files again from their beginning to their end, as a test has discarded parts of them.
     ///
     /// # Errors
@@ -297,6 +290,8 @@ pub struct DataSet {
     pub groups: Vec<FileGroup>,
     /// Bytes of each group; without files, the bytes that the test pretends to use.
     pub size_bytes: u64,
+    /// True if the file system refuses direct I/O, so that direct tests open their files without `O_DIRECT`.
+    pub refuses_direct: bool,
 }
 
 /// Progress of a layout, for the live view.
@@ -372,7 +367,7 @@ impl DataSet {
             is_torn: group.is_torn || !is_sound,
             ..group.clone()
         };
-        Self { groups: self.groups.iter().enumerate().map(of_other).collect(), size_bytes: self.size_bytes }
+        Self { groups: self.groups.iter().enumerate().map(of_other).collect(), ..*self }
     }
 
     /// Returns the data set of a file or device that is only read.
@@ -384,30 +379,26 @@ impl DataSet {
             dedupe_percent: 0,
         };
         let group = FileGroup::new(name.to_owned(), 1, plan.size_bytes_max, content);
-        Self { groups: vec![FileGroup { origin: Origin::Read, ..group }], size_bytes: plan.size_bytes_max }
+        Self {
+            groups: vec![FileGroup { origin: Origin::Read, ..group }],
+            size_bytes: plan.size_bytes_max,
+            refuses_direct: false,
+        }
     }
 }
 
-/// Returns an error if the file system of a work directory cannot punch holes. Makes an empty file for the question, and
-/// removes it.
+/// Returns an error if the file system of a work directory cannot punch holes, tried on a scratch file.
 ///
 /// # Errors
 /// Names the directory and the cause.
 pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
     let attempt = format!("discard blocks of files in {}", directory.path().display());
-    // A device answers for itself, with the first discard.
-    let Some(group) = plan.groups.first().filter(|_| directory.given().is_none()) else { return Ok(()) };
-    let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
-    let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
-    let work = move || {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
-        let punched = discard(file.as_fd(), false, 0, CHUNK_BYTES);
-        rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
-        punched
+    let punch = |directory: BorrowedFd<'_>, name: &str| {
+        discard(open_at(directory, name, OFlags::RDWR)?.as_fd(), false, 0, CHUNK_BYTES)
     };
-    patience::wait_while_it_moves(&attempt, || 0, work)?.map_err(|errno| {
+    // A device answers for itself, with the first discard.
+    let Some(punched) = on_scratch_file(directory, plan, &attempt, punch)? else { return Ok(()) };
+    punched.map_err(|errno| {
         let trouble = Trouble::new(&attempt, std::io::Error::from(errno));
         match errno {
             Errno::OPNOTSUPP => trouble.remedy(
@@ -417,6 +408,77 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
             _ => trouble,
         }
     })
+}
+
+/// Returns true if the file system of a target refuses direct I/O: when a file is opened with `O_DIRECT`, or, as FUSE servers
+/// over a real directory may, when a block is transferred. Tried with one block: written to a scratch file, or read from a
+/// file that is only read. A device never refuses.
+///
+/// # Errors
+/// Fails if the scratch file cannot be made or removed, or a call hangs.
+pub fn refuses_direct(directory: &Home, plan: &Dataset, budget: &Arc<Budget>) -> Result<bool, Trouble> {
+    let attempt = format!("try direct I/O in {}", directory.path().display());
+    let is_refused = match directory.given() {
+        Some((name, Origin::Read)) => {
+            let (name, descriptor) = (name.to_owned(), directory.descriptor().try_clone_to_owned());
+            let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+            let read = |file: &OwnedFd, block: &mut [u8]| rustix::io::pread(file, block, 0);
+            let work = move || is_direct_refused(descriptor.as_fd(), &name, OFlags::RDONLY, read);
+            Some(patience::wait_while_it_moves(&attempt, || 0, work)?)
+        }
+        Some(_) => None,
+        None if !budget.take(DIRECT_BYTES as u64) => None,
+        None => {
+            let write = |file: &OwnedFd, block: &mut [u8]| rustix::io::pwrite(file, block, 0);
+            on_scratch_file(directory, plan, &attempt, move |directory, name| {
+                is_direct_refused(directory, name, OFlags::WRONLY, write)
+            })?
+        }
+    };
+    Ok(is_refused.unwrap_or(false))
+}
+
+/// Bytes of a block that direct I/O takes on every common file system.
+const DIRECT_BYTES: usize = 4096;
+
+/// Returns true if opening with `O_DIRECT` or the transfer of an aligned block fails with EINVAL, and opening without it does not.
+fn is_direct_refused(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    access: OFlags,
+    transfer: impl Fn(&OwnedFd, &mut [u8]) -> rustix::io::Result<usize>,
+) -> bool {
+    let open = |flags| open_at(directory, name, flags);
+    let transferred = open(access | OFlags::DIRECT).and_then(|file| {
+        // The alignment of the file system is checked with the blocks of each test.
+        let align_bytes = observe::direct_io(file.as_fd()).map_or(0, |align| align.offset_align_bytes as usize);
+        let mut block = AlignedBuffer::new(DIRECT_BYTES.max(align_bytes));
+        transfer(&file, block.bytes_mut())
+    });
+    transferred == Err(Errno::INVAL) && open(access).is_ok()
+}
+
+/// Makes an empty file in a work directory, calls `work` with the directory and its name, and removes it. `None` if the target is no directory.
+fn on_scratch_file<T: Send + 'static>(
+    directory: &Home,
+    plan: &Dataset,
+    attempt: &str,
+    work: impl FnOnce(BorrowedFd<'_>, &str) -> T + Send + 'static,
+) -> Result<Option<T>, Trouble> {
+    let Some(group) = plan.groups.first().filter(|_| directory.given().is_none()) else { return Ok(None) };
+    let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
+    let descriptor = directory.descriptor().try_clone_to_owned();
+    let descriptor = descriptor.map_err(|error| Trouble::new(attempt, error))?;
+    let work = move || {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        drop(rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
+        let result = work(descriptor.as_fd(), &name);
+        rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
+        Ok(result)
+    };
+    patience::wait_while_it_moves(attempt, || 0, work)?
+        .map(Some)
+        .map_err(|errno: Errno| Trouble::new(attempt, std::io::Error::from(errno)))
 }
 
 /// Returns the offset of a client's part of `file_bytes` in a file of a group.
@@ -532,7 +594,7 @@ impl Layout {
             }
             groups.push(laid_out);
         }
-        Ok(DataSet { groups, size_bytes })
+        Ok(DataSet { groups, size_bytes, refuses_direct: false })
     }
 
     /// Writes the first part of a file. Returns the size of a data set that lasts some seconds at that rate.

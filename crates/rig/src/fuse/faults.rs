@@ -40,6 +40,8 @@ pub struct Faults {
     /// True if opening with `O_DIRECT` is refused with EINVAL. A file that the same call creates exists nevertheless,
     /// as on Linux's own file systems without direct I/O.
     pub refuse_direct: bool,
+    /// True if opening with `O_DIRECT` succeeds, and writes through such a descriptor fail with EINVAL.
+    pub refuse_direct_writes: bool,
     /// Mode of each file and directory, which chmod does not change: FAT and NTFS have modes by their mount options.
     pub mode: Option<u32>,
     /// Writes fail with this error after this many bytes.
@@ -92,6 +94,7 @@ impl Default for Faults {
     fn default() -> Self {
         Self {
             refuse_direct: false,
+            refuse_direct_writes: false,
             mode: None,
             write_error_after: None,
             read_error_after: None,

@@ -292,12 +292,15 @@ impl Filesystem for Server {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let request = served::Request::now(Direction::Write, offset, data.len() as u32);
         let mut memory = self.0.memory();
+        if memory.faults.refuse_direct_writes && wants_direct(flags.0) {
+            return reply.error(Errno::EINVAL);
+        }
         let hangs =
             memory.faults.hang_after_written.is_some_and(|after| memory.counts.bytes_written >= after);
         match memory.write(number, offset, data) {

@@ -180,18 +180,22 @@ fn blocks_that_direct_io_refuses() {
 #[test]
 fn refused_direct_io_marks_buffered_rows() {
     xtask::require!(root, fuse);
-    let fuse = Fuse::new(Faults { refuse_direct: true, ..Faults::default() });
-    let ran = skye();
-    let json = ran.home().join("run.json");
-    let ran = ran.arg("run").arg(fuse.path()).arg("--json").arg(&json).words("--size 4m --time 0.2");
-    let ran = ran.words("--test read:rnd4k:q4 --test write:seq64k:buffered --test create:files=50").run();
-    let ran = ran.did_not_panic().exits(0).tells(&["refuses O_DIRECT", "--buffered"]);
-    let run = document(&json);
-    assert_eq!(phases(&run), [("read", "done"), ("write", "done"), ("create", "done")], "{ran}");
-    let verdict = |index: usize| &run["phases"][index]["verdict"]["trust_reasons"][0];
-    assert_eq!(verdict(0), "o_direct_ineffective", "{ran}");
-    assert_ne!(verdict(1), "o_direct_ineffective", "{ran}");
-    assert_nothing_left(fuse.path());
+    let at_open = Faults { refuse_direct: true, ..Faults::default() };
+    for faults in [at_open, Faults { refuse_direct_writes: true, ..Faults::default() }] {
+        let fuse = Fuse::new(faults);
+        let ran = skye();
+        let json = ran.home().join("run.json");
+        let ran = ran.arg("run").arg(fuse.path()).arg("--json").arg(&json).words("--size 4m --time 0.2");
+        let ran =
+            ran.words("--test write:rnd4k:q4 --test write:seq64k:buffered --test create:files=50").run();
+        let ran = ran.did_not_panic().exits(0).tells(&["refuses O_DIRECT", "--buffered"]);
+        let run = document(&json);
+        assert_eq!(phases(&run), [("write", "done"), ("write", "done"), ("create", "done")], "{ran}");
+        let verdict = |index: usize| &run["phases"][index]["verdict"]["trust_reasons"][0];
+        assert_eq!(verdict(0), "o_direct_ineffective", "{ran}");
+        assert_ne!(verdict(1), "o_direct_ineffective", "{ran}");
+        assert_nothing_left(fuse.path());
+    }
 }
 
 #[test]
