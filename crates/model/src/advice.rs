@@ -3,27 +3,27 @@
 use crate::figure::*;
 
 kinds! {
-    /// A thing to do, or to try.
+    /// An action.
     Advice {
-        /// Ask for a lower rate.
+        /// Set a lower rate.
         LowerRate {}
         /// Choose a directory on a disk.
         ChooseDisk {}
-        /// Ask for a data set of twice the memory.
+        /// Use a data set of twice the memory.
         SizeTwiceMemory {}
-        /// Ask for a data set that fits into memory.
+        /// Use a data set that fits into memory.
         SizeWithinMemory {}
-        /// Ask for a data set of twice the server's memory.
+        /// Use a data set of twice the server's memory.
         SizeTwiceServer {}
-        /// State the server's memory, and ask for a data set of twice that.
+        /// State the server's memory, and use a data set of twice that.
         ServerRam {}
-        /// Ask for a larger data set.
+        /// Use a larger data set.
         LargerSize {}
-        /// Ask for a larger data set, or for one pass.
+        /// Use a larger data set, or one pass.
         LargerSizeOrOnePass {}
-        /// Ask for one pass, or for a data set larger than the cache.
+        /// Use one pass, or a data set larger than the cache.
         OnePassOrLargerSize {}
-        /// Ask for one pass.
+        /// Use one pass.
         OnePass {}
         /// Run it again.
         RunAgain {}
@@ -31,19 +31,19 @@ kinds! {
         ReadWritten {}
         /// Repeat the run.
         Repeat {}
-        /// Ask for a longer test.
+        /// Use a longer test.
         LongerTime {}
-        /// Ask for a longer test that may write more.
+        /// Use a longer test that may write more.
         LongerTimeAndLimit {}
-        /// Ask for more operations.
+        /// Use more operations.
         MoreOperations {}
         /// Raise the limit for writes.
         RaiseWriteLimit {}
-        /// Ask for more files.
+        /// Use more files.
         MoreFiles {}
         /// Request buffered I/O.
         Buffered {}
-        /// Ask for fewer files, or for a longer test.
+        /// Use fewer files, or a longer test.
         FewerFilesOrLongerTime {}
         /// Mount it so that data is not written to the journal.
         MountOrdered {}
@@ -77,11 +77,11 @@ kinds! {
         CheckIostats { device: Name }
         /// Check which devices are below.
         CheckDevices { mount_point: Name }
-        /// Ask for a sync at the end.
+        /// Add a sync at the end.
         SyncEnd {}
-        /// Ask for a cold cache.
+        /// Use a cold cache.
         ColdCache {}
-        /// Ask for cold names: the test drops cached names first.
+        /// Use cold names: the test drops cached names first.
         ColdNames {}
         /// Use direct I/O instead.
         OrDirect {}
@@ -95,7 +95,7 @@ kinds! {
         FindLimit {}
         /// Let it cool down.
         CoolDown {}
-        /// Wait until the target has finished its own upkeep.
+        /// Wait until the target has finished its maintenance.
         WaitForUpkeep {}
         /// Use blocks of a whole stripe.
         WholeStripes {}
@@ -103,7 +103,7 @@ kinds! {
         CheckLayout { member: Name }
         /// Sweep further.
         SweepFurther {}
-        /// Drop the rate that was asked for, to see how much the target can do.
+        /// Drop the rate limit, to measure the highest rate.
         LeaveRateAway {}
         /// Use direct I/O to see the device's own speed.
         SeeDevice {}
@@ -145,7 +145,7 @@ kinds! {
         OneForEach {}
         /// Add memory, or use direct I/O.
         MoreMemory {}
-        /// Raise the number of places in the queue, or use less depth.
+        /// Raise the number of queue slots, or use less depth.
         RaiseQueue {}
         /// Raise the quota of CPU time.
         RaiseQuota {}
@@ -157,7 +157,7 @@ kinds! {
         ObserveServer {}
         /// Give an NFS server more threads, to see whether its device can do more.
         RaiseServerThreads {}
-        /// Add clients: the storage has room for more.
+        /// Add clients: the storage has headroom.
         MoreClients {}
         /// Run it with fewer clients, to see whether their number sets the rate.
         FewerClients {}

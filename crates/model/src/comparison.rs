@@ -20,7 +20,7 @@ words! {
         P99Ns,
     }
 
-    /// The three possible answers about a change.
+    /// The three possible decisions about a change.
     pub enum Answer {
         /// It changed by the ratio, within the interval of the ratio.
         Changed,
@@ -81,7 +81,7 @@ document! {
         pub name: String,
         /// Names of the files that hold its documents.
         pub files: Vec<String>,
-        /// Start of its first run: RFC 3339, UTC; null where the document does not say.
+        /// Start of its first run: RFC 3339, UTC; null where the document has none.
         pub started_at: Option<String>,
         /// Largest number of runs in any of its rows.
         pub runs: u32,
@@ -148,12 +148,12 @@ document! {
         pub p_corrected: Option<f64>,
         /// Number of runs of the smaller side, or number of pairs.
         pub runs: u32,
-        /// The answer about this change.
+        /// The decision about this change.
         pub answer: Answer,
         /// Direction of the change; null unless it changed.
         pub direction: Option<Direction>,
-        /// Runs per side, or pairs, that would be enough for an answer. Null where there is an answer, and where it
-        /// would take more than a thousand.
+        /// Runs per side, or pairs, that would be enough for a decision. Null after a decision, and where it would take
+        /// more than a thousand.
         pub runs_needed: Option<u32>,
         /// Smallest change, as a share, that this many runs find four times out of five; null with too few runs.
         pub detectable: Option<f64>,

@@ -1,16 +1,17 @@
-//! Disturbance of a test by others while it was measured, and the thresholds above which it spoils an answer.
+//! Disturbance of a test by other processes and guests while it was measured, and the thresholds above which it spoils
+//! a verdict.
 
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::percent;
 
-/// CPUs that others may use before an answer is in doubt. A quarter of a CPU makes a single thread wait for a time
-/// slice now and then. On an idle machine, interrupts and the test's own observer use up to a tenth.
+/// CPUs that other processes may use before a verdict is in doubt. A quarter of a CPU makes a single thread wait for a
+/// time slice now and then. On an idle machine, interrupts and the test's own observer use up to a tenth.
 pub const OTHERS_CPUS_MAX: f64 = 0.25;
-/// Share of the threads' time, or of the device's bytes, that others may take. More makes a number suspect.
+/// Limit on the foreign share of the threads' time, or of the device's bytes. More makes a number suspect.
 pub const SHARE_MAX: f64 = 0.05;
 
-/// Disturbance of a test by others while it was measured.
+/// Disturbance of a test by other processes and guests while it was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disturbance {
@@ -21,12 +22,12 @@ pub struct Disturbance {
     pub run_queue: f64,
     /// Share of their time that the hypervisor took, 0 to 1.
     pub steal: f64,
-    /// Share of the device's bytes that belonged to others, 0 to 1.
+    /// Share of foreign I/O among the device's bytes, 0 to 1.
     pub foreign_io: f64,
 }
 
 impl Disturbance {
-    /// Returns true if the disturbance is too small to explain a wrong answer.
+    /// Returns true if the disturbance is too small to explain a wrong verdict.
     pub fn is_quiet(&self) -> bool {
         self.others_cpus <= OTHERS_CPUS_MAX && self.steal <= SHARE_MAX && self.foreign_io <= SHARE_MAX
     }

@@ -63,11 +63,11 @@ impl Experiment {
     /// All experiments, in the order in which they run.
     pub const ALL: &[Self] = &[Self::Depth, Self::Block, Self::Delay, Self::Separate];
 
-    /// Returns the test for this experiment on `phase`; `None` where the experiment means nothing. The test ends with
-    /// the time or after one pass.
+    /// Returns the test for this experiment on `phase`; `None` if the experiment does not apply. The test ends with the
+    /// time or after one pass.
     ///
-    /// An open loop is tried as a closed one, which reaches the highest rate that the open loop could keep up with.
-    /// Reads that come again from a cache that nobody empties would be a different test.
+    /// An open loop is replaced by a closed one, which reaches the highest rate that the open loop could keep up with.
+    /// Buffered reads without a cache drop are excluded, except counted streams: they would read from the cache.
     pub fn variant(self, phase: &PlannedPhase, cache: CacheMode) -> Option<Variant> {
         let mut changed = closed(phase);
         let is_stream = is_counted_stream(phase);

@@ -41,7 +41,7 @@ pub enum Figure<'a> {
     Name(&'a str),
     /// Peaks of the latencies.
     Modes(&'a [Mode]),
-    /// Upkeep of arrays and file systems.
+    /// Maintenance of arrays and file systems.
     Upkeep(&'a [UpkeepRecord]),
     /// Shares of the threads' time.
     Time(&'a [TimeShare]),
@@ -68,16 +68,16 @@ words! {
         RunQueue,
         /// Held back by a cgroup's quota.
         Quota,
-        /// On a CPU that the hypervisor gave to others.
+        /// On a CPU that the hypervisor gave to other guests.
         Steal,
     }
 }
 
 words! {
-    /// The thing that a sleeping thread waits for.
+    /// The reason for which a thread sleeps.
     #[derive(Default, Hash, PartialOrd, Ord)]
     pub enum WaitClass {
-        /// The device's answer to a read or a write.
+        /// The device's completion of a read or a write.
         #[default]
         Device,
         /// A page that is being read or written back.
@@ -90,11 +90,11 @@ words! {
         Dirty,
         /// Free memory.
         Reclaim,
-        /// A place in a queue.
+        /// A queue slot.
         Queue,
         /// Its turn under writeback throttling, io.cost or io.latency.
         Paced,
-        /// A server's answer.
+        /// A server's reply.
         Remote,
         /// A completion of a ring, whatever the ring itself waits for.
         Ring,
@@ -222,7 +222,7 @@ figures! {
     Name(String) |name| Figure::Name(name), |value| text(value);
     /// Peaks of the latencies, the fastest first.
     Modes(Vec<Mode>) |modes| Figure::Modes(modes), |value| serde_json::from_value(value).ok();
-    /// Upkeep of arrays and file systems.
+    /// Maintenance of arrays and file systems.
     Upkeep(Vec<UpkeepRecord>) |work| Figure::Upkeep(work), |value| serde_json::from_value(value).ok();
     /// Shares of the threads' time, the largest first.
     Time(Vec<TimeShare>) |parts| Figure::Time(parts), |value| serde_json::from_value(value).ok();
@@ -251,8 +251,7 @@ impl<T: Into<String>> From<T> for Name {
 }
 
 impl Figure<'_> {
-    /// Returns true if the figure names a thing, rather than an amount. Two names that differ belong to different
-    /// things.
+    /// Returns true if the figure is a name, rather than an amount. Two different names belong to different things.
     pub fn is_name(&self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
 //! Findings about a row: kinds, each with its figures and its grade.
 //!
-//! No English here: the crate `wording` says it, at the length that a reader has room for.
+//! No English here: the crate `wording` has the sentences, short and long.
 
 use crate::figure::*;
 use crate::run::{Mark, Trust};
@@ -8,11 +8,11 @@ use crate::run::{Mark, Trust};
 /// How grave a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// Worth knowing: the number is what it looks like.
+    /// Worth knowing: the number measures what it seems to.
     Remark,
     /// The number may be off by more than its ±.
     Suspect,
-    /// The number is not the one that was asked for.
+    /// The number does not measure what was requested.
     Invalid,
 }
 
@@ -74,7 +74,7 @@ impl Finding {
             Self::UnlikeLoad { unlike: Count(unlike), operations: Count(operations), .. } => {
                 Some(*unlike as f64 / (*operations).max(1) as f64)
             }
-            // Bytes of others among those of the device.
+            // Share of foreign I/O among the device's bytes.
             Self::DeviceMovedForOthers { ratio: Ratio(ratio) } => Some(1.0 - ratio.max(1.0).recip()),
             Self::Drifted { first_ops_per_second, last_ops_per_second, .. } => {
                 Some(change(first_ops_per_second, last_ops_per_second))
@@ -165,9 +165,9 @@ findings! {
         NotCompared {}
     }
     "depth_by_threads" Remark {
-        /// Threads in place of a ring, which cannot be used here.
+        /// Threads instead of a ring, which cannot be used here.
         ThreadsForRing { depth: Count, threads: Count }
-        /// Threads in place of depth, which plain system calls do not have.
+        /// Threads instead of depth, which plain system calls do not have.
         ThreadsForDepth { depth: Count, threads: Count }
     }
     "engine_features_lost" Remark {
@@ -175,7 +175,7 @@ findings! {
         RingWithout { features: Name }
     }
     "unlike_load" Suspect {
-        /// Operations ended in another way than the load file says.
+        /// Operations returned another result than in the load file.
         UnlikeLoad { unlike: Count, operations: Count, first: Name }
     }
     "fell_behind" Suspect {
@@ -209,17 +209,17 @@ findings! {
         DirectMadeDirty { dirtied_share: Share, file_system: Name }
     }
     "device_disagrees" Invalid {
-        /// The device moved less than was asked for.
+        /// The device moved fewer bytes than requested.
         DeviceMovedLess { ratio: Ratio, file_system: Name }
     }
     "device_disagrees" Remark {
-        /// The device moved more than was asked for, as always on this file system.
+        /// The device moved more bytes than requested, as always on this file system.
         CopyOnWriteOverhead { ratio: Ratio, file_system: Name }
-        /// The device moved more than was asked for, all of it for this test.
+        /// The device moved more bytes than requested, all of them for this test.
         DeviceMovedMore { ratio: Ratio, file_system: Name }
     }
     "device_disagrees" Suspect {
-        /// The device moved more than was asked for, part of it for others.
+        /// The device moved more bytes than requested, some of them for other programs.
         DeviceMovedForOthers { ratio: Ratio }
     }
     "counters_disagree" Suspect {
@@ -241,7 +241,7 @@ findings! {
         SyncsNotFlushed { option: Name }
     }
     "sync_not_sent" Suspect {
-        /// Syncs that are faster than any answer of a server.
+        /// Syncs that are faster than any reply of a server.
         SyncNotSent { sync_ns: LatencyNs, file_system: Name }
     }
     "flush_too_fast" Suspect {
@@ -265,21 +265,21 @@ findings! {
         ShortCalls { calls: Count }
     }
     "served_from_page_cache" Remark {
-        /// The cache was warm, as asked for.
+        /// The cache was warm, as requested.
         CacheWarm { cached_share: Share }
         /// The cache held blocks that a skewed test reads often.
         CacheAnsweredHot { cached_share: Share }
     }
     "served_from_page_cache" Suspect {
-        /// The cache was warm only in part, although a warm one was asked for.
+        /// The cache was warm only in part, although a warm one was requested.
         CacheHalfWarm { cached_share: Share }
-        /// The cache was left as it was, and answered.
+        /// The cache was not dropped, and served part of the reads.
         CacheAnswered { cached_share: Share }
     }
     "served_from_page_cache" Invalid {
-        /// The cache was cold, and answered what was read again.
+        /// The cache was cold, and served blocks that were read again.
         CacheAnsweredAgain { cached_share: Share, passes: Mean }
-        /// The cache answered, although a cold one was asked for.
+        /// The cache served reads, although a cold one was requested.
         CacheNotCold { cached_share: Share }
     }
     "cache_not_cold" Suspect {
@@ -287,9 +287,9 @@ findings! {
         CacheNotDropped { cached_share: Share }
     }
     "below_os_cache" Suspect {
-        /// A cache below this system may have answered, as the mean of reads shows.
+        /// A cache below this system may have served reads, according to their mean latency.
         LowerCache { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs, passes: Mean }
-        /// A cache below this system may have answered, as the 99th percentile of reads shows.
+        /// A cache below this system may have served reads, according to their 99th percentile.
         LowerCacheByP99 { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs, passes: Mean }
     }
     "below_os_cache" Remark {
@@ -321,13 +321,13 @@ findings! {
     "names_not_cold" Suspect {
         /// Cached names were dropped, and yet the device read too little for them.
         NamesNotCold { read_bytes: MemoryBytes, operations: Count }
-        /// Cached names were dropped, and yet the server was asked for too few of them.
+        /// Cached names were dropped, and yet the server received too few requests for them.
         NamesNotAsked { sent_bytes: MemoryBytes, operations: Count }
     }
     "cold_names" Remark {
         /// The device read for the names after they were dropped.
         NamesFromDevice { reads: Count, read_bytes: MemoryBytes, operations: Count }
-        /// The same on a device that others read meanwhile.
+        /// The same on a device that other programs read during the test.
         NamesFromBusyDevice { reads: Count, read_bytes: MemoryBytes, operations: Count }
         /// Cached names were dropped, and no counter shows where they came from.
         NamesDroppedHere {}
@@ -381,9 +381,9 @@ findings! {
         SteadyInRound { rounds: Count, rounds_max: Count, round_seconds: Seconds, excursion: Share, slope: Share }
     }
     "wide_interval" Remark {
-        /// A rate that is known less well than was asked for.
+        /// A rate with a wider interval than requested.
         WideInterval { half_width: Share, wanted: Share }
-        /// A rate from too few independent parts to tell how surely it is known.
+        /// A rate from too few independent parts for an interval.
         FewParts { parts: Count }
     }
     "one_run" Remark {
@@ -393,9 +393,9 @@ findings! {
         OneOfRuns { half_width: Share, runs: Count, low: Share, high: Share }
     }
     "rate_dropped" Remark {
-        /// Memory was full of dirty pages from then on, in bytes.
+        /// Memory reached its limit of dirty pages; the rates are in bytes.
         MemoryFilled { moved_bytes: Bytes, first_bytes_per_second: BytesPerSecond, then_bytes_per_second: BytesPerSecond, at_seconds: Seconds }
-        /// Memory was full of dirty pages from then on.
+        /// Memory reached its limit of dirty pages.
         MemoryFilledByOps { first_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, at_seconds: Seconds }
     }
     "rate_dropped" Suspect {
@@ -417,7 +417,7 @@ findings! {
         SeveralModes { modes: Modes }
     }
     "foreign_io" Suspect {
-        /// Bytes of others on the device.
+        /// I/O of other programs on the device.
         ForeignIo { foreign_share: Share, device: Name }
     }
     "steal" Suspect {
@@ -489,11 +489,11 @@ findings! {
         WriteLimitReached { elapsed_seconds: Seconds, limit_bytes: Bytes }
     }
     "never_together" Suspect {
-        /// Clients that ended before others began.
+        /// Clients that ended before other clients started.
         NeverTogether { clients: Count }
     }
     "slow_client" Remark {
-        /// A client far below the others.
+        /// A client far below the other clients.
         SlowClient {
             client: Name,
             below_share: Share,

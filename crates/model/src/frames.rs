@@ -55,7 +55,7 @@ impl Hello {
     }
 }
 
-/// First frame of a host that has no skye: its shell asks for a copy of the program.
+/// First frame of a host without skye: its shell requests a copy of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
@@ -67,16 +67,16 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToAgent {
-    /// A sign of life.
+    /// A heartbeat.
     Beat {},
-    /// A question for the time, which is answered at once.
+    /// A request for the time, which is answered at once.
     Ping {
-        /// Number of the question.
+        /// Number of the request.
         number: u32,
     },
     /// The request that the client plans for itself, on its own target.
     Plan {
-        /// Request without a preset: it says everything.
+        /// Request without a preset: it sets every option.
         request: Box<Request>,
         /// Seed of offsets and data.
         seed: u64,
@@ -84,7 +84,7 @@ pub enum ToAgent {
         number: u32,
         /// Number of clients.
         count: u32,
-        /// Number of clients that share the room of this file system.
+        /// Number of clients that share the free space of this file system.
         sharers: u32,
     },
     /// Look at the machine and the target, as `skye doctor` does.
@@ -113,7 +113,7 @@ pub enum ToAgent {
         /// The client whose data it reads; null for this one's own.
         #[serde(default)]
         other: Option<OtherClient>,
-        /// True if the files that earlier tests have left are made anew: a client does not know their names.
+        /// True if the files of earlier tests are created again: a client does not know their names.
         #[serde(default)]
         anew: bool,
         /// Place of the test in the plan.
@@ -134,12 +134,12 @@ pub enum ToAgent {
     Enough {},
     /// End the test, and begin no other.
     Interrupt {},
-    /// Watch the machine from an instant on.
+    /// Start to watch the machine.
     Watch {
         /// Instant on the client's monotonic clock.
         at_ns: u64,
     },
-    /// Tell what the machine has done since then.
+    /// Report the work of the machine since then.
     Watched {},
     /// Remove the files, and keep the directory.
     Clear {},
@@ -186,14 +186,14 @@ pub enum FromAgent {
         /// The plan, without its seed.
         plan: Box<Plan>,
     },
-    /// The machine was looked at.
+    /// The machine was checked.
     Looked {
         /// Its fitness.
         checks: Vec<Check>,
     },
     /// Work directories in its directory.
     Neighbours {
-        /// The name of its own.
+        /// Name of this client's directory.
         own: String,
         /// All names.
         names: Vec<String>,
@@ -220,9 +220,9 @@ pub enum FromAgent {
         /// The counts at the end of each interval.
         slices: Vec<Slice>,
     },
-    /// A test is over.
+    /// A test has ended.
     Measured(Box<Measured>),
-    /// Work of the machine while others measured.
+    /// Work of the watched machine while clients measured.
     Watched(Box<ServerUse>),
     /// The files are removed.
     Cleared {},

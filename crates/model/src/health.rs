@@ -15,9 +15,9 @@ use crate::target::Target;
 pub struct Health {
     /// The machine.
     pub machine: Machine,
-    /// The directory and what lies under it.
+    /// The directory, with its file system and devices.
     pub target: Target,
-    /// Why this user cannot make a directory there; absent where they can, or nobody knows.
+    /// Reason why this user cannot create a directory there; absent if they can, or if that is unknown.
     pub unwritable: Option<String>,
     /// Bytes in use in the file system, as `df` counts them.
     pub used_bytes: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Health {
     pub sync_killer: Option<String>,
     /// Software arrays under the target.
     pub arrays: Vec<Array>,
-    /// Upkeep that file systems of the target's type do at the moment.
+    /// Maintenance that file systems of the target's type do at the moment.
     pub upkeep: Vec<Upkeep>,
     /// Temperatures of the drives under the target.
     pub temperatures: Vec<Temperature>,
@@ -49,7 +49,7 @@ pub struct Health {
     pub load: Option<f64>,
     /// Observations while the machine was watched.
     pub watch: Watch,
-    /// Counters that cannot be read here: "PATH: what it would have told".
+    /// Unreadable counters, as "PATH: purpose".
     pub hidden: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct Array {
     pub missing: u32,
 }
 
-/// Upkeep of a file system.
+/// Maintenance of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upkeep {
     /// A kernel thread writes inode tables that `mkfs` left out, of some ext4 of this machine.
@@ -146,7 +146,7 @@ pub struct IoLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
-    /// Nothing speaks against it.
+    /// No problem found.
     Fine,
     /// Worth knowing when numbers are read.
     Note,

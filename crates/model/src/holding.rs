@@ -11,7 +11,7 @@ pub struct Holding {
     pub wwn: Option<String>,
     /// Link that leads to the disk.
     pub link: Option<Link>,
-    /// State of the disk as its driver tells it: "live", "7 commands have failed".
+    /// State of the disk as its driver reports it: "live", "7 commands have failed".
     pub state: Vec<String>,
     /// Size of the device.
     pub size_bytes: u64,
@@ -20,11 +20,11 @@ pub struct Holding {
     pub sequence: Option<String>,
     /// Other devices without serial number and WWN that have the same size.
     pub same_size: Vec<String>,
-    /// The device, then its partitions and the devices that lie on them.
+    /// The device, then its partitions and the devices that it backs.
     pub parts: Vec<Part>,
 }
 
-/// A device, a partition of it, or a device that lies on it.
+/// A device, a partition of it, or a device that it backs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Name in `/sys/class/block`.
@@ -42,14 +42,14 @@ pub struct Part {
 /// Signature on a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Contents {
-    /// Nobody looked for one.
+    /// Not read.
     #[default]
     Unseen,
-    /// There is none that is known.
+    /// No known signature.
     Nothing,
     /// A signature: `ext4 "data"`, "gpt partition table".
     Signature(String),
-    /// Reason why nobody can tell.
+    /// The read failed; holds the reason.
     Unreadable(String),
 }
 
@@ -66,14 +66,14 @@ impl Holding {
         self.same_size.is_empty().then_some(size).into_iter().chain(numbered).collect()
     }
 
-    /// Returns all uses as clauses: "sda1 is mounted at /srv", "dm-0 lies on it".
+    /// Returns all uses as clauses: "sda1 is mounted at /srv".
     pub fn uses(&self) -> Vec<String> {
         uses(&self.parts)
     }
 }
 
-/// Returns all uses of a device, which is the first of its parts, as clauses. Devices that lie on it count where nothing
-/// else is known: they hold it.
+/// Returns all uses of a device, which is the first of its parts, as clauses. If there are none, the devices that it
+/// backs count as uses.
 pub fn uses(parts: &[Part]) -> Vec<String> {
     let of = |part: &Part| part.uses.iter().map(|use_| format!("{} {use_}", part.name)).collect::<Vec<_>>();
     let uses: Vec<_> = parts.iter().flat_map(of).collect();

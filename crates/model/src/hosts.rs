@@ -222,7 +222,7 @@ fn is_address(word: &str) -> bool {
         .is_some_and(|(inside, _)| inside.contains(':'))
 }
 
-/// Returns every name that ranges in brackets stand for.
+/// Returns every name of the ranges in brackets.
 fn expand(name: &str, word: &str) -> Result<Vec<String>, String> {
     if is_address(name) {
         return Ok(vec![name.replace(['[', ']'], "")]);

@@ -39,15 +39,15 @@ limiters! {
     DeviceBandwidth, "device_bandwidth", "device bandwidth", "device bandwidth";
     /// Operations per second of the device.
     DeviceOps, "device_ops", "device operations", "device ops";
-    /// The time that the device takes for one operation, at the depth that was asked for.
+    /// The time that the device takes for one operation, at the requested depth.
     DeviceLatency, "device_latency", "device latency", "device latency";
-    /// The time that a server takes for one operation, at the depth that was asked for.
+    /// The time that a server takes for one operation, at the requested depth.
     RemoteLatency, "remote_latency", "remote latency", "remote latency";
     /// Tags of the device's queue, slots of a remote procedure call, background requests of FUSE.
     QueueFull, "queue_full", "queue full", "queue full";
     /// A limit that a cgroup or a provider sets.
     IoThrottle, "io_throttle", "I/O throttle", "I/O throttle";
-    /// The rate at which operations were asked for.
+    /// The requested rate of operations.
     RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
     /// Pauses between the flows of a mix.
     ThinkTime, "think_time", "the mix's think time", "think time";
@@ -59,7 +59,7 @@ limiters! {
     ServerSaturated, "server_saturated", "server", "server";
     /// Copying from the page cache.
     PageCache, "page_cache", "page cache", "page cache";
-    /// The page cache took the writes, and the device had not seen them.
+    /// The page cache took the writes, and they had not reached the device.
     PageCacheAbsorbed, "page_cache_absorbed", "page cache (absorbed)", "cache (absorbed)";
     /// Names and attributes that memory holds.
     MetadataCache, "metadata_cache", "cached metadata", "cached metadata";
@@ -81,9 +81,9 @@ limiters! {
     CpuContention, "cpu_contention", "other processes' CPU", "others' CPU";
     /// A cgroup's quota of CPU time.
     CpuQuota, "cpu_quota", "CPU quota", "CPU quota";
-    /// The hypervisor gave the CPU to others.
+    /// The hypervisor gave the CPU to other guests.
     HypervisorSteal, "hypervisor_steal", "steal", "steal";
-    /// Others' I/O on the same device.
+    /// I/O of other programs on the same device.
     NoisyNeighbour, "noisy_neighbour", "other I/O", "other I/O";
     /// A thread of the kernel or a daemon that works for the target.
     HelperCpu, "helper_cpu", "helper thread CPU", "helper CPU";

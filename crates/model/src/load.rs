@@ -1,8 +1,8 @@
 //! Load files of dbench: the operations of a file server's client, one a line, as they were recorded.
 //!
-//! [`Load::parse`] reads versions 4 and 5 of the format. Names of a load never reach the disk: each part of a path
-//! becomes a number, the same one wherever that name stands. So the tree has the structure and the depth of the load's.
-//! Handles become places in a table, as dbench would fill it.
+//! [`Load::parse`] reads versions 4 and 5 of the format. Names of a load never reach the disk: each component of a path
+//! becomes a number, one per name, so the tree keeps its structure and depth. Handles become slots of a table, as
+//! dbench would fill it.
 
 mod parse;
 mod tree;
@@ -58,7 +58,7 @@ impl LoadFile {
 pub struct Load {
     /// Number of lines of the file.
     pub lines: u64,
-    /// Check sum of its text (64-bit FNV-1a), which tells two loads apart.
+    /// Checksum of its text (64-bit FNV-1a), which identifies the load.
     pub digest: u64,
     /// The calls of one pass, in order.
     pub calls: Box<[Call]>,
@@ -68,7 +68,7 @@ pub struct Load {
     pub due_ns: Box<[u64]>,
     /// Offsets that are drawn or continued.
     pub offsets: Box<[Offset]>,
-    /// Files and directories. The first is the thread's own directory; others come after the one that they lie in.
+    /// Files and directories. The first is the thread's own directory; each other comes after its parent.
     pub nodes: Box<[Node]>,
     /// Numbers of files that names have.
     pub files: u64,
@@ -170,7 +170,7 @@ pub enum Change {
     Plus(u64),
 }
 
-/// Operation of a load. Paths are numbers of [`Load::nodes`], and slots places in the table of handles.
+/// Operation of a load. Paths are numbers of [`Load::nodes`], and slots are entries of the table of handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// `NTCreateX`.
@@ -233,11 +233,11 @@ pub enum Operation {
         /// The path by which it was opened.
         path: u32,
     },
-    /// Makes the next call so many times. It is no operation by itself.
+    /// Repeats the next call this many times. It is no operation by itself.
     Repeat(u32),
-    /// Waits for so many nanoseconds. It is no operation by itself.
+    /// Sleeps for this many nanoseconds. It is no operation by itself.
     Sleep(u64),
-    /// Goes back to a call, until it came by so many times. It is no operation by itself.
+    /// Jumps back to a call, until the loop has made its turns. It is no operation by itself.
     EndLoop {
         /// Number of the first call of the loop.
         start: u32,
@@ -311,7 +311,7 @@ impl Load {
     /// Reads the text of a load file.
     ///
     /// # Errors
-    /// The first line that is broken or asks for too much, with its number. A text without any known operation.
+    /// The first line that is invalid or exceeds a limit, with its number. A text without any known operation.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::parse(text)
     }

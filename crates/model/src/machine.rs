@@ -10,7 +10,7 @@ pub struct Machine {
     pub host: String,
     /// Kernel name and release: "Linux 6.12.9".
     pub kernel: String,
-    /// Processor model as the kernel names it; null where it does not.
+    /// Processor model as the kernel reports it; null if it does not.
     pub cpu_model: Option<String>,
     /// CPUs that this process may use, after cgroup quota and affinity.
     pub cpus: u32,

@@ -43,8 +43,8 @@ pub struct Client {
     pub run: String,
 }
 
-/// Marker that tells skye's files from all others, if any are left. It is written and made durable before the first
-/// file.
+/// Marker that identifies files of skye, so that leftovers can be removed. It is written and made durable before the
+/// first file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
     /// Host that made the directory.
@@ -53,7 +53,8 @@ pub struct Marker {
     pub boot_id: String,
     /// Process number of the maker.
     pub pid: u32,
-    /// Start of that process, in clock ticks since boot. It tells the process from a later one with the same number.
+    /// Start of that process, in clock ticks since boot. It distinguishes the process from a later one with the same
+    /// number.
     pub start_ticks: u64,
     /// Number of the client that made it; null in a run without clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -54,7 +54,7 @@ const ENDING: &str = ".toml";
 /// The mixes of files, by the names that tests have for them.
 pub type Mixes = BTreeMap<String, Arc<Mix>>;
 
-/// A mix as a test names it.
+/// A mix as it is written in a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedMix {
     /// A shipped one.
@@ -290,7 +290,7 @@ pub enum Operation {
     },
     /// Opens the file, reads all of it, and closes it.
     Read,
-    /// Opens the file, reads that many bytes at a random place, and closes it.
+    /// Opens the file, reads that many bytes at a random offset, and closes it.
     ReadPart(u64),
     /// Opens the file, writes that many bytes at its end, and closes it.
     Append {
@@ -299,14 +299,14 @@ pub enum Operation {
         /// True if it is synced.
         synced: bool,
     },
-    /// Opens the file, writes that many bytes at a random place, and closes it.
+    /// Opens the file, writes that many bytes at a random offset, and closes it.
     Overwrite {
         /// Number of bytes.
         bytes: u64,
         /// True if it is synced.
         synced: bool,
     },
-    /// Opens the file, cuts it to nothing, writes all of it anew, and closes it.
+    /// Opens the file, truncates it to zero, writes all of it again, and closes it.
     Rewrite {
         /// True if it is synced.
         synced: bool,
@@ -318,11 +318,11 @@ pub enum Operation {
         /// True if it is synced.
         synced: bool,
     },
-    /// Opens the file, cuts it to half of its size, and closes it.
+    /// Opens the file, truncates it to half of its size, and closes it.
     Truncate,
-    /// Asks for the attributes of the file.
+    /// Reads the attributes of the file.
     Stat,
-    /// Asks for the attributes of a name that does not exist.
+    /// Requests the attributes of a name that does not exist.
     StatMissing,
     /// Opens the directory of the file, reads all its names, and closes it.
     List,
@@ -560,7 +560,7 @@ impl Mix {
         self.count(|one| matches!(one, Operation::Log { .. })) > 0
     }
 
-    /// Returns about the most bytes that so many files of so many threads take, with their logs.
+    /// Returns about the most bytes that `files` files of `threads` threads take, with their logs.
     pub fn bytes_max(&self, files: u64, threads: u32) -> u64 {
         // Files grow by appends until they are deleted, and as many are created as are deleted.
         let appended = |one: &Operation| if let Operation::Append { bytes, .. } = one { *bytes } else { 0 };

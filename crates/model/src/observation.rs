@@ -81,7 +81,8 @@ observations! {
         OperationSynced { symbol: Name, asleep_share: Share, samples: Count }
         /// Share of the samples of one operation that found its threads running, or ready to run.
         OperationRan { running_share: Share, samples: Count }
-        /// Share of the samples of one operation that found its threads asleep in the most frequent unknown place.
+        /// Share of the samples of one operation that found its threads asleep in the most frequent unknown wait
+        /// channel.
         OperationHidden { symbol: Name, asleep_share: Share, samples: Count }
         /// Number of times that the operation was made, which is too small for a verdict.
         OperationFew { calls: Count }
@@ -89,7 +90,7 @@ observations! {
         WaitedForRing { waiting_share: Share }
     }
     Counters {
-        /// Number of clients that are held back by it, out of all.
+        /// Number of clients with this limiter, out of all.
         ClientsAgree { clients: Count, all: Count }
         /// Share of the CPUs in use on the busiest machine of the clients.
         ClientsHadCpus { busy_share: Share }
@@ -123,7 +124,7 @@ observations! {
         ReadFromMemory { cached_share: Share }
         /// Share of the bytes that the device took, and dirty bytes that were left at the end.
         DeviceTook { written_share: Share, dirty_bytes: MemoryBytes }
-        /// Rate at which the device wrote meanwhile, and most dirty bytes that waited.
+        /// Rate at which the device wrote during the test, and the peak of dirty bytes.
         DeviceDrained { device: Name, bytes_per_second: BytesPerSecond, dirty_bytes: MemoryBytes }
         /// CPUs that other processes used.
         OthersUsedCpus { cpus: Mean }
@@ -141,21 +142,21 @@ observations! {
         QueueBusy { queue: Name, used: Mean, cpus: Count }
         /// Share of the time in which tasks were held up for memory.
         HeldUpForMemory { held_share: Share }
-        /// Number of times that the cgroup reached its memory limit.
+        /// Share of the time in which tasks stalled for memory.
         CgroupFull { times: Count }
         /// Pages that tasks scanned for free memory.
         PagesScanned { pages: Count }
         /// Share of the bytes read that had been in memory a short while before.
         ReadAgain { refaulted_share: Share }
-        /// Share of the bytes on the device that belonged to others.
+        /// Share of foreign I/O among the device's bytes.
         ForeignBytes { device: Name, foreign_share: Share }
         /// Mean number of slots that waited for skye's loop.
         SlotsIdle { idle: Mean, slots: Count }
-        /// Number of places in the device's queue.
+        /// Number of slots of the device's queue.
         QueuePlaces { device: Name, places: Count }
-        /// Number of places on the way to the server.
+        /// Limit on requests in flight to the server.
         ServerPlaces { places: Count }
-        /// Share of the time in which the quota held the cgroup back.
+        /// Share of the time in which the quota throttled the cgroup.
         QuotaHeld { held_share: Share }
         /// Share of the machine's CPU time that the hypervisor took.
         MachineStolen { stolen_share: Share }
@@ -173,21 +174,21 @@ observations! {
         SyncTook { sync_ns: LatencyNs, whole_ns: LatencyNs }
         /// Variation of the rate between half seconds, smaller than the latencies allow.
         RateTooEven { variation: Share }
-        /// Variation of the rate between single seconds, on a device that nobody else here uses.
+        /// Variation of the rate between single seconds, on a device that no other program here uses.
         RateVaried { variation: Share }
-        /// Bytes received per second, and their share of the bytes asked for.
+        /// Bytes received per second, and their share of the requested bytes.
         Received { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
-        /// Bytes sent per second, and their share of the bytes asked for.
+        /// Bytes sent per second, and their share of the requested bytes.
         Sent { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
-        /// Rate at which an experiment of the run found an interface full.
+        /// Rate at which an experiment of the run found an interface saturated.
         LineCarried { interface: Name, bytes_per_second: BytesPerSecond }
         /// Rate that another test of the run reached over an interface, and the share of it that this one reached.
         LineMoved { interface: Name, bytes_per_second: BytesPerSecond, share: Share }
     }
     VisibleCap {
-        /// The rate that was asked for.
+        /// The requested rate.
         RateAsked { ops_per_second: OpsPerSecond }
-        /// Share of the threads' time in pauses that a mix asks for.
+        /// Share of the threads' time in think time of a mix.
         Paused { share: Share }
         /// A limit on operations per second, and the rate reached.
         OperationsAllowed { source: Name, device: Name, ops_per_second: OpsPerSecond, reached_ops_per_second: OpsPerSecond }
@@ -203,22 +204,22 @@ observations! {
         NearOwnLoop { loop_share: Share }
     }
     Probe {
-        /// The rate with a change, and the rate without it beside.
+        /// The rate with a change, and the baseline rate measured next to it.
         Answer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
         /// The rate of more clients over that of fewer.
         ClientsGave { fewer: Count, clients: Count, times: Ratio }
-        /// An answer that is too unsteady to count.
+        /// A response that is too unsteady to count.
         UnsteadyAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
-        /// An answer that no single limit would give.
+        /// A response that no single limit would cause.
         ImpossibleAnswer { experiment: Tried, change: Change, before_ops_per_second: OpsPerSecond, after_ops_per_second: OpsPerSecond }
-        /// Rate of the unchanged test during the experiments, which differs from the row's own. The experiments count
-        /// for nothing then.
+        /// Rate of the unchanged test during the experiments, which differs from the row's own. The experiments are
+        /// then excluded.
         BaselineMoved { before_ops_per_second: OpsPerSecond, own_ops_per_second: OpsPerSecond }
     }
 }
 
 impl Observation {
-    /// Returns true if it says something about the limit, rather than only about itself or about the file system.
+    /// Returns true if it is evidence about the limit, rather than a remark on itself or on the file system.
     pub fn is_evidence(&self) -> bool {
         !matches!(
             self,

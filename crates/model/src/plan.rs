@@ -46,7 +46,7 @@ pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
 pub use room::{DATASET_BYTES_MAX, DATASET_BYTES_MIN};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
-/// Longest measured time of a phase, unless preset or flag says otherwise.
+/// Longest measured time of a phase, unless preset or flag sets it.
 pub const PHASE_SECONDS: f64 = 20.0;
 /// Most repetitions of the whole list.
 pub const REPETITIONS_MAX: u32 = 1000;
@@ -56,9 +56,9 @@ const TESTS_MAX: usize = 4096;
 pub const SIMULATED: &str = "simulated: these numbers are arithmetic, and are not saved";
 /// Name of the preset where tests were given one by one.
 pub const CUSTOM: &str = "custom";
-/// Shortest measured time of a phase that ends when its rate is known, unless preset or flag says otherwise.
+/// Shortest measured time of a phase with a precision goal, unless preset or flag sets it.
 pub const PHASE_SECONDS_MIN: f64 = 4.0;
-/// Precision of the rate at which such a phase ends, unless preset or flag says otherwise.
+/// Precision goal of such a phase, unless preset or flag sets it.
 pub const PRECISION: Percent = Percent(2.0);
 
 /// Shortest time of a test that experiments may follow. A test with less time is meant to be quick.
@@ -70,7 +70,7 @@ pub const EXPERIMENT_PHASE_NS_MIN: u64 = 1_000_000_000;
 pub struct Plan {
     /// Name of the preset; "custom" where tests were given one by one.
     pub preset: String,
-    /// Seed that was asked for; null for a fresh one.
+    /// Requested seed; null for a fresh one.
     pub seed: Option<u64>,
     /// The user's name for this run.
     pub label: Option<String>,
@@ -98,22 +98,21 @@ pub struct Plan {
     /// True if every byte of every block read is compared with the data written.
     #[serde(default)]
     pub verify_all: bool,
-    /// Memory of the server that the target lies on; null where the user did not state it.
+    /// Memory of the server that provides the target; null where the user did not state it.
     #[serde(default)]
     pub server_ram_bytes: Option<u64>,
     /// True if a server or a program provides the target. Experiments are then also made on streams that end by a
     /// count.
     #[serde(default)]
     pub is_served: bool,
-    /// Tests on which experiments are made, once all tests are done, to find out what limits them. Documents of older
-    /// versions have none.
+    /// Tests on which experiments are made after all tests, to find their limiters. Documents of older versions have
+    /// none.
     #[serde(default = "no_experiments")]
     pub probe: Probing,
-    /// Tests that were asked for, as specs, before the sweep and before any replacement that this machine makes
-    /// necessary.
+    /// Requested tests, as specs, before the sweep and before replacements that this machine makes necessary.
     #[serde(default)]
     pub tests: Vec<String>,
-    /// Tests that were to follow if the device can do them, as specs.
+    /// Tests that follow if the device can run them, as specs.
     #[serde(default)]
     pub tests_where_possible: Vec<String>,
     /// Texts of the mixes that come from files, by the names in the specs; absent where there are none.
@@ -121,7 +120,7 @@ pub struct Plan {
     pub mixes: MixTexts,
     /// Range over which each test is repeated: "q1..q64"; null where nothing is swept.
     pub sweep: Option<String>,
-    /// Work before the tests, and the rounds of each; absent where none was asked for.
+    /// Work before the tests, and the rounds of each; absent if none is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precondition: Option<Precondition>,
     /// Data set that the data tests work on; null where there are none.
@@ -133,17 +132,17 @@ pub struct Plan {
     /// The clients that make the run together; absent in a run without clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<Clients>,
-    /// True if a target that others use now is accepted.
+    /// True if a target in use by other programs is accepted.
     pub allow_busy: bool,
     /// True if the run may leave less than the reserve free.
     pub allow_low_space: bool,
-    /// True if root may use a directory in which others may rename.
+    /// True if root may use a directory in which other users may rename.
     #[serde(default)]
     pub allow_shared_directory: bool,
 }
 
-/// The clients of a run: processes that carry out the same plan, each in a directory of its own. Tests with `shared` work
-/// in that of the first.
+/// The clients of a run: processes that carry out the same plan, each in its own directory. Tests with `shared` use
+/// that of the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clients {
@@ -181,12 +180,12 @@ pub struct PlannedPhase {
     /// How its operations are issued.
     #[serde(default = "plain_system_calls")]
     pub engine: Engine,
-    /// The test that was asked for, as its spec, where `spec` replaces it; else null.
+    /// The requested test, as its spec, where `spec` replaces it; else null.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub instead_of: Option<Workload>,
     /// Sweep that the phase belongs to: "02-read", by the number of the test; null if it belongs to none.
     pub group: Option<String>,
-    /// Number of clients that make it, from the first on; absent where all do.
+    /// Number of clients that make it, starting with the first; absent where all do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
     /// Its stop rule.
@@ -227,14 +226,14 @@ impl Plan {
         self.phases.iter().any(|phase| phase.workload.data().is_some_and(|data| data.reads_of_others()))
     }
 
-    /// Returns true if it sweeps over clients, so that some make tests that others do not.
+    /// Returns true if it sweeps over clients, so that some tests run on a part of the clients.
     pub fn sweeps_clients(&self) -> bool {
         self.phases.iter().any(|phase| phase.clients.is_some())
     }
 }
 
 impl PlannedPhase {
-    /// Returns the test that was asked for.
+    /// Returns the requested test.
     pub fn asked(&self) -> &Workload {
         self.instead_of.as_ref().unwrap_or(&self.workload)
     }
@@ -245,7 +244,7 @@ fn no_experiments() -> Probing {
     Probing::None
 }
 
-/// Returns the engine of documents from before there were others.
+/// Returns the engine of documents that predate the choice of engines.
 fn plain_system_calls() -> Engine {
     Engine::Sync
 }
@@ -280,16 +279,16 @@ impl<'de> Deserialize<'de> for Workload {
 /// Makes the plan of a request for a target on a machine.
 ///
 /// # Errors
-/// Returns a [`Trouble`] for what cannot work: unknown words, a read-only target, too little room, blocks that
+/// Returns a [`Trouble`] for impossible requests: unknown words, a read-only target, too little free space, blocks that
 /// `O_DIRECT` refuses, more bytes than the write limit. Nothing has been written then.
 pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Plan, Trouble> {
     plan_for(request, target, machine, None)
 }
 
-/// Makes the plan of a request that several clients carry out together.
+/// Makes the plan of a request for several clients.
 ///
 /// # Errors
-/// As [`plan`], and for tests that several clients cannot make in one file or directory of all.
+/// As [`plan`], and for tests that cannot share a file or directory among clients.
 pub fn plan_for(
     request: &Request,
     target: &Target,
@@ -300,7 +299,7 @@ pub fn plan_for(
     plan_next_to(request, clients, &[place], 0)
 }
 
-/// Where a client measures.
+/// Target and machine of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// Its target.
@@ -311,10 +310,10 @@ pub struct Place<'a> {
     pub sharers: u32,
 }
 
-/// Makes the plan of clients for the target of the first. Data and files fit in every place.
+/// Makes the plan of all clients for the target of the first. Data and files fit into the space of every client.
 ///
 /// # Errors
-/// As [`plan_for`], and if there is no place.
+/// As [`plan_for`], and if `places` is empty.
 pub fn plan_for_all(request: &Request, places: &[Place<'_>]) -> Result<Plan, Trouble> {
     let sharers = places.first().map_or(1, |place| place.sharers);
     let clients = Clients { count: places.len() as u32, number: None, sharers };
@@ -514,8 +513,8 @@ fn plan_next_to(
     })
 }
 
-/// Returns the condition under which phases may end before their time. A time that was asked for without a precision is
-/// kept to the second.
+/// Returns the condition under which phases may end before their time. A requested time without a precision is kept to
+/// the second.
 fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
     let precision = match (request.precision, request.time, request.time_min) {
         (None, Some(_), Some(_)) => {
@@ -583,16 +582,15 @@ impl Plan {
 
     /// Returns true if experiments may be made on a test.
     ///
-    /// The test must take long enough, have a rate of its own, and change nothing unless that is allowed. Counted tests
-    /// do what was asked for and no more. Streams read from a server are the exception: nothing else tells whether the
-    /// line is full.
+    /// The test must be timed, long enough, and read-only unless `--probe-writes` is set. Tests with a count are
+    /// excluded, except streams from a server: only experiments show whether the network is saturated there.
     pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
         let changes = match &phase.workload.work {
             // Once it is discarded, nothing is left for an experiment.
             Work::Data(data) if data.verb == DataVerb::Discard => return false,
             Work::Data(data) => data.writes(),
-            // For other threads, files that hold data are written anew, and no limit counts those bytes.
+            // For other threads, files with data are created again, and no limit counts those bytes.
             Work::Files(files) if files.writes_data() => return false,
             Work::Files(files) => files.verb.changes(),
         };

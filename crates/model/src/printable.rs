@@ -1,4 +1,4 @@
-//! Names that others chose, made harmless to look at.
+//! Names from other programs and users, made safe to print.
 
 /// Returns the text with active characters in visible form: `\n`, `\u{1b}`, `\u{202e}`.
 ///

@@ -44,7 +44,7 @@ options! {
         "preset" Text("NAME|FILE.toml");
     /// The tests, as specs, in their order.
     tests: Vec<String> [run ab]
-        /// A test of your own; may be repeated.
+        /// A custom test; may be repeated.
         "test" Text("SPEC");
     /// Tests that follow these where the device can do them: those with `iopoll`, which needs queues to poll.
     tests_where_possible: Vec<String> [];
@@ -66,7 +66,7 @@ options! {
     time_min: Option<Seconds> [];
     /// Hard limit of the whole run, preparation included.
     total: Option<Seconds> [];
-    /// Repeat all tests so many times, each time on fresh files.
+    /// Repeat all tests N times, each time on fresh files.
     repeat: Option<u32> [run] "repeat" Text("N"); like "--repeat 1", "--repeat 2", "--repeat 3";
     /// Seed of offsets and data [default: a fresh one, recorded].
     seed: Option<u64> [run ab] "seed" Text("SEED");
@@ -82,22 +82,22 @@ options! {
     cold: Option<bool> [run ab] "cold" Is("true"); like "--cold";
     /// `true`: all data tests bypass the page cache unless their spec says otherwise; `false`: none does.
     direct: Option<bool> [run ab]
-        /// Bypass the page cache in all data tests that do not say otherwise.
+        /// Bypass the page cache in all data tests that do not set it themselves.
         "direct" Is("true"),
-        /// Go through the page cache in all data tests that do not say otherwise.
+        /// Go through the page cache in all data tests that do not set it themselves.
         "buffered" Is("false"); like "--direct", "--buffered";
-    /// How the operations of data tests are issued, where they do not say [default: io_uring for direct I/O at depth,
-    /// else plain system calls].
+    /// How the operations of data tests are issued, unless they set it [default: io_uring for direct I/O at depth, else
+    /// plain system calls].
     engine: Option<EngineWord> [run ab] "engine" Word("ENGINE", EngineWord::WORDS); like "--engine sync";
-    /// Distance to the client whose data buffered tests read, where they do not say.
+    /// Distance to the client whose data buffered tests read, unless they set it.
     shift: Option<u32> [];
     /// Compare every byte that is read with what was written [default: of one block in 128].
     verify: Option<bool> [run ab] "verify" Is("true"); like "--verify";
-    /// Memory of the server that the target lies on: reads of a set that fits into it may not come from its disks.
+    /// Memory of the target's server: reads of a set that fits into it may not come from its disks.
     server_ram: Option<Size> [run] "server-ram" Text("SIZE"); like "--server-ram 64g", "--server-ram 2xRAM";
-    /// Tests on which experiments are made to find out what limits them.
+    /// Tests on which experiments are made to find their limiters.
     probe: Option<Probing> [run]
-        /// Make no experiments after the tests: what limits a number is then told from counters alone.
+        /// Make no experiments after the tests: limiters are then inferred from counters alone.
         "no-probe" Is("none"),
         /// Make experiments on tests that write, too; their bytes count as the tests' own.
         "probe-writes" Is("writes"); like "--no-probe", "--probe-writes";
@@ -146,13 +146,13 @@ impl MixTexts {
 }
 
 spec_words! {
-    /// A thing for which a plan is normally refused, or warned about.
+    /// A condition for which a plan is normally refused, or warned about.
     Allow {
         /// Leave less than max(5 %, 1 GiB) of the file system free.
         LowSpace = "low-space",
-        /// Do not warn about a target that others are using.
+        /// Do not warn about a target in use by other programs.
         Busy = "busy",
-        /// As root, run in a directory in which others may rename what is made there.
+        /// As root, run in a directory in which other users may rename files.
         SharedDirectory = "shared-directory",
         /// Erase a device although the open files of some processes cannot be read.
         UnreadableProcesses = "unreadable-processes",
@@ -184,10 +184,10 @@ impl Request {
         toml::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Merges two requests: this one where it says something, `lower` where it does not.
+    /// Merges two requests: values of this one take precedence over those of `lower`.
     ///
-    /// Tests are replaced as a whole. A time asked for here lifts the total of `lower`, which was made for another
-    /// time. It is kept to the second, so that the precision and the shortest time of `lower` are lifted too. More
+    /// The list of tests is replaced as a whole. A time requested here removes the total of `lower`, which was made for
+    /// another time. It is kept to the second, so the precision and the shortest time of `lower` are removed too. More
     /// repetitions than in `lower` multiply its total and its write limit by the same factor, rounded up.
     #[must_use]
     pub fn over(self, mut lower: Self) -> Self {
@@ -220,7 +220,7 @@ pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-/// Longest duration that can be asked for.
+/// Longest duration that a request can have.
 pub const SECONDS_MAX: Seconds = Seconds(1e7);
 
 /// A duration as people write it: `30`, `30s`, `1m 30s`, `0.5`.

@@ -111,7 +111,7 @@ document! {
         /// Results of short experiments on the target; null where none was made.
         #[serde(default)]
         pub target_probes: Option<TargetProbes>,
-        /// Limits of our own that numbers are compared with.
+        /// Ceilings of skye that numbers are compared with.
         pub ceilings: Vec<Ceiling>,
         /// The tool's own cost, and its warnings about itself.
         pub tool: Tool,
@@ -147,7 +147,7 @@ document! {
         pub virtualisation: Option<String>,
         /// True if skye ran as root.
         pub root: bool,
-        /// The directory and what lies under it.
+        /// The directory, with its file system and devices.
         pub target: Target,
         /// Other settings that matter to the numbers.
         pub settings: Vec<Setting>,
@@ -187,7 +187,7 @@ pieces! {
         pub status: Status [needed],
         /// Why it did not end as planned, with path, offset and cause; null if it did.
         pub reason: Option<String>,
-        /// The share of each client, by its number; absent in a run without clients. What else is here is then their sum.
+        /// The share of each client, by its number; absent in a run without clients. The other fields are then sums.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub hosts: Vec<ClientShare>,
         /// Operations, bytes and times.
@@ -196,7 +196,7 @@ pieces! {
         /// Rates and latencies, and their course.
         #[serde(flatten)]
         pub figures: Figures [piece],
-        /// Observations of the machine meanwhile.
+        /// Observations of the machine during the test.
         #[serde(flatten)]
         pub seen: Seen [piece],
         /// Findings about the number.
@@ -211,7 +211,7 @@ pieces! {
         pub start_ns: u64 [needed],
         /// Number of operations.
         pub ops: u64 [needed],
-        /// Bytes that these operations stand for: a rewritten block counts once.
+        /// Bytes that these operations represent: a rewritten block counts once.
         pub bytes: u64 [needed],
         /// Bytes that read calls returned.
         pub app_bytes_read: u64 [needed],
@@ -250,7 +250,7 @@ pieces! {
         /// in which every client worked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub together: Option<Together>,
-        /// Latency of whole operations; null where an operation has none of its own.
+        /// Latency of whole operations; null where it is not measured.
         pub latency_ns: Option<Latency>,
         /// Histogram of the same operations: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
@@ -281,7 +281,7 @@ pieces! {
         #[serde(default, serialize_with = "columns::write", skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(test, schemars(with = "columns::Zones"))]
         pub zones: Vec<ZoneRecord> [as columns::Rows<ZoneRecord>],
-        /// The rate as shares of limits of our own; null where none was measured.
+        /// The rate as shares of skye's own ceilings; null where none was measured.
         #[serde(default)]
         pub ceiling_shares: Option<CeilingShares>,
     }
@@ -289,13 +289,13 @@ pieces! {
     /// Observations of the machine while a phase ran.
     #[derive(Default)]
     pub struct Seen {
-        /// Work of the mounted device meanwhile; null where there is none.
+        /// Work of the mounted device during the test; null where there is none.
         pub device: Option<DeviceUse>,
         /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
         pub page_cache_share: Option<f64>,
         /// Where the time of the worker threads went; null where the kernel hides it.
         pub budget: Option<Budget>,
-        /// CPU of the whole machine meanwhile, as shares of all CPUs.
+        /// CPU of the whole machine during the test, as shares of all CPUs.
         pub cpu: Option<CpuShares>,
         /// Share of the files in the page cache before and after; null for tests that touch no data in files.
         #[serde(default)]
@@ -303,23 +303,23 @@ pieces! {
         /// Extents under the files before they were read; null for tests that read none, and where they are not known.
         #[serde(default)]
         pub extents: Option<Extents>,
-        /// Heat, throttling and upkeep meanwhile; null where there was nothing to look at.
+        /// Heat, throttling and maintenance during the test; null where there was nothing to check.
         #[serde(default)]
         pub conditions: Option<Conditions>,
-        /// Work of the servers that were watched meanwhile; absent where none was.
+        /// Work of the watched servers during the test; absent where none was watched.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub servers: Vec<ServerUse>,
         /// Other observations of machine and server; null in documents of older versions, and on simulated devices.
         #[serde(default)]
         pub system: Option<SystemUse>,
-        /// Kernel functions in which samples found the threads asleep, the most frequent first.
+        /// Kernel functions in which samples found sleeping threads, the most frequent first.
         #[serde(default, rename = "wait_sites")]
         pub wait_channels: Vec<WaitChannel> [key "wait_sites"],
-        /// The user's command that ran beside it; null where none did.
+        /// The user's command that ran during the test; null where none did.
         #[serde(default)]
         pub beside: Option<BesideRecord>,
-        /// Disturbance by others meanwhile; null in documents of older versions, and where nothing was measured. A
-        /// server of the target counts as others where it uses a CPU.
+        /// Disturbance by other processes during the test; null in documents of older versions, and where nothing was
+        /// measured. The CPU time of the target's server counts as disturbance.
         #[serde(default)]
         pub disturbance: Option<Disturbance>,
     }
@@ -400,9 +400,9 @@ document! {
 
     /// Extents under files, as shares of the files' bytes, 0 to 1.
     pub struct Extents {
-        /// Share that was never allocated; reads of it are answered without the device.
+        /// Share that was never allocated; reads of it need no device.
         pub hole_share: f64,
-        /// Share that was allocated and never written; reads of it are answered without the device.
+        /// Share that was allocated and never written; reads of it need no device.
         pub unwritten_share: f64,
         /// Share that the file system has compressed, encrypted or packed.
         pub encoded_share: f64,
@@ -410,17 +410,17 @@ document! {
         pub extents: u64,
     }
 
-    /// Heat, throttling and upkeep of drives, CPUs and file systems, looked at when a test had ended.
+    /// Heat, throttling and maintenance of drives, CPUs and file systems, checked after a test.
     pub struct Conditions {
         /// Temperatures of the drives under the target.
         pub drives: Vec<DriveTemperature>,
         /// How often CPUs were throttled for their temperature during the test; null where that does not show.
         pub cpu_throttled: Option<u64>,
-        /// Upkeep of arrays and file systems.
+        /// Maintenance of arrays and file systems.
         pub upkeep: Vec<UpkeepRecord>,
     }
 
-    /// Work of an array or file system on itself.
+    /// Maintenance of an array or file system.
     pub struct UpkeepRecord {
         /// Kind of work: "resync", "btrfs scrub", "ext4 inode tables".
         pub work: String,
@@ -453,7 +453,7 @@ document! {
         pub sync_ns: Option<u64>,
     }
 
-    /// Blocks read directly at random places, and the same blocks read again.
+    /// Blocks read directly at random offsets, and the same blocks read again.
     pub struct Reread {
         /// Number of blocks read each time.
         pub blocks: u64,
@@ -587,7 +587,7 @@ document! {
         #[serde(default)]
         pub ci95: Option<LatencyIntervals>,
         /// Peaks of the distribution, where there are several kinds of operations by latency; the fastest first. The
-        /// mean says nothing then.
+        /// mean is meaningless then.
         #[serde(default)]
         pub modes: Vec<Mode>,
     }
@@ -656,9 +656,9 @@ document! {
         pub mean_request_bytes: Option<f64>,
         /// Device bytes per application byte, in the direction of the test; null if the application moved none.
         pub bytes_per_app_byte: Option<f64>,
-        /// Bytes that the physical devices wrote per byte that the mounted one wrote; null where that means nothing.
+        /// Bytes that the physical devices wrote per byte that the mounted one wrote; null where that does not apply.
         pub leaf_amplification: Option<f64>,
-        /// Share of the device's bytes that was not ours, 0 to 1; null where it cannot be determined.
+        /// Share of the device's bytes from other programs, 0 to 1; null where it cannot be determined.
         pub foreign_share: Option<f64>,
         /// Bytes per second of another test of this run in the same direction; null where none moved clearly more.
         #[serde(default)]
@@ -667,7 +667,7 @@ document! {
 
     /// Where the time of the worker threads went, as shares that sum to 1.
     pub struct Budget {
-        /// On a CPU in our own code.
+        /// On a CPU in skye's code.
         pub user: f64,
         /// On a CPU in the kernel.
         pub kernel: f64,
@@ -725,7 +725,7 @@ document! {
 words! {
     /// Effect of a note on the number of its row.
     pub enum Mark {
-        /// `!`: the number is not the one that was asked for.
+        /// `!`: the number does not measure what was requested.
         Invalid,
         /// `?`: the number may be off by more than its ±.
         Suspect,

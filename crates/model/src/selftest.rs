@@ -55,7 +55,7 @@ pub struct Answer {
     pub limiter: Option<Limiter>,
     /// Confidence with which it was named.
     pub confidence: Option<Confidence>,
-    /// Outcome: the given answer held against the right one.
+    /// Outcome: the given answer compared with the right one.
     pub outcome: Outcome,
     /// The measured rate; absent where there was none.
     pub ops_per_second: Option<f64>,
@@ -63,7 +63,7 @@ pub struct Answer {
     pub known_ops_per_second: Option<f64>,
     /// The whole verdict, with its evidence.
     pub verdict: Option<Verdict>,
-    /// Disturbance by others that the case has not built in; absent in documents of older versions.
+    /// Disturbance that the case has not built in; absent in documents of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Time from the start of the case's construction to its end, shared by all tests of the case.
@@ -74,9 +74,9 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truth {
-    /// One of these held it back. The first does; the others are as right, for the reason that the case gives.
+    /// One of these limited it: the first, or another one for the reason that the case gives.
     Limiters(Vec<Limiter>),
-    /// The number is not what it looks like, for the reason with this code.
+    /// The number does not measure what it seems to, for the reason with this code.
     Reason(String),
 }
 
@@ -112,7 +112,7 @@ pub struct Score {
     pub tests: u32,
     /// Right answers.
     pub right: u32,
-    /// Right answers that name a limiter; the others say that a number is not what it looks like.
+    /// Right answers that give a limiter; the other ones report an invalid number.
     pub named: u32,
     /// Answers among `named` whose verdict was confirmed.
     pub confirmed: u32,
@@ -188,7 +188,7 @@ impl Score {
         offs.sort_by(f64::total_cmp);
         score.rates = offs.len() as u32;
         score.off_max = offs.last().copied();
-        // Of two values in the middle, the larger counts: the score must not look better than it is.
+        // The larger of two middle values counts, so that the score is not too good.
         score.off_median = offs.get(offs.len() / 2).copied();
         score
     }

@@ -10,9 +10,9 @@ use crate::size::Size;
 
 /// A simulated device.
 ///
-/// A read or write first costs its worker's CPU, and then the cap on requests admits it. From there on it waits for a
-/// free server and takes its latency, while its bytes pass the caps on bytes. It ends when both are over. Where there
-/// is a cache, a write waits for room in it rather than for a server.
+/// A read or write first uses its worker's CPU, and then passes the cap on requests. It then waits for a free server
+/// and its latency, while its bytes pass the caps on bytes. It ends when both are done. With a cache, a write waits for
+/// free space in it rather than for a server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimDevice {
@@ -98,7 +98,7 @@ pub struct Cache {
     /// Bytes that it holds.
     #[serde(deserialize_with = "amount")]
     pub bytes: u64,
-    /// Latency of a write while there is room.
+    /// Latency of a write into the cache while it has free space.
     #[serde(deserialize_with = "latency")]
     pub latency_us: f64,
     /// Bytes per second that leave it for the medium.
@@ -106,19 +106,19 @@ pub struct Cache {
     pub drain_bytes_per_second: u64,
 }
 
-/// A new cap on written bytes, once so many bytes were written since the device was made or purged.
+/// A new cap on written bytes, in effect after this many bytes written since the device was made or purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Worn {
     /// Bytes written before, over all tests.
     #[serde(deserialize_with = "amount")]
     pub after_bytes: u64,
-    /// Most bytes written per second from then on.
+    /// Cap on bytes written per second after that.
     #[serde(deserialize_with = "amount")]
     pub write_bytes_per_second: u64,
 }
 
-/// New caps from a moment on. A cap that is null stays as it was.
+/// New caps, in effect after a point in time. A cap that is null stays as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "ThrottleWords")]
 pub struct Throttle {
@@ -175,7 +175,7 @@ impl SimDevice {
         toml::from_str(text).map_err(|error| explain(text, &error))
     }
 
-    /// Returns the cap on written bytes after so many bytes were written.
+    /// Returns the cap on written bytes after `written_bytes` bytes.
     pub fn write_cap(&self, written_bytes: u64) -> Option<u64> {
         let reached = self.worn.iter().rfind(|worn| worn.after_bytes <= written_bytes);
         reached.map(|worn| worn.write_bytes_per_second).or(self.write_bytes_per_second)

@@ -47,7 +47,7 @@ pub struct Defaults<'a> {
     pub shift: Option<u32>,
     /// Number of threads that `tN` means: the CPUs that may be used.
     pub cpus: u32,
-    /// Mixes of files. Of others, a test has only the name.
+    /// Mixes of files. A test keeps only the name of any other mix.
     pub mixes: &'a Mixes,
 }
 
@@ -72,7 +72,7 @@ pub struct SpecError {
 /// Parses one spec; `defaults` fills in what it leaves out.
 ///
 /// # Errors
-/// A [`SpecError`] that names the word and what would have been understood.
+/// A [`SpecError`] with the word and the valid forms.
 pub fn parse(spec: &str, defaults: &Defaults<'_>) -> Result<Workload, SpecError> {
     let fail = |problem: String| SpecError { spec: spec.to_owned(), problem };
     let mut words = spec.split(':').map(str::trim);
@@ -227,7 +227,7 @@ fn check_zones(data: &mut DataWork, in_flight: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses words that do not go with a skewed order, which draws each block anew.
+/// Refuses words that do not go with a skewed order, which draws each block independently.
 fn check_skew(data: &DataWork) -> Result<(), String> {
     let word = match (data.zipf, data.hot) {
         (None, None) => return Ok(()),
@@ -289,7 +289,7 @@ fn check_discard(data: &DataWork) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses `reread` with `sync=each`: a read after each sync would be a third kind of operation that nobody measures.
+/// Refuses `reread` with `sync=each`: a read after each sync would be a third kind of operation that is not measured.
 fn check_reread(data: &DataWork) -> Result<(), String> {
     if data.reread && data.sync == SyncMode::Each {
         return Err(
@@ -430,7 +430,7 @@ fn parse_files<'a>(
     Ok(concurrency.with(Work::Files(files)))
 }
 
-/// Takes what a mix says of its files. Of a mix that is only a name, a thread has at least one file.
+/// Sets the values that a mix defines. For a mix without contents, a thread has at least one file.
 fn settle_mix(files: &mut FilesWork, threads: u64) -> Result<(), String> {
     let name = files.mix.clone();
     let (own, least) = match name.get() {
@@ -679,7 +679,8 @@ pub fn print(workload: &Workload) -> String {
     words.join(":")
 }
 
-/// Returns the files that each thread has if nobody says otherwise: those of a shipped mix. The file of a mix may change.
+/// Returns the default number of files per thread of a built-in mix. A mix from a file has none, as the file may
+/// change.
 fn shipped_files(files: &FilesWork) -> Option<u64> {
     let NamedMix::Shipped(name) = files.mix else { return None };
     (files.verb == FileVerb::Mix).then(|| Mix::shipped(name).population.files)

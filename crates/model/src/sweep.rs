@@ -19,7 +19,7 @@ pub enum Sweep {
     Depth(u32, u32),
     /// `t1..t64`: threads.
     Threads(u32, u32),
-    /// `h1..h8`: clients that make the test, from the first on.
+    /// `h1..h8`: clients that make the test, starting with the first.
     Clients(u32, u32),
     /// `4k..1m`: bytes of a block.
     Block(u64, u64),
@@ -89,11 +89,11 @@ impl Sweep {
 
     /// Returns the test at every point, in rising order. The sweep replaces its own quantity; the rest stays.
     ///
-    /// Open loops arrive by Poisson, whatever the test says. A rate is swept to see the queues of many independent
-    /// users, and equal gaps cause none below the capacity.
+    /// Open loops have Poisson arrivals, whatever the test sets. A rate is swept to see the queueing of many
+    /// independent users, and equal gaps cause none below the capacity.
     ///
     /// # Errors
-    /// One sentence where the sweep means nothing for this test, or a point of it is no test.
+    /// One sentence if the sweep does not apply to this test, or a point of it is no valid test.
     pub fn expand(&self, workload: &Workload) -> Result<Vec<Workload>, String> {
         let name = workload.name();
         let in_blocks = workload.data().is_some_and(|data| !data.verb.is_bytes());

@@ -1,18 +1,18 @@
-//! Where the test takes place: a directory, a device or a file, resolved to its mount, its file system and the devices
-//! beneath.
+//! The target of tests: a directory, a device or a file, resolved to its mount, its file system and the devices under
+//! it.
 
 use serde::{Deserialize, Serialize};
 
-/// Name of the attribute that tests set. Every user may set those that begin with `user.`.
+/// Name of the attribute that tests set. Every user may set attributes in the namespace `user.`.
 pub const USER_ATTRIBUTE: &std::ffi::CStr = c"user.skye";
 
-/// A directory, a device or a file, and what lies under it.
+/// A directory, a device or a file, with its file system and devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Target {
-    /// The place, absolute and without symbolic links.
+    /// The path, absolute and without symbolic links.
     pub path: String,
-    /// Kind of the place; a directory in documents of older versions.
+    /// Kind of the target; a directory in documents of older versions.
     #[serde(default)]
     pub kind: TargetKind,
     /// Where its file system is mounted.
@@ -38,13 +38,13 @@ pub struct Target {
     pub geometry: Geometry,
     /// Space on the file system; of a device or a file, its own size.
     pub space: Space,
-    /// Alignment that `O_DIRECT` needs; null where the kernel does not say.
+    /// Alignment that `O_DIRECT` needs; null where the kernel does not report it.
     pub direct_io: Option<DirectIo>,
-    /// The devices beneath, from the mounted one down to the physical ones; each comes before those that it lies on.
+    /// Block devices under the target in topological order: the mounted device first, physical devices last.
     pub device_stack: Vec<Device>,
     /// Notes for the reader: thin volumes, snapshots, options that void durability.
     pub notes: Vec<String>,
-    /// True if its files can have user attributes; absent where the kernel does not say.
+    /// True if its files can have user attributes; absent where the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_attributes: Option<bool>,
     /// Identity of the device where the user has named it to be written; absent for every other target.
@@ -96,15 +96,15 @@ pub enum ErasedContents {
     Data,
 }
 
-/// Kind of a place that is measured.
+/// Kind of a target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// A directory, in which skye makes files of its own.
+    /// A directory, in which skye creates its files.
     #[default]
     Directory,
-    /// A block device, which is only read unless the user names it to be erased.
+    /// A block device, which is only read unless the user specifies it to be erased.
     Device,
     /// A file, which is only read.
     File,
@@ -113,7 +113,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// Returns true if it was there before and is measured itself, so that skye makes no files.
+    /// Returns true if it is an existing target that is measured itself, so that skye makes no files.
     pub fn is_given(self) -> bool {
         matches!(self, Self::Device | Self::File)
     }
@@ -138,7 +138,7 @@ pub enum Backing {
     Devices,
     /// Memory: no device will ever see the data.
     Memory,
-    /// A server, or a program of this machine: what it does with the data is out of sight.
+    /// A server, or a program of this machine: its handling of the data is not visible.
     RemoteOrUserSpace,
     /// A file system whose devices could not be found.
     Unknown,
@@ -191,12 +191,12 @@ impl Space {
         (self.total_bytes / 20).max(RESERVE_BYTES_MAX.min(self.free_bytes / 4))
     }
 
-    /// Returns true if the file system says how many bytes it has.
+    /// Returns true if the file system reports its size in bytes.
     pub fn has_bytes(&self) -> bool {
         self.total_bytes > 0
     }
 
-    /// Returns what one of several clients may take that share it.
+    /// Returns the share of the free space for one of several clients.
     #[must_use]
     pub fn shared_by(self, clients: u32) -> Self {
         let clients = u64::from(clients.max(1));
@@ -227,11 +227,11 @@ pub struct Device {
     pub minor: u32,
     /// Its kind.
     pub kind: DeviceKind,
-    /// Names of the devices that it lies on, all in the same stack; empty for a physical one.
+    /// Names of its backing devices, all in the same stack; empty for a physical one.
     pub lies_on: Vec<String>,
     /// Its size.
     pub size_bytes: u64,
-    /// Model as the device names itself.
+    /// Model as the device reports it.
     pub model: Option<String>,
     /// Smallest addressable unit.
     pub logical_block_bytes: Option<u32>,
@@ -275,7 +275,7 @@ pub struct Link {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
-    /// A disk that lies on nothing that this machine sees.
+    /// A disk without a backing device that this machine sees.
     Disk,
     /// A part of a disk.
     Partition,
@@ -290,7 +290,7 @@ pub enum DeviceKind {
 }
 
 impl Device {
-    /// Returns true if data that reaches the device stays there, because nothing that we know of lies beneath.
+    /// Returns true if data that reaches the device stays there, because it has no known backing device.
     pub fn is_leaf(&self) -> bool {
         self.lies_on.is_empty()
     }
@@ -340,7 +340,7 @@ impl Target {
     /// File systems that keep overwritten blocks until they commit.
     const COPYING_ON_WRITE: &[&str] = &["btrfs", "zfs", "bcachefs"];
 
-    /// Returns true if its file system writes a changed block to another place.
+    /// Returns true if its file system writes a changed block to another place (copy on write).
     pub fn copies_on_write(&self) -> bool {
         self.kind == TargetKind::Directory && Self::COPYING_ON_WRITE.contains(&self.file_system.as_str())
     }
@@ -372,7 +372,7 @@ impl Target {
         self.file_system == "ext4" && self.geometry.journal.as_deref() == Some("none")
     }
 
-    /// Returns the mounted device, whose counters are compared with the bytes that we asked for.
+    /// Returns the mounted device, whose counters are compared with the requested bytes.
     pub fn top_device(&self) -> Option<&Device> {
         self.device_stack.first()
     }

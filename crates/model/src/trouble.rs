@@ -31,7 +31,7 @@ impl Trouble {
     }
 }
 
-/// Removes "(os error 2)", which the standard library adds to the system's own words and which tells nobody more.
+/// Removes "(os error 2)", which the standard library adds to the system's message and which does not help a user.
 fn without_number(mut cause: String) -> String {
     while let Some(start) = cause.find(" (os error ") {
         let Some(length) = cause[start..].find(')') else { break };

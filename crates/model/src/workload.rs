@@ -111,7 +111,7 @@ spec_words! {
 }
 
 spec_words! {
-    /// Engines that a test may ask for with `engine=`.
+    /// Engines that a test may request with `engine=`.
     EngineWord {
         /// Plain system calls; depth is made of threads.
         Sync = "sync",
@@ -141,7 +141,7 @@ spec_words! {
         Nop = "nop",
         /// Calls of the C library, which buffers.
         Stdio = "stdio",
-        /// A simulated device, on a clock of its own.
+        /// A simulated device with a simulated clock.
         Sim = "sim",
     }
 }
@@ -242,7 +242,7 @@ spec_words! {
         Sequential = "seq",
         /// In a pseudo-random order.
         Random = "rnd",
-        /// In the order in which `getdents64` names them, which is up to the file system.
+        /// In the order of `getdents64`, which depends on the file system.
         Directory = "dir",
     }
 }
@@ -467,8 +467,7 @@ impl FileVerb {
         !only_reads && !matches!(self, Self::Readlink | Self::XattrGet | Self::Walk)
     }
 
-    /// Returns true if it works on an existing name and makes none. It can then follow a directory that is read
-    /// meanwhile.
+    /// Returns true if it works on an existing name and makes none. It can then follow a directory while that is read.
     pub fn can_follow_directory(self) -> bool {
         let opens = matches!(self, Self::Append | Self::XattrSet | Self::XattrGet);
         opens || matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Unlink)

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::size;
 
-/// Most words that are told apart among lines that are left out.
+/// Most distinct words that are listed among skipped lines.
 const WORDS_MAX: usize = 50;
 /// Most words of a line. The longest operation has eight.
 const ARGUMENTS_MAX: usize = 20;
@@ -15,7 +15,7 @@ const ARGUMENTS_MAX: usize = 20;
 const DIRECTORY_FILE: u64 = 1;
 /// Dispositions of `NTCreateX` by which dbench makes a missing file: create, overwrite, overwrite if it is there.
 const MAKES: [u64; 3] = [2, 4, 5];
-/// Dispositions by which it cuts a file to nothing.
+/// Dispositions by which it truncates a file.
 const CUTS: [u64; 2] = [4, 5];
 
 /// Lines that direct what dbench does, and that no replay follows.
@@ -44,7 +44,7 @@ struct Parser<'a> {
     due_ns: Vec<u64>,
     has_times: bool,
     offsets: Vec<Offset>,
-    /// Handles that are open, each with its path, in the places of dbench's table.
+    /// Open handles, each with its path, by their slots in dbench's table.
     table: Vec<Option<(u64, u32)>>,
     places: usize,
     /// Times that the next operation is made.
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         self.operation(operation, Arguments(arguments), expected, due_ns)
     }
 
-    /// Takes a line that directs others; false if it is none.
+    /// Reads a line that directs others; returns false for any other line.
     fn directs(&mut self, words: &[&'a str]) -> Result<bool, String> {
         let first = words[0];
         let number = || {
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
     fn end_loop(&mut self) -> Result<(), String> {
         let Some(ended) = self.open_loop.take() else { return Err("no LOOP begins before it".into()) };
         let Loop { start, turns, table, operations, written_bytes, .. } = ended;
-        // Each turn must find the places as the first one did.
+        // Each turn must find the same open handles as the first one.
         let handles = |table: &[Option<(u64, u32)>]| {
             let handle = |open: &Option<(u64, u32)>| open.map(|(handle, _)| handle);
             let mut handles: Vec<_> = table.iter().map(handle).collect();
@@ -209,7 +209,7 @@ impl<'a> Parser<'a> {
             None if self.left_out.len() < WORDS_MAX => {
                 self.left_out.push(LeftOut { word, lines: 1, first_line: self.lines });
             }
-            // The last counts all words for which there is no room.
+            // The last entry counts all further words.
             None => {
                 if let Some(last) = self.left_out.last_mut() {
                     (last.word, last.lines) = ("others".into(), last.lines + 1);
@@ -337,7 +337,7 @@ impl<'a> Parser<'a> {
         Ok(Operation::Open { path, slot, makes, cuts, is_directory })
     }
 
-    /// Returns the first free place for a handle, as dbench takes it.
+    /// Returns the first free slot for a handle, as dbench chooses it.
     fn take_place(&mut self, handle: u64, path: u32) -> Result<u32, String> {
         let free = self.table.iter().position(Option::is_none);
         let place = free.unwrap_or(self.table.len());
@@ -352,7 +352,7 @@ impl<'a> Parser<'a> {
         Ok(place as u32)
     }
 
-    /// Returns the place of the handle, which is the first argument.
+    /// Returns the slot of the handle, which is the first argument.
     fn slot(&self, arguments: &Arguments<'_, 'a>) -> Result<u32, String> {
         let handle = arguments.number(0, "the handle")?;
         let is_it = |open: &Option<(u64, u32)>| open.is_some_and(|(known, _)| known == handle);

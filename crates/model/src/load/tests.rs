@@ -68,7 +68,7 @@ Rmdir "\clients" NT_STATUS_DIRECTORY_NOT_EMPTY
             Operation::Rmdir(1),
         ]
     );
-    // All but the lines that direct others, and those are not here.
+    // All steps are used. Lines that direct others make no calls.
     let steps: std::collections::HashSet<_> = load.calls.iter().map(|call| call.operation.step()).collect();
     assert_eq!(steps.len(), Operation::STEPS.len());
     assert_eq!((load.lines, load.operations, load.handles, load.line_of[0]), (24, 22, 2, 3));
@@ -110,7 +110,7 @@ fn renamed_directory_takes_its_levels_along() {
     assert_eq!(then(&[]), Ok(3));
     assert_eq!(then(&["Rename /a /x/y/z"]), Ok(5));
     assert_eq!(then(&["Rename /a/b/c/f /x/y/f"]), Ok(3), "a file takes nothing along");
-    // It is moved on as a whole, or what lies in it is, in whatever order the lines stand.
+    // The directory is moved as a whole, or its contents are, whatever the order of the lines.
     assert_eq!(then(&["Rename /a /e", "Rename /e/b /x/y/z", "Rmdir /e/b"]), Ok(4));
     assert_eq!(then(&["Rename /e/b /x/y/z", "Rename /a /d", "Rename /d /e", "Rmdir /e/b"]), Ok(4));
     // Directories that change their names each time do not grow, and none goes into itself.

@@ -31,7 +31,7 @@ struct Place<'a> {
     /// Line that makes a file of it.
     file_line: Option<u64>,
     bytes: u64,
-    /// Bytes that were written at offsets which nobody knows.
+    /// Bytes written at unknown offsets.
     found_bytes: u64,
     /// True if a line takes all bytes of the file.
     is_emptied: bool,
@@ -112,7 +112,7 @@ impl<'a> Tree<'a> {
         Ok(at)
     }
 
-    /// Returns the path that stands for all of the same kind.
+    /// Returns the representative of all paths of the same kind.
     fn group(&mut self, mut place: u32) -> usize {
         while self.places[place as usize].like != place {
             let above = self.places[self.places[place as usize].like as usize].like;
@@ -154,7 +154,7 @@ impl<'a> Tree<'a> {
         self.grow(place, end_bytes.saturating_sub(has));
     }
 
-    /// Adds bytes to a file at offsets that nobody knows. All of them may be new.
+    /// Adds bytes to a file at unknown offsets. All of them may be new.
     pub(super) fn grow_somewhere(&mut self, place: u32, bytes: u64) {
         self.grow(place, bytes);
         let found_bytes = &mut self.places[place as usize].found_bytes;

@@ -1,4 +1,4 @@
-//! The tests of a plan as they were asked for: read from their specs, and repeated over the sweep.
+//! The requested tests of a plan: read from their specs, and repeated over the sweep.
 
 use super::checks::{given_refused, polling_refused};
 use crate::load::LoadFile;
@@ -70,7 +70,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Makes every test cold that looks up names.
+    /// Makes every test with name look-ups cold.
     fn make_cold(&mut self) -> Result<(), Trouble> {
         let mut is_any = false;
         for workload in self.tests.iter_mut().chain(&mut self.where_possible) {

@@ -28,7 +28,7 @@ const WORKED_FILES: u64 = 4;
 /// Channels of the coordinator to a client.
 const CLIENT_FILES: u64 = 3;
 
-/// Returns the danger to root where others may rename what it makes; `None` where they may not.
+/// Returns the danger to root where other users may rename its files; `None` where they may not.
 pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static str> {
     (machine.root && target.others_write).then_some(
         "other users may write there and it has no sticky bit, so they can put a directory of theirs in place of skye's",
@@ -177,7 +177,7 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
     Ok(())
 }
 
-/// Returns why completions cannot be polled on this target; `None` where they can be, or nobody knows.
+/// Returns why completions cannot be polled on this target; `None` if they can be, or if that is unknown.
 pub(super) fn polling_refused(target: &Target) -> Option<String> {
     let Some(device) = target.device_stack.first() else {
         return matches!(target.backing, Backing::Memory | Backing::RemoteOrUserSpace)
@@ -240,7 +240,7 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
 }
 
 /// Refuses tests that need more open files than the system allows this process: the error has the test that needs most.
-/// Returns a note where some counters have no room.
+/// Returns a note if the limit may leave counters unread.
 pub(super) fn check_open_files(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
@@ -285,7 +285,7 @@ fn check_limit(attempt: String, files: u64, most: Option<u64>, remedy: Option<&s
     Err(Trouble::new(attempt, cause).remedy(format!("raise the limit (ulimit -Hn {needed}){or}")))
 }
 
-/// Refuses to drop the machine's caches unless that was asked for and can be done, and cold names where there are none.
+/// Refuses to drop the machine's caches unless that is requested and possible, and cold names where there are none.
 pub(super) fn check_cold(
     phases: &[PlannedPhase],
     cache: CacheMode,

@@ -8,7 +8,7 @@ use crate::target::Backing;
 use crate::trouble::Trouble;
 use crate::workload::{DataVerb, DataWork, Engine, EngineWord, Workload};
 
-/// Chooses how a test is issued, and the test that runs in its place where that way has no depth.
+/// Chooses how a test is issued, and its replacement if that engine has no depth.
 ///
 /// A ring is worth its cost only where several operations are truly in flight: with `O_DIRECT` and depth. All other
 /// tests use plain system calls, as programs do, and get their depth from threads.
@@ -55,8 +55,8 @@ pub(super) fn choose(
     Ok((engine, instead))
 }
 
-/// Issues all points of a sweep in one way. Where depth is swept, the first point has none, and would otherwise differ
-/// from the others in more than depth.
+/// Issues all points of a sweep through one engine. Otherwise the first point, without depth, would differ from the
+/// others in its engine, too.
 pub(super) fn agree_within_sweeps(phases: &mut [PlannedPhase]) {
     for index in 0..phases.len() {
         let has_ring = |other: &PlannedPhase| {
@@ -112,14 +112,14 @@ fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
     }
 }
 
-/// Returns the words of a spec that say how operations are issued.
+/// Returns the words of a spec that set how operations are issued.
 fn ring_words(data: &DataWork) -> Vec<String> {
     let engine = data.engine.map(|engine| format!("engine={engine}"));
     let polls = [(data.iopoll, "iopoll"), (data.sqpoll, "sqpoll")];
     engine.into_iter().chain(polls.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).into())).collect()
 }
 
-/// Returns true if a ring suits a test that names no engine.
+/// Returns true if a ring suits a test without a requested engine.
 pub fn suits_ring(asked: &Workload) -> bool {
     asked.iodepth > 1
         && asked.data().is_some_and(|data| {

@@ -21,7 +21,7 @@ pub struct Dataset {
     pub size_bytes_max: u64,
     /// Fewest bytes that the tests need: one block for each operation in flight.
     pub size_bytes_min: u64,
-    /// True if the user asked for that size; otherwise calibration may choose a smaller one.
+    /// True if the user set that size; otherwise calibration may choose a smaller one.
     pub size_is_fixed: bool,
     /// Groups of files, by their content and by the threads that work in them; empty where no test needs files. Each
     /// group has the whole size.
@@ -53,14 +53,15 @@ pub struct DataGroup {
     pub compress_percent: u8,
     /// Percent of the blocks that are copies of one another.
     pub dedupe_percent: u8,
-    /// True if the files are laid out empty, because a test makes them before any works on them in blocks. Absent where
-    /// they are not.
+    /// True if the files are laid out empty, because a test writes them before any other uses their blocks. Absent
+    /// where they are not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
-    /// Size of the blocks that take turns in the file; absent where each thread or client has a part of its own.
+    /// Size of the interleaved blocks; absent where each thread or client has its own part of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interleaved_bytes: Option<u64>,
-    /// Multiple of the threads of each test whose blocks take turns, so that all have as many blocks. 0 where none do.
+    /// Multiple of the threads of each interleaved test, so that all have the same number of blocks. 0 if no test is
+    /// interleaved.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub turns: u64,
 }
@@ -96,7 +97,7 @@ impl Dataset {
         size_bytes / u64::from(group.files.max(1)) / unit_bytes * unit_bytes
     }
 
-    /// Returns the bytes from one data stamp of a group to the next: of blocks that take turns, each holds whole ones.
+    /// Returns the interval between data stamps of a group. An interleaved block holds whole intervals.
     pub fn stamp_interval_of(&self, group: &DataGroup) -> u64 {
         let Some(block_bytes) = group.interleaved_bytes else { return self.stamp_interval_bytes };
         (1..=page_bytes()).rev().find(|bytes| block_bytes.is_multiple_of(*bytes)).unwrap_or(1)
@@ -181,8 +182,8 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Returns the block sizes of the tests on data, which their files hold together. Single bytes are no blocks, and blocks
-/// that take turns have a file of their own.
+/// Returns the block sizes of the tests on data, all of which their files must fit. Tests of single bytes have no
+/// blocks, and interleaved blocks have a separate file.
 fn block_sizes(phases: &[PlannedPhase]) -> impl Iterator<Item = u64> {
     let data = phases.iter().filter_map(|phase| phase.workload.data());
     data.filter(|data| !data.verb.is_bytes() && !data.interleaved).map(|data| data.block_bytes)
@@ -202,11 +203,11 @@ fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &Da
     on_files.filter_map(|phase| Some((phase, phase.workload.data()?)))
 }
 
-/// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, as many
-/// as were asked for, or one for all.
+/// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, the
+/// requested number, or one for all.
 fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
     let new = DataGroup::of;
-    // A test that asks for no number works in files that others asked for, if there are enough for its threads.
+    // A test without a number uses the counted files of other tests, if there are enough for its threads.
     let counted: Vec<_> = on_files(phases)
         .filter_map(|(_, data)| Some(new(data, data.files?)))
         .filter(|group| !group.shared)
@@ -255,8 +256,8 @@ fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>,
     }
 }
 
-/// Marks the files that a test makes before any other works on them in blocks. Laying them out would be in vain,
-/// because that test cuts them off first.
+/// Marks the files that a test makes before any other test uses their blocks. They need no layout, because that test
+/// truncates them first.
 fn mark_fresh(
     groups: &mut [DataGroup],
     phases: &[PlannedPhase],
@@ -303,7 +304,7 @@ fn mark_fresh(
     }
 }
 
-/// Returns the data set that the tests need, of the size asked for or one that fits; `None` if no test works on data.
+/// Returns the data set that the tests need, of the requested size or one that fits; `None` if no test works on data.
 pub(super) fn plan_dataset(
     request: &Request,
     phases: &[PlannedPhase],
@@ -332,7 +333,7 @@ pub(super) fn plan_dataset(
         return Ok(None);
     };
     let free = room.share().free_bytes;
-    // Each group needs that room. Where nothing is written, only the offsets must fit.
+    // Each group needs that space. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
     let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
     let attempt = || format!("lay out the data set in {}", room.path);
@@ -340,11 +341,11 @@ pub(super) fn plan_dataset(
     let fewest_files = groups.iter().map(|group| u64::from(group.files.max(1))).min();
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
-    // Where a test makes the files, nothing is written before it by which their size could be chosen.
+    // Where a test makes the files, no write before it can serve to choose their size.
     let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase) == Some(true));
     let is_fixed = is_together || has_fresh;
     let largest = if is_fixed { room.fixed_dataset_bytes_max } else { DATASET_BYTES_MAX };
-    // Ranges are places of the device, so that it must be written as far as the last one.
+    // Ranges are offsets of the device, so that it must be written up to the end of the last one.
     let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
     let ranged_bytes = ranged.map(|range| range.end).max().unwrap_or(0);
     let size_bytes = match request.size {

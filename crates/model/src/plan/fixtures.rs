@@ -53,7 +53,7 @@ pub(super) fn asking(tests: &[&str]) -> Request {
     Request { tests: tests.iter().map(|test| (*test).to_owned()).collect(), ..Request::default() }
 }
 
-/// Returns a disk with this `io_poll`; with `None`, nobody knows if it can be polled.
+/// Returns a disk with this `io_poll`; `None` means that the kernel does not report it.
 pub(super) fn disk_that_polls(io_poll: Option<bool>) -> Target {
     let disk = Device {
         name: "sda".into(),

@@ -61,8 +61,7 @@ pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target)
     Ok(())
 }
 
-/// Returns true if a test is repeated in rounds. It must last for a time, as fast as it goes, and visit the device in
-/// blocks. Tests that end by a count do what was asked for, and others have a rate of their own.
+/// Returns true for time-based, closed-loop block tests, which are repeated until steady.
 pub(super) fn has_rounds(phase: &PlannedPhase) -> bool {
     let Stop { time_ns, ops, passes, .. } = phase.stop;
     let is_timed = time_ns.is_some() && ops.is_none() && passes.is_none();
@@ -113,7 +112,7 @@ fn fills(
 }
 
 impl Precondition {
-    /// Returns the work before the tests; `None` if none was asked for.
+    /// Returns the work before the tests; `None` if none is requested.
     pub(super) fn of(
         request: &Request,
         phases: &[PlannedPhase],

@@ -22,7 +22,7 @@ const FILES_BYTES_MAX: u64 = 256 << 20;
 /// Most directories that one test keeps open at a time.
 const DESCRIPTORS_MAX: u64 = 512;
 
-/// Writes of a run that take more room than the data.
+/// Writes of a run that take more space than the data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writes {
     /// True if tests overwrite blocks.
@@ -42,7 +42,7 @@ impl Writes {
         }
     }
 
-    /// Returns the name of the blocks that take as much room as the data on the file system of the target.
+    /// Returns the name of the blocks that take as much space as the data on the file system of the target.
     fn taken_twice(self, target: &Target) -> Option<&'static str> {
         match self {
             Self { has_overwrites: true, .. } if target.copies_on_write() => Some("overwritten blocks"),
@@ -69,16 +69,16 @@ pub(super) struct Room {
     reserve_bytes: u64,
     /// Most bytes of a file.
     pub(super) file_bytes_max: u64,
-    /// Name of blocks that take as much room as the data, if there are any: "overwritten blocks".
+    /// Name of blocks that take as much space as the data, if there are any: "overwritten blocks".
     taken_twice: Option<&'static str>,
-    /// True if blocks of removed files become free in the background, and those of the round before still take room.
+    /// True if blocks of removed files are freed in the background, so that those of the last round still take space.
     frees_later: bool,
     /// Largest data set whose size the rate of the storage does not choose.
     pub(super) fixed_dataset_bytes_max: u64,
 }
 
 impl Room {
-    /// Returns the room of a run, or of one of its clients.
+    /// Returns the free space of a run, or of one of its clients.
     pub(super) fn new(
         target: &Target,
         machine: &Machine,
@@ -91,7 +91,7 @@ impl Room {
         let write_bytes = write_limit_bytes / clients.map_or(1, |clients| u64::from(clients.count.max(1)));
         Self {
             path: target.path.clone(),
-            // With none, nothing could be made at all. Some servers say so for want of a number.
+            // Without inodes, no file could be created. Some servers report 0 because they have no number.
             space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
             sharers: clients.map_or(1, |clients| clients.sharers),
             file_bytes_max: match target.erased {
@@ -134,7 +134,7 @@ impl Room {
         Err(Trouble::new(attempt, cause).remedy("use smaller or more files, or raise the limit (ulimit -f)"))
     }
 
-    /// Returns what helps where a client needs so many bytes: `less` only if anything fits.
+    /// Returns a remedy for a client that needs this number of bytes: `less` only if anything fits.
     pub(super) fn remedy(&self, needed_bytes: u64, less: &str) -> String {
         let mut remedy = String::from("make room");
         if self.usable_bytes() > 0 {
@@ -179,14 +179,14 @@ impl Room {
 }
 
 impl Rooms {
-    /// Returns the room of which the client may take least.
+    /// Returns the smallest usable space of all clients.
     pub(super) fn least(&self) -> &Room {
         let least = self.0.iter().min_by_key(|room| room.usable_bytes());
         least.unwrap_or(&self.0[0])
     }
 
-    /// Reduces the default number of files to a power of two that takes half of the room at most.
-    /// Of the room, `laid_out_bytes` are for data. Returns a note if it did.
+    /// Reduces the default number of files to a power of two that takes half of the space at most. Of the space,
+    /// `laid_out_bytes` are for data. Returns a note if it reduced it.
     pub(super) fn fit_files<'a>(
         &self,
         tests: impl Iterator<Item = &'a mut Workload>,
@@ -279,7 +279,7 @@ struct Needs {
     bytes: u64,
 }
 
-/// Returns the number of trees in which so many threads have their files.
+/// Returns the number of trees in which the threads have their files.
 fn trees(files: &FilesWork, threads: u32) -> u64 {
     if files.shared { 1 } else { threads.into() }
 }
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(size(free(100 * GIB, 100 * GIB, None), 4), 1024);
         assert_eq!(size(free(100 * GIB, 100 * GIB, None), 20), 128);
         assert_eq!(size(free(GIB, GIB, None), 20), 16);
-        // A file system that does not say what is free gets the smallest usual set.
+        // A file system that does not report its free space gets the smallest default set.
         assert_eq!(size(Space::default(), 1), 256);
     }
 

@@ -13,7 +13,7 @@ pub const PROBE_BYTES: u64 = 1 << 20;
 /// Approximate duration of the experiments on one test. They are five turns of about 0.7 s with and without a pause,
 /// and a change in four runs of 0.9 s. Each has steps before and after it.
 pub const EXPERIMENTS_NS: u64 = 8_500_000_000;
-/// Most bytes that a run without a preset writes, unless `--write-limit` says otherwise.
+/// Most bytes that a run without a preset writes, unless `--write-limit` is set.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
 /// Largest write limit: a pebibyte takes a year at 30 MB/s.
 pub const WRITE_LIMIT_BYTES_MAX: u64 = 1 << 50;
@@ -43,7 +43,7 @@ pub(super) fn stop_of(
             // A second pass would find nothing to discard.
             data.verb == DataVerb::Discard || buffered && (rereads || absorbs) && !data.is_skewed()
         }
-        // A second round would find the inodes that were removed to make room for it, and search past them.
+        // A second round would find the inodes of the files removed before it, and search past them.
         Work::Files(files) => !workload.is_continuous() && files.takes_inodes() && target.holds_back_inodes(),
     };
     let passes = passes.or((once && !counted).then_some(1));
@@ -82,12 +82,12 @@ pub(super) fn bytes_max(phase: &PlannedPhase) -> u64 {
     measured_bytes.saturating_add(prepared_bytes_max(phase))
 }
 
-/// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that each client can write.
+/// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that each client can
+/// write.
 ///
-/// Repetitions and clients have equal shares of the limit.
-/// The layout and `besides_bytes`, which a repetition writes untimed, and counts that were asked for are taken first.
-/// The rest is shared by weight. Bytes that one phase cannot use go to
-/// the others.
+/// Repetitions and clients have equal shares of the limit. The layout, `besides_bytes`, which a repetition writes
+/// untimed, and requested counts are subtracted first. The rest is shared by weight. Bytes that one phase cannot use go
+/// to the others.
 pub(super) fn share_write_limit(
     phases: &mut [PlannedPhase],
     dataset: Option<&Dataset>,
@@ -207,7 +207,7 @@ const SLOW_NS_PER_BYTE: f64 = 6.5;
 /// Shortest time, and usual longest time, to make a block durable.
 const FAST_SYNC_NS: f64 = 50_000.0;
 const SLOW_SYNC_NS: f64 = 2_000_000.0;
-/// Approximate time to look at the target and to measure skye's own cost.
+/// Approximate time to check the target and to measure skye's own cost.
 const BEGINNING_NS: f64 = 1_500_000_000.0;
 /// Approximate time between two tests, the shortest and the usual longest. The devices' counters are sampled over a tenth
 /// of a second, and then come files and threads.

@@ -71,7 +71,7 @@ impl<T: FromStr<Err: fmt::Display>> Settable for Vec<T> {
     }
 }
 
-/// Returns true if a word was not said.
+/// Returns true if an option has its default.
 pub(super) fn is_absent<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -29,7 +29,7 @@ document! {
         pub offset_ns: i64,
         /// Largest possible error of that difference.
         pub bound_ns: u64,
-        /// Shortest round trip of a frame and its answer.
+        /// Shortest round trip of a ping.
         pub round_trip_ns: u64,
         /// Change of the difference from the first measurement to the last; null where it was measured once.
         pub drift_ns: Option<i64>,
@@ -58,7 +58,7 @@ pieces! {
         pub histogram: Option<String>,
         /// Where the time of its threads went.
         pub budget: Option<Budget>,
-        /// CPU of its machine meanwhile.
+        /// CPU of its machine during the test.
         pub cpu: Option<CpuShares>,
         /// Findings about its number.
         #[serde(flatten)]

@@ -233,7 +233,7 @@ struct FrameColumns {
     devices: Vec<DeviceColumns>,
     /// CPU time of the whole machine.
     cpu: CpuColumns,
-    /// Time of our worker threads.
+    /// Time of the worker threads.
     workers: WorkerColumns,
     /// I/O that the kernel accounted to this process.
     own_io: OwnIoColumns,

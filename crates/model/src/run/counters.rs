@@ -66,7 +66,7 @@ counters! {
         steal_ns,
     }
 
-    /// Scheduling of our worker threads, summed over them.
+    /// Scheduling of the worker threads, summed over them.
     ThreadTimes in WorkerColumns {
         /// On a CPU.
         cpu_ns,

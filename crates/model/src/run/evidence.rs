@@ -1,4 +1,4 @@
-//! Verdicts and their evidence: counters of machine and server, wait channels, answers to experiments.
+//! Verdicts and their evidence: counters of machine and server, wait channels, responses to experiments.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::limiter::Limiter;
 use crate::observation::Observation;
 use crate::workload::Engine;
 
-/// Most threads whose sleep one look samples.
+/// Most sleeping threads in one sample.
 pub const THREADS_PER_LOOK_MAX: usize = 16;
 
 words! {
@@ -62,8 +62,8 @@ document! {
         /// The same in words; null where there is nothing to try.
         #[serde(default)]
         pub advice: Option<String>,
-        /// Limiters of the operations of a mix that take a tenth of its time or more, those with most time first. Absent
-        /// for other tests, and where nobody saw what the threads did.
+        /// Limiters of the operations of a mix that take a tenth of its time or more, those with most time first.
+        /// Absent for other tests, and where the threads could not be sampled.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub operations: Vec<OperationVerdict>,
         /// The trust that the number deserves.
@@ -103,7 +103,7 @@ document! {
         pub share: f64,
     }
 
-    /// Evidence for a limiter, one sentence per kind; null where that kind says nothing about it.
+    /// Evidence for a limiter, one sentence per kind; null if there is none of that kind.
     #[derive(Default)]
     pub struct Evidence {
         /// Where the threads' time went.
@@ -115,9 +115,9 @@ document! {
         pub counters: Option<String>,
         /// A limit that can be read and is as high as the rate.
         pub visible_cap: Option<String>,
-        /// A limit of our own that the rate comes near to.
+        /// A ceiling of skye that the rate comes near to.
         pub ceiling: Option<String>,
-        /// How the rate answered to an experiment.
+        /// Response of the rate to an experiment.
         pub probe: Option<String>,
     }
 
@@ -151,19 +151,19 @@ document! {
     pub struct Sensitivity {
         /// A pause before each operation: 1 where an operation's time sets the rate, 0 where something else caps it.
         pub delay: Option<Sensed>,
-        /// More operations in flight: 1 where the rate grows with them, 0 where more buys nothing.
+        /// More operations in flight: 1 where the rate grows with them, 0 where it does not.
         pub depth: Option<Sensed>,
-        /// Larger blocks: 0 where operations are counted, -1 where bytes are.
+        /// Larger blocks: 0 where operations are limited, -1 where bytes are.
         pub block: Option<Sensed>,
         /// A file or directory for each thread instead of a shared one: the factor by which the rate grows.
         pub separate: Option<Sensed>,
     }
 
-    /// The answer to one change.
+    /// The response to one change.
     pub struct Sensed {
         /// The sensitivity.
         pub value: f64,
-        /// Half of its 95 % interval; null where it was tried once.
+        /// Half of its 95 % interval; null after a single experiment.
         pub half_width: Option<f64>,
         /// The rate without the change, measured beside it.
         pub before_ops_per_second: f64,
@@ -190,22 +190,22 @@ document! {
         pub calls: Option<CallUse>,
         /// The busiest network interface; null where there is none, or nothing crossed it.
         pub network: Option<NetworkUse>,
-        /// Requests at the server of a user-space or network file system, on average; null where that does not show.
+        /// Requests at the server of a user-space or network file system, on average; null if unknown.
         pub server_in_flight: Option<f64>,
-        /// Most requests that the way to the server lets through at once; null where that does not show.
+        /// Limit on requests in flight to the server (RPC slots, `max_background`); null if unknown.
         pub server_slots: Option<u64>,
-        /// Shares of the time in which tasks of the whole machine were held up, by cause; null where the kernel does
-        /// not show them.
+        /// Shares of the time in which tasks of the whole machine stalled, by cause; null where the kernel does not
+        /// show them.
         pub pressure: Option<Pressures>,
-        /// Time in which the cgroup's tasks were held back by its quota of CPU time; null where there is no quota.
+        /// Time in which the quota of CPU time throttled the cgroup's tasks; null where there is no quota.
         pub quota_throttled_ns: Option<u64>,
         /// Length of the quota's periods in which it was used up; null where there is no quota.
         pub quota_used_up_ns: Option<u64>,
         /// CPUs that this quota allows; null where there is none.
         pub quota_cpus: Option<f64>,
-        /// Work of the kernel to find free memory; null where it does not show that.
+        /// Work of the kernel to reclaim memory; null where it does not show that.
         pub reclaim: Option<Reclaim>,
-        /// Dirty pages above which writers are held back; null where the kernel does not show it.
+        /// Dirty pages above which writers are throttled; null where the kernel does not show it.
         pub dirty_threshold_bytes: Option<u64>,
         /// Other processes and threads of the kernel that took CPU time, the busiest first.
         pub helpers: Vec<Helper>,
@@ -253,7 +253,7 @@ document! {
         pub most_sent_bytes_per_second: Option<f64>,
     }
 
-    /// Shares of the time in which some task was held up ("some" of the kernel's pressure stall information).
+    /// Shares of the time in which some task stalled ("some" of the kernel's pressure stall information).
     pub struct Pressures {
         /// For I/O.
         pub io: f64,
@@ -263,13 +263,13 @@ document! {
         pub cpu: f64,
     }
 
-    /// Work of the kernel to find free memory, in the machine or in our cgroup.
+    /// Work of the kernel to reclaim memory, in the machine or in skye's cgroup.
     pub struct Reclaim {
         /// Pages that tasks themselves had to scan.
         pub direct_scanned_pages: u64,
         /// Pages read again that had been evicted a short while before.
         pub refaulted_pages: u64,
-        /// How often our cgroup reached its limit.
+        /// Number of times that skye's cgroup reached its limit.
         pub cgroup_limit_hits: u64,
     }
 
@@ -301,7 +301,7 @@ document! {
 }
 
 impl Sensitivity {
-    /// Returns the answer to an experiment, if it was made.
+    /// Returns the response to an experiment, if it was made.
     pub fn of(&self, experiment: Experiment) -> Option<&Sensed> {
         match experiment {
             Experiment::Delay => self.delay.as_ref(),
@@ -311,7 +311,7 @@ impl Sensitivity {
         }
     }
 
-    /// Stores the answer to an experiment in place of an earlier one.
+    /// Stores the response to an experiment, and replaces an earlier one.
     pub fn put(&mut self, experiment: Experiment, sensed: Sensed) {
         let place = match experiment {
             Experiment::Delay => &mut self.delay,
@@ -329,7 +329,7 @@ impl WaitChannel {
         self.symbol != "running"
     }
 
-    /// Adds the samples of other threads in the same place. The share stays as it is.
+    /// Adds the samples of other threads in the same wait channel. The share stays as it is.
     pub fn add(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         for added in &other.operations {
@@ -385,7 +385,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict with things to try.
+    /// Returns the verdict with its advice.
     #[must_use]
     pub fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
         self.next.extend(advice);

@@ -12,7 +12,7 @@ document! {
         pub repetition: u32,
         /// The test that wrote the data.
         pub spec: String,
-        /// Time in which the data was discarded before; absent where that was not asked for.
+        /// Time in which the data was discarded before; absent if that was not requested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub purged_ns: Option<u64>,
         /// Bytes written.

@@ -40,8 +40,8 @@ impl Scores {
         (preset == PRESET).then(|| Self::TESTS.saturating_sub(of(true).difference(&of(false)).count()))
     }
 
-    /// Returns the scores of a run of the preset; `None` for others, and where a test has no valid rate. Of several
-    /// repetitions, the mean rate of each test counts.
+    /// Returns the scores of a run of the preset; `None` for other presets, and where a test has no valid rate. The
+    /// rate of a test is the mean over its repetitions.
     pub fn of(preset: &str, phases: &[PhaseRecord]) -> Option<Self> {
         if Self::missing(preset, phases) != Some(0) {
             return None;

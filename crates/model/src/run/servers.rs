@@ -1,4 +1,4 @@
-//! Machines that were watched while clients measured: what a server did meanwhile.
+//! Work of watched machines, such as the server, while clients measured.
 
 use serde::{Deserialize, Serialize};
 

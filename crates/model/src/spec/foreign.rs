@@ -15,7 +15,7 @@ pub fn translated(spec: &str) -> Option<String> {
     let mut is_foreign = ours != verb;
     let (mut random, mut block, mut depth, mut threads) = (is_random, None, None, None);
     let mut rest = Vec::new();
-    // The word after these verbs is a name, whatever it looks like.
+    // The word after these verbs is a name, whatever its form.
     let name = matches!(ours, "mix" | "replay").then(|| words.next()).flatten();
     for word in words {
         // Sizes and names of files keep their case, in which `kB` is not `KiB`.

@@ -561,7 +561,7 @@ fn chunks_are_of_what_is_written_or_read() {
     }
 }
 
-/// Returns values of a form, as they stand in the tables of keys.
+/// Returns values of a form, as the tables of keys have them.
 fn any_value(form: &'static str) -> BoxedStrategy<String> {
     let size = || prop_oneof![256u64..=1 << 20, (1u64..=1 << 10).prop_map(|kib| kib << 10)];
     match form {

@@ -82,18 +82,18 @@ keys! {
     key "shared" "" [shared: Flag] for any_verb, "";
         label Label::Key; "all threads work in one file, with `--hosts` those of all clients; otherwise each has its own part of the data";
 
-    /// Number of files in which all threads work, if it was asked for and is not one for each thread; at least 2.
+    /// Number of files in which all threads work, if requested and not one for each thread; at least 2.
     field files: Option<u32> = None;
     key "files" "N" [files: Maybe(Count(1, CONCURRENCY_MAX as u64))] for any_verb, "";
         label Label::Key; "all threads work in N files; if absent, one for each thread. `shared` is `files=1`";
 
-    /// True if the blocks of all threads take turns in the shared file; otherwise each thread has a part of its own.
+    /// True if the blocks of all threads alternate in the shared file; otherwise each thread has its own part.
     field interleaved: bool = false;
     key "interleaved" "" [interleaved: Flag] for moves_blocks, "";
         label Label::Key;
         "with `shared`: the blocks of all threads take turns in the file, with `--hosts` those of all clients (segments of IOR). A test with `fresh` makes that file, and others with blocks of the same size work in it";
 
-    /// True if the test makes its files itself: their old contents are cut off before, and it writes them once.
+    /// True if the test makes its files itself: it truncates them first, and writes them once.
     field fresh: bool = false;
     key "fresh" "" [fresh: Flag] for |work| work.verb.can_make_files(),
         ": only tests that write and nothing else make their files; put write:fresh before it";
@@ -116,7 +116,7 @@ keys! {
     key "dedupe" "PERCENT" [dedupe_percent: Count(0, 100)] for in_blocks, "";
         label Label::Key; "share of the blocks that are copies of one another; 0 if absent";
 
-    /// Engine that was asked for; otherwise [`plan`](crate::plan::plan) chooses.
+    /// Requested engine; otherwise [`plan`](crate::plan::plan) chooses.
     field engine: Option<EngineWord> = None;
     key "engine" (EngineWord::FORM) [engine: Maybe(Words)] for in_blocks, "";
         label Label::Own(label_of_engine); EngineWord::HELP;
@@ -131,7 +131,7 @@ keys! {
     key "sqpoll" "" [sqpoll: Flag] for in_blocks, "";
         label Label::Key; "a thread of the kernel takes the requests from the ring";
 
-    /// True for `putc_unlocked` and `getc_unlocked` in place of the calls that lock the stream.
+    /// True for `putc_unlocked` and `getc_unlocked` instead of the calls that lock the stream.
     field unlocked: bool = false;
     key "unlocked" "" [unlocked: Flag] for is_stdio, STDIO;
         label Label::Key; "`putc_unlocked` and `getc_unlocked`, which do not lock the stream";
@@ -141,7 +141,7 @@ keys! {
     key "threaded" "" [threaded: Flag] for is_stdio, STDIO;
         label Label::Key; "a second thread sleeps beside it, so the C library takes its locks";
 
-    /// Bytes of the C library's buffer (`setvbuf`), if that was asked for; otherwise the library chooses.
+    /// Requested size of the C library's buffer in bytes (`setvbuf`); otherwise the library chooses.
     field stdio_buffer_bytes: Option<u64> = None;
     key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
         label Label::Key; "the buffer of the C library, up to 64 MiB; its own choice if absent";
@@ -225,7 +225,7 @@ impl DataWork {
         !self.direct && self.access == Access::Sequential
     }
 
-    /// Returns true if it draws each block anew, some more often than others. Such a test has no passes.
+    /// Returns true if it draws each block independently, some more often than others. Such a test has no passes.
     pub fn is_skewed(&self) -> bool {
         self.zipf.is_some() || self.hot.is_some()
     }

@@ -11,7 +11,7 @@ use crate::spec::{BLOCK_BYTES_MAX, CHUNK_BYTES_MIN, DIRS_MAX, Defaults, FILES_MA
 
 /// Most bytes that one call on a file of a set writes or reads, and the default.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
-/// Bytes that `append` writes, if nothing else is asked for: a page, as loggers write it.
+/// Default bytes that `append` writes: a page, as loggers write it.
 const APPENDED_BYTES: u64 = 4 << 10;
 /// Fewest directories in each directory of a tree. With fewer, there would be no tree.
 const WIDTH_MIN: u64 = 2;
@@ -68,7 +68,7 @@ keys! {
         "; create, stat, open and unlink take it";
         label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
 
-    /// True if all threads work in the same directories instead of their own, and a mix on the same files.
+    /// True if all threads work in the same directories instead of one for each, and a mix on the same files.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for |work| !matches!(work.verb, FileVerb::Remove | FileVerb::Replay),
          ": each thread has a tree of its own";
@@ -115,7 +115,7 @@ keys! {
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, OF_MIX;
         label Label::Own(|work| (work.passes == Some(1)).then(|| "once".to_owned())); "ends after N visits of every file, or when each thread has replayed the load N times";
 
-    /// True if a path that is missing is not looked for in its directory, in capitals or small letters.
+    /// True if a missing path is not looked up case-insensitively in its directory.
     field no_resolve: bool = false;
     key "no-resolve" "" [no_resolve: Flag] for |work| work.verb == FileVerb::Replay, "";
         label Label::Key; "does not read the directory of a path that is missing; otherwise it does so, as dbench and file servers without case";
@@ -133,7 +133,7 @@ fn usual_kind(verb: FileVerb) -> FileKind {
     if verb == FileVerb::Readlink { FileKind::Symlink } else { FileKind::File }
 }
 
-/// Returns the most bytes of one call, where nothing else is asked for.
+/// Returns the default for the most bytes of one call.
 fn usual_chunk_bytes(verb: FileVerb) -> u64 {
     if verb == FileVerb::Append { APPENDED_BYTES } else { CHUNK_BYTES_MAX }
 }
@@ -221,14 +221,14 @@ impl FilesWork {
         !self.verb.changes() || self.missing
     }
 
-    /// Returns true if it has another rate with cold names: it looks up names that exist. Of names that do not exist, only
+    /// Returns true if its rate depends on cold names: it looks up names that exist. For names that do not exist, only
     /// the directory is read, and of an empty one hardly that.
     pub fn can_be_cold(&self) -> bool {
         let takes_key = || FILE_KEYS.iter().any(|key| key.name == "cold" && key.takes(self));
         self.looks_up() && !self.missing && takes_key()
     }
 
-    /// Returns the inodes that the sets of so many threads take, without their directories.
+    /// Returns the inodes that the sets of all threads take, without their directories.
     pub fn inodes(&self, threads: u32) -> u64 {
         match self.kind {
             _ if self.missing => 0,
@@ -256,18 +256,18 @@ impl FilesWork {
         self.load_file.load.as_ref().filter(|_| self.verb == FileVerb::Replay)
     }
 
-    /// Returns the number of files of so many threads, where the test itself has one for each thread.
+    /// Returns the number of files over all threads, where the test itself has one for each thread.
     pub fn own_files(&self, threads: u32) -> Option<u64> {
         let of_each = match self.verb {
             FileVerb::Mix => self.mix()?.population.files,
-            // A directory of its own, in which the load has its files.
+            // A separate directory, in which the load has its files.
             FileVerb::Replay => 1,
             _ => return None,
         };
         Some(of_each.saturating_mul(threads.into()))
     }
 
-    /// Returns the most files that so many threads have at once. Of a load, every name may be there.
+    /// Returns the most files that all threads have at once. Of a load, every name may exist.
     pub fn files_max(&self, threads: u32) -> u64 {
         self.load().map_or(self.files, |load| (load.nodes.len() as u64).saturating_mul(threads.into()))
     }
@@ -294,7 +294,7 @@ impl FilesWork {
         }
     }
 
-    /// Returns the most bytes that the files of so many threads hold, with all that a round adds. For a load, it is those
+    /// Returns the most bytes that the files of all threads hold, with all that a round adds. For a load, it is those
     /// that one pass writes.
     pub fn set_bytes_max(&self, threads: u32) -> u64 {
         let file_bytes = match self.verb {
@@ -309,12 +309,12 @@ impl FilesWork {
         }
     }
 
-    /// Returns the most bytes written into files of so many threads before anything is measured.
+    /// Returns the most bytes written into files of all threads before anything is measured.
     pub fn prepared_bytes_max(&self, threads: u32) -> u64 {
         if self.verb == FileVerb::Replay { 0 } else { self.set_bytes_max(threads) }
     }
 
-    /// Returns the most room that the files of so many threads take. For a load without `passes` whose files grow, it is
+    /// Returns the most space that the files of all threads take. For a load without `passes` whose files grow, it is
     /// that of the first pass.
     pub fn room_bytes_max(&self, threads: u32) -> u64 {
         match self.load() {
@@ -337,7 +337,7 @@ impl FilesWork {
         }
     }
 
-    /// Returns the most bytes that this number of rounds writes, with the set of a verb that does not write it anew.
+    /// Returns the most bytes that this number of rounds writes, with the set of a verb that does not write it again.
     pub fn rounds_bytes_max(&self, rounds: u64, threads: u32) -> u64 {
         let prepared_bytes = match self.verb {
             FileVerb::Append | FileVerb::Truncate | FileVerb::Copy => {

@@ -40,7 +40,7 @@ pub(crate) enum Label<W: 'static> {
     Key,
     /// The value alone, where it is not the default.
     Value,
-    /// Words of its own.
+    /// A label from a function.
     Own(fn(&W) -> Option<String>),
 }
 
@@ -108,7 +108,7 @@ impl<N: TryFrom<u64> + Copy + Into<u64>> Form<N> for Count {
     }
 }
 
-/// A size within a range. The message about another size names the lower end in this form.
+/// A size within a range. The third field is the lower end as the message about another size prints it.
 pub(crate) struct Bytes(pub u64, pub u64, pub &'static str);
 
 impl Form<u64> for Bytes {
@@ -206,9 +206,9 @@ pub(crate) fn bytes(key: &str, value: &str) -> Result<u64, String> {
     }
 }
 
-/// Declares the struct of one kind of work, and the keys that set its fields. A key stands behind its field, once for
-/// each form that it has for some verbs. In square brackets are the field and its form, or a function that sets the key
-/// and one that returns its value.
+/// Declares the struct of one kind of work, and the keys that set its fields. A key follows its field, once for each
+/// form that it has for some verbs. In square brackets are the field and its form, or a function that sets the key and
+/// one that returns its value.
 macro_rules! keys {
     (
         $(#[$meta:meta])* $work:ident, $keys:ident,
@@ -228,7 +228,7 @@ macro_rules! keys {
         }
 
         impl $work {
-            /// Returns the work of a verb with nothing else asked for.
+            /// Returns the work of a verb with the default of every key.
             pub fn new($verb: $verb_type $(, $parameter: $parameter_type)*) -> Self {
                 Self { verb: $verb, $($( $field: $default, )*)* }
             }

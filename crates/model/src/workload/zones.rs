@@ -8,7 +8,7 @@ use crate::size;
 
 /// Most zones of a test: their times are kept in memory, in 8 MiB.
 pub const ZONES_MAX: u64 = 1 << 20;
-/// Sizes of zones are multiples of this, so that each has a suffix, which tells it from a number of zones.
+/// Sizes of zones are multiples of this, so that each has a suffix, which distinguishes it from a number of zones.
 const UNIT_BYTES: u64 = 1 << 10;
 
 /// Zones into which a test divides its data.
