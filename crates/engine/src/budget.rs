@@ -6,13 +6,14 @@ use rustix::io::Errno;
 
 /// Most bytes that a thread takes at a time.
 const CHUNK_BYTES: u64 = 8 << 20;
-/// A thread takes at most this part of an even share of what is left. So one that pauses keeps little from the others.
+/// A thread takes at most this part of an even share of the remaining bytes, so that a paused one keeps little from the
+/// others.
 const CHUNK_PARTS: u64 = 16;
 
-/// A budget without an end, for work that no limit is for.
+/// An unlimited budget, for work without a limit.
 pub static BOUNDLESS: Budget = Budget::new(u64::MAX, 1);
 
-/// Bytes that threads may still write together.
+/// Bytes that all threads together may still write.
 #[derive(Debug)]
 pub struct Budget {
     left_bytes: AtomicU64,
@@ -31,12 +32,12 @@ impl Budget {
         self.left_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns true if a thread needed more than was left.
+    /// Returns true if a thread needed more than remained.
     pub fn is_spent(&self) -> bool {
         self.is_spent.load(Ordering::Relaxed)
     }
 
-    /// Takes this number of bytes; false, and none, if fewer are left.
+    /// Takes this number of bytes; false, and none, if fewer remain.
     pub fn take(&self, bytes: u64) -> bool {
         let is_taken = self.change(|left_bytes| left_bytes.checked_sub(bytes)).is_some();
         if !is_taken {
@@ -45,15 +46,15 @@ impl Budget {
         is_taken
     }
 
-    /// Pays for bytes that are about to be written, and takes no more than these.
+    /// Takes exactly the bytes that are about to be written.
     ///
     /// # Errors
-    /// Fails as a quota does if fewer are left.
+    /// Fails as a quota does if fewer remain.
     pub fn pay(&self, bytes: u64) -> Result<(), Errno> {
         self.take(bytes).then_some(()).ok_or(Errno::DQUOT)
     }
 
-    /// Takes this number of bytes, or all that are left. Returns the number.
+    /// Takes this number of bytes, or all that remain. Returns the number.
     pub fn take_up_to(&self, bytes: u64) -> u64 {
         let before = self.change(|left_bytes| Some(left_bytes.saturating_sub(bytes)));
         before.map_or(0, |left_bytes| left_bytes.min(bytes))
@@ -87,7 +88,7 @@ impl<'a> Purse<'a> {
     /// Pays for bytes that are about to be written.
     ///
     /// # Errors
-    /// Fails as a quota does if fewer are left.
+    /// Fails as a quota does if fewer remain.
     #[inline]
     pub fn pay(&mut self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.left_bytes {

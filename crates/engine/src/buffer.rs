@@ -7,15 +7,16 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Alignment of every buffer: a page, which satisfies the memory alignment of every device that Linux drives.
 pub const ALIGNMENT: usize = 4096;
-/// Size of a huge page on most machines. Elsewhere, a buffer is aligned to it in vain.
+/// Size of a huge page on most machines. Elsewhere, this alignment has no effect.
 const HUGE_BYTES: usize = 2 << 20;
-/// Size from which on a buffer asks for huge pages.
+/// Smallest buffer that requests huge pages.
 const HUGE_FROM_BYTES: usize = 1 << 20;
 
-/// A zeroed buffer whose first byte lies on a page boundary.
+/// A zeroed buffer that starts on a page boundary.
 ///
-/// A large one asks for huge pages. In them, a block is a few pieces of memory instead of one per page. Requests to many
-/// devices hold 128 pieces at most (`queue/max_segments`), so the kernel would have to split each block of 1 MiB.
+/// A large one requests huge pages. In them, a block has few physical segments instead of one per page. Requests to
+/// many devices hold 128 segments at most (`queue/max_segments`), so the kernel would have to split each block of 1
+/// MiB.
 ///
 /// Parts of it can be used while the kernel reads or writes other parts: no reference to the whole is made for them.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl AlignedBuffer {
         self.part_mut(0, self.len)
     }
 
-    /// Returns `len` bytes from `start` on.
+    /// Returns `len` bytes that begin at `start`.
     ///
     /// # Panics
     /// If that part is not within the buffer.
@@ -86,7 +87,7 @@ impl AlignedBuffer {
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// Returns `len` bytes from `start` on, to write.
+    /// Returns `len` bytes that begin at `start`, to write.
     ///
     /// # Panics
     /// If that part is not within the buffer.

@@ -1,12 +1,12 @@
-//! Byte verbs: one operation is one byte, moved by one call of its own, in sequence.
+//! Byte verbs: one operation is one byte, moved by a separate call, in sequence.
 //!
-//! A call of the C library takes about ten instructions, so nothing else may run beside it. The inner loop runs over a
-//! stride: at most a piece of 4 KiB that was stamped before. The worker looks at the clock, the stop rule and the
-//! counts only between strides.
+//! A call of the C library takes about ten instructions, so the loop must add almost none. The inner loop runs over a
+//! stride: at most a piece of 4 KiB that was stamped before. The worker checks the clock, the stop rule and the counts
+//! only between strides.
 //!
-//! No operation has a latency of its own: a clock read would cost more than the call. The clock reads do tell, at no
-//! extra cost, how long many calls in a row took. The longest such time is kept. Bytes, unlike blocks, go through the
-//! position of an open file, so each worker has files of its own.
+//! Single operations have no latency, because a clock read would cost more than the call. The clock reads show, at no
+//! extra cost, the time of many calls in a row. The longest such time is kept. Bytes, unlike blocks, use the position
+//! of an open file, so each worker opens its files itself.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ impl Refused {
     }
 }
 
-/// Moves bytes, each by a call of its own, to and from the position of a file.
+/// Moves bytes, one per call, to and from the position of a file.
 pub trait ByteCalls {
     /// Most bytes between two clock reads: enough calls to hide the cost of a read. More would let a slow file system
     /// hold a worker long past its deadline.
@@ -105,8 +105,8 @@ impl SystemCalls {
 }
 
 impl ByteCalls for SystemCalls {
-    /// A clock read costs as much as the user-space part of six calls. On a rotating disk that makes each write
-    /// durable, at 10 ms each, a worker looks at the clock every five seconds.
+    /// A clock read costs as much as the user-space part of six calls. On a rotating disk with synchronous writes, at
+    /// 10 ms each, a worker checks the clock every five seconds.
     const STRIDE_BYTES: usize = 512;
 
     fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused> {
@@ -207,7 +207,7 @@ fn refused(call: &'static str, moved: usize, result: Result<usize, Errno>) -> Re
     Refused { call, moved, cause: result.map_or_else(Cause::Errno, short) }
 }
 
-/// Receives the counts of a worker and tells it when to stop.
+/// Receives the counts of a worker and decides when it stops.
 pub trait Tally {
     /// Starts counting.
     fn start(&mut self, now_ns: u64);
@@ -359,8 +359,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         worker
     }
 
-    /// Begins at `start_ns`, as all workers do. Runs until `deadline_ns`, or until all operations are done, the tally
-    /// says stop, or a call fails.
+    /// Starts at `start_ns`, as all workers do. Runs until `deadline_ns`, or until all operations are done, the tally
+    /// stops it, or a call fails.
     pub fn run(mut self, start_ns: u64, deadline_ns: u64) -> Ended {
         self.deadline_ns = deadline_ns;
         self.clock.wait_until(start_ns);
@@ -476,8 +476,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         self.chunk_start_ns += self.clock.now_ns().saturating_sub(begun_ns);
     }
 
-    /// Writes the rest of the last piece, uncounted and after the measured time. The stop rule may hold anywhere in a
-    /// piece. A piece whose end is older than its stamp would look damaged to any later verification.
+    /// Writes the rest of the last piece, uncounted and after the measured time. The stop rule may end a piece
+    /// anywhere. A piece whose end is older than its stamp would look damaged to any later verification.
     fn complete(&mut self) {
         let Block::Written(pool) = &self.block else { return };
         if self.failure.is_some() {

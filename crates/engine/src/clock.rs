@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A clock that never goes back.
+/// A monotonic clock.
 pub trait Clock {
     /// Nanoseconds since an arbitrary but fixed instant.
     fn now_ns(&self) -> u64;
@@ -106,7 +106,7 @@ pub enum Timer {
     Tsc(Tsc),
     /// The kernel's clock.
     Kernel,
-    /// A clock that moves by a microsecond with each look at it, and by sleeps: each latency shows what it counts.
+    /// A clock that advances by a microsecond with each read, and by sleeps: each latency shows what it counts.
     #[cfg(test)]
     Virtual(&'static std::sync::atomic::AtomicU64),
 }
@@ -163,7 +163,7 @@ impl Clock for Timer {
     }
 }
 
-/// In its own place: the alternative is a copy of it in each lap of each loop. Beside its cost, that of a call is nothing.
+/// Not inlined: each loop would get a copy at each clock read. A call costs nothing compared with the read.
 #[inline(never)]
 fn kernel_now_ns() -> u64 {
     Monotonic.now_ns()

@@ -81,7 +81,7 @@ pub struct Stamp {
     pub seed: u64,
     /// Number of the file in the data set.
     pub file: u32,
-    /// Number of tests that wrote the data set before. It tells an old block from a new one.
+    /// Number of tests that wrote the data set before. It distinguishes an old block from a new one.
     pub generation: u32,
     /// Offset of the stamp in the file.
     pub offset_bytes: u64,
@@ -90,7 +90,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp as it lies on the device, with a check sum over the rest.
+    /// The stamp as it is stored on the device, with a checksum over the rest.
     #[inline]
     pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
         let place = u64::from(self.file) << 32 | u64::from(self.generation);
@@ -230,9 +230,9 @@ impl Pool {
 pub struct Mismatch {
     /// Offset in the file of the first wrong byte.
     pub offset_bytes: u64,
-    /// Expected bytes from there on. Zeros fill the array behind the end of the bytes compared at once.
+    /// Expected bytes at that offset. Zeros fill the array behind the end of the bytes compared at once.
     pub expected: [u8; Mismatch::SHOWN],
-    /// Bytes found from there on.
+    /// Bytes found at that offset.
     pub found: [u8; Mismatch::SHOWN],
     /// Stamp of the interval, if the bytes belong to another place or time.
     pub belongs_to: Option<Stamp>,

@@ -1,4 +1,4 @@
-//! All loops on data that skye compiles: the only place where choices become types.
+//! All loops on data that skye compiles: the only module where choices become types.
 //!
 //! | choice | in the loop | reason |
 //! |---|---|---|
@@ -69,7 +69,7 @@ pub struct DataLoop {
     pub iodepth: u32,
     /// Order of the blocks.
     pub pattern: Pattern,
-    /// Zones that it visits in place of the pattern, if there are any.
+    /// Zones that it visits instead of the pattern, if there are any.
     pub zones: Option<Zones>,
     /// Location of the blocks.
     pub layout: Layout,
@@ -104,7 +104,7 @@ impl DataLoop {
         Shape::of(&self.verb, self.pacing.is_some())
     }
 
-    /// Makes the loop, in the thread that will run it, so that its memory lies near and a ring is its own.
+    /// Makes the loop, in the thread that will run it, so that its memory is local and its ring belongs to that thread.
     ///
     /// # Errors
     /// The call that failed.

@@ -1,11 +1,11 @@
 //! An engine that pauses before each call. The slow-down of a test shows what its rate depends on.
 //!
-//! If the time of an operation sets the rate, a pause lengthens each turn by its own length. If something else caps the
-//! rate, a pause only shortens a wait. The method follows Curtsinger and Berger, "Coz", 2015, with slower instead of
-//! faster. The pause is a sleep and not a busy loop: a loop would take the CPU that others need.
+//! If the time of an operation sets the rate, a pause lengthens each cycle by its own length. If something else limits
+//! the rate, a pause only shortens a wait. The method follows Curtsinger and Berger, "Coz", 2015, with a slow-down
+//! instead of a speed-up. The pause is a sleep and not a busy loop, which would take the CPU from other threads.
 //!
-//! The pauses go on and off by turns within one run, so that a drifting target drifts in both. Only experiments run
-//! through this engine: no printed rate ever does.
+//! Pauses are switched on and off in turns within one run, so that a drift of the target affects both. Only experiments
+//! run through this engine; no printed rate does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{Completion, DataEngine, Draft, Io};
 /// A sleep shorter than this consists mostly of the way back to a CPU. Several short pauses are therefore merged into
 /// one, before every n-th call.
 const SLEEP_NS_MIN: u64 = 200_000;
-/// Wake-up delay that a sleeping thread asks the kernel to allow.
+/// Timer slack of the sleeping thread.
 const TIMER_SLACK_NS: u64 = 1;
 
 /// Schedule and length of the pauses.

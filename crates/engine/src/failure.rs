@@ -8,7 +8,7 @@ use crate::data::Mismatch;
 /// Name of a call. Serde would borrow a `&str` from the text that it reads.
 type CallName = &'static str;
 
-/// A failed call, with the details needed to say where it failed.
+/// A failed call, with the details of the place where it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Name of the call.
@@ -28,11 +28,11 @@ pub enum Cause {
     /// The kernel returned this error.
     #[serde(with = "errno")]
     Errno(Errno),
-    /// The call moved fewer bytes than it was asked to.
+    /// The call moved fewer bytes than requested.
     Short {
         /// Bytes moved.
         got_bytes: usize,
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted_bytes: usize,
     },
     /// A block that was read differs from the block that was written.
@@ -44,7 +44,7 @@ pub enum Cause {
         /// Existing files.
         files: u64,
     },
-    /// Names that are not of the set are there, and were left.
+    /// Names outside the set exist, and were kept.
     Foreign,
 }
 

@@ -1,10 +1,10 @@
 //! The measuring loop on files: one round over a set of names, with every operation timed.
 //!
-//! One clock read ends a call and starts the next. Computing the next name and counting lie in between and take about
-//! ten nanoseconds. A second clock read would take about twenty.
+//! One clock read ends a call and starts the next. Computing the next name and counting happen in between and take
+//! about ten nanoseconds. A second clock read would take about twenty.
 //!
-//! A loop is compiled for each type below, and each value takes a branch that always goes the same way. [`measured`] makes
-//! types of options, once for a test.
+//! A loop is compiled for each type below; each value costs a branch that always has the same result. [`measured`]
+//! makes types of options, once for a test.
 //!
 //! | choice | is | reason |
 //! |---|---|---|
@@ -90,22 +90,23 @@ pub struct Laps<'a> {
 }
 
 impl Laps<'_> {
-    /// Publishes that `step` begins, for a look at where its thread sleeps.
+    /// Publishes that `step` starts, for samples of its thread's wait channel.
     #[inline]
     pub fn enter(&mut self, step: usize) {
         self.recorder.enter(step);
     }
 
-    /// Pays for bytes that the operation is about to write. Where too few are left, the round ends without this operation.
+    /// Takes the bytes that the operation is about to write from the budget. If too few are left, the round ends
+    /// without this operation.
     ///
     /// # Errors
-    /// Too few are left.
+    /// The budget is spent.
     #[inline]
     fn pay(&mut self, bytes: u64) -> Result<(), CallError> {
         self.purse.pay(bytes).map_err(|errno| (0, errno.into()))
     }
 
-    /// Ends the lap of `step`, whose call has just returned.
+    /// Ends `step`, whose call has just returned, and records its time.
     #[inline]
     pub fn lap(&mut self, step: usize) {
         let now_ns = self.clock.now_ns();
@@ -113,7 +114,7 @@ impl Laps<'_> {
         self.last_ns = now_ns;
     }
 
-    /// Ends a lap that is part of the operation, but of none of its steps.
+    /// Ends a part of the operation that belongs to none of its steps.
     #[inline]
     fn skip(&mut self) {
         self.last_ns = self.clock.now_ns();
@@ -176,7 +177,7 @@ impl Laps<'_> {
     }
 }
 
-/// Operations that ended in another way than a file says.
+/// Operations with another result than in a load file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unexpected {
     /// Number of them.
@@ -221,7 +222,7 @@ fn open_first(
     Ok(opened)
 }
 
-/// Makes a file durable if that is asked for, and closes it: the steps after the second.
+/// Makes a file durable if `durable` is set, and closes it: the steps after the second.
 #[inline]
 fn finish(file: OwnedFd, durable: bool, laps: &mut Laps<'_>) -> Result<(), CallError> {
     if durable {
@@ -239,7 +240,7 @@ pub trait FileOps {
     /// Names of the operation's calls.
     fn steps(&self) -> &'static [&'static str];
 
-    /// Operates on a file, and takes a lap after each call.
+    /// Operates on a file, and records the time of each call.
     ///
     /// # Errors
     /// The call that failed.
@@ -259,7 +260,7 @@ pub trait FileOps {
         0
     }
 
-    /// Returns the operations that ended in another way than a file says.
+    /// Returns the operations with another result than in a load file.
     fn unexpected(&self) -> Option<Unexpected> {
         None
     }
@@ -286,7 +287,7 @@ pub trait NameOps {
     /// directories.
     fn steps(&self) -> &'static [&'static str];
 
-    /// Operates on a name, and takes a lap after each call of its own.
+    /// Operates on a name, and records the time of each of its calls.
     ///
     /// # Errors
     /// The call that failed.
@@ -312,7 +313,7 @@ pub struct RoundLimits<'a> {
 /// Result of a round.
 #[derive(Debug)]
 pub struct Round {
-    /// Operations done, in the order of visits: fewer than asked for if the round ended early.
+    /// Operations done, in the order of visits: fewer than requested if the round ended early.
     pub done: u64,
     /// Operations that were due before its end and never started.
     pub missed: u64,
@@ -329,7 +330,7 @@ pub struct Round {
 pub struct Visits {
     /// Number of the first file.
     pub first: u64,
-    /// Number of files visited from there on.
+    /// Number of files visited.
     pub files: u64,
     /// Order of the visits; `None` means in sequence.
     pub order: Option<Permutation>,
@@ -351,7 +352,7 @@ impl Visits {
     }
 }
 
-/// In its own place: as a part of the loop, its keys are loaded for each visit, also for one in sequence.
+/// Not inlined: as a part of the loop, its keys are loaded for each visit, also for one in sequence.
 #[inline(never)]
 fn permuted(order: &Permutation, place: u64) -> u64 {
     order.at(place)
@@ -389,7 +390,8 @@ impl<'a> Walk<'a> {
         !self.limits.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends the round and returns it. Where the bytes were spent, the last operation has not begun, and nothing has failed.
+    /// Ends the round and returns it. If the bytes were spent, the last operation has not started, and nothing has
+    /// failed.
     fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
         self.laps.recorder.flush(end_ns);
         let result = if self.laps.purse.is_spent() { Ok(()) } else { result };
@@ -455,7 +457,7 @@ mod tests {
     /// Operations, bytes written or read, calls of each step.
     pub(super) type Counted = (u64, u64, Vec<u64>);
 
-    /// Runs a round and returns its counts. Another thread reads them meanwhile, as a round may last for several
+    /// Runs a round and returns its counts. Another thread reads them during the round, which may last for several
     /// intervals.
     pub(super) fn watched(
         steps: usize,
@@ -621,7 +623,7 @@ mod tests {
             let tree = Tree { files, dirs, levels };
             let (names, place) = (Names { tree, spelling }, place(&directory, tree));
             make(temp.path(), names, &place, None);
-            // Files that others have put there stay, and are not files of the set.
+            // Files of other programs stay, and are not files of the set.
             for other in ["notes.txt", ".nfs00000001", "file-copy", "r00000001"] {
                 std::fs::write(below(tree).join(other), "precious").unwrap();
             }

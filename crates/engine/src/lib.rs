@@ -13,7 +13,7 @@
 //!   choices are types, and why.
 //! - A clock times every operation except single bytes, no later than the operation is reaped. The clock is the
 //!   processor's counter, the kernel's monotonic clock, or that of a simulated device ([`clock`]).
-//! - A verb that writes never has one block in flight twice: nobody could say which write lies there in the end.
+//! A verb that writes never has one block in flight twice: the final data would be undefined.
 //! - Workers have disjoint ranges, and a pass visits each block once. Where two passes overlap, a block in flight waits
 //!   (`Worker::next_block`). A skewed order ([`skew`]) repeats blocks at any time, so there every block does.
 //! - Buffers in flight are never freed or reused. A slot queues nothing before its call has ended. A pool hands out no
@@ -84,7 +84,7 @@ impl Call {
 /// One call for an engine to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Io {
-    /// Slot whose buffer the call uses, and which names it at completion: below the engine's depth.
+    /// Slot whose buffer the call uses, and which identifies it at completion: below the engine's depth.
     pub slot: u32,
     /// The call to make.
     pub call: Call,

@@ -1,10 +1,11 @@
-//! Reads and writes through a mapping of the files. A copy in memory takes the place of each call, and the kernel moves
-//! pages when the copy touches them.
+//! Reads and writes through a mapping of the files. A copy in memory replaces each call, and the kernel moves pages
+//! when the copy touches them.
 //!
-//! A page that the kernel cannot provide raises `SIGBUS` in the thread that touches it. The file was cut off, the device
-//! failed, or no room was left. The handler here puts a page of zeros in that place, so that the copy goes on. It also
-//! raises a flag of the thread. The engine looks at the flag after each copy. A call whose flag was raised has failed,
-//! and the worker starts nothing more. So the error is one of the row, and the copy is the one that programs make.
+//! A page that the kernel cannot provide raises `SIGBUS` in the thread that touches it: the file was truncated, the
+//! device failed, or the file system is full. The handler here maps a page of zeros instead, so that the copy
+//! continues. It also raises a flag of the thread. The engine checks the flag after each copy. A call whose flag was
+//! raised has failed, and the worker starts nothing more. So the error is one of the row, and the copy is the one that
+//! programs make.
 //!
 //! The handler takes only faults within the block that this thread copies at the moment. All other faults go to the
 //! handler that was there before, as if this one did not exist.
@@ -38,8 +39,8 @@ thread_local! {
     };
 }
 
-/// Largest block of a test in random order that reads pages one by one. With larger ones, that would be many small reads
-/// for each block, in place of the kernel's own reading around the page.
+/// Largest block of a random test that reads pages one by one. With larger ones, each block would need many small reads
+/// instead of the kernel's fault-around.
 const READ_BY_PAGE_MAX_BYTES: usize = 16 << 10;
 
 /// Size of a page, once the handler is installed.
@@ -189,8 +190,8 @@ pub struct Mappings {
 pub type MappedEngine = OneByOne<Mappings>;
 
 impl MappedEngine {
-    /// An engine on open files, for reading and, with a content, for writing. `is_random` tells the kernel that the next
-    /// block may lie anywhere.
+    /// An engine on open files, for reading and, with a content, for writing. `is_random` advises the kernel that the
+    /// next block may be anywhere.
     ///
     /// # Errors
     /// The kernel's error for the mapping of a file.

@@ -19,21 +19,21 @@ pub enum Start {
 
 /// Decides when operations start. A closed loop starts the next operation when one has ended.
 pub trait Pacing {
-    /// True if operations have start times of their own, independent of earlier operations.
+    /// True if operations have scheduled start times, independent of earlier operations.
     const IS_OPEN: bool;
 
     /// Begins the phase at `start_ns`.
     fn begin(&mut self, start_ns: u64);
 
-    /// Returns the operation that is due at `now_ns`, if any. Each operation is handed out once.
+    /// Returns the operation that is due at `now_ns`, if any. Each operation is returned once.
     fn next(&mut self, now_ns: u64) -> Start;
 
-    /// Returns the number of operations that were due before `end_ns` and never handed out. Beyond a million it is
+    /// Returns the number of operations that were due before `end_ns` and never returned. Beyond a million it is
     /// approximate.
     fn missed(&mut self, end_ns: u64) -> u64;
 }
 
-/// The next operation starts as soon as there is room for it.
+/// The next operation starts as soon as a slot is free.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClosedLoop;
 
@@ -52,12 +52,11 @@ impl Pacing for ClosedLoop {
     }
 }
 
-/// Most missed arrivals that are drawn one by one: more would take longer than anyone would wait for the number.
+/// Most missed arrivals that are drawn one by one: more would take too long.
 const MISSED_DRAWN: u64 = 1_000_000;
 
-/// Operations arrive on a schedule, independent of whether earlier operations have ended. The schedule has equal
-/// distances or is a Poisson process. An operation that finds no room waits, and its latency counts from its intended
-/// start.
+/// Operations arrive on a schedule, independent of the end of earlier operations. The schedule has equal distances or
+/// is a Poisson process. An operation without a free slot waits, and its latency counts from its intended start.
 ///
 /// See Schroeder, Wierman and Harchol-Balter, "Open versus closed", 2006. The error that this avoids is Tene's
 /// "coordinated omission".

@@ -1,5 +1,5 @@
-//! The order of blocks: every block exactly once per pass, in sequence or in an order that looks random. A skewed order
-//! has no passes: each block is drawn, and some more often than others.
+//! The order of blocks: every block exactly once per pass, in sequence or in pseudo-random order. A skewed order has no
+//! passes: blocks are drawn independently, some more often than others.
 
 use crate::data::mix;
 use crate::skew::{Draws, Skew};
@@ -78,11 +78,11 @@ impl Pattern {
         }
     }
 
-    /// `blocks` blocks from `first_block`, each visit drawn independently, `limit` visits in all. Ranks lie on blocks in
-    /// an order that looks random, so that hot blocks are no neighbours.
+    /// `blocks` blocks from `first_block`, each visit drawn independently, `limit` visits in all. Ranks map to blocks
+    /// in a pseudo-random order, so that hot blocks are no neighbours.
     pub fn skewed(first_block: u64, blocks: u64, skew: Skew, seed: u64, limit: u64) -> Self {
         let ranked = Self::new(first_block, blocks, false, seed, limit);
-        // A pass that is over: a draw takes the place of each next one, so that other orders have no step for it.
+        // The first pass is already over: a draw replaces each next one, so that other orders have no step for it.
         let draws = Some(Draws::new(skew, ranked.blocks, mix(seed ^ DRAWS)));
         Self { blocks: 0, draws, ..ranked }
     }
@@ -102,19 +102,19 @@ impl Pattern {
         Some(self.first_block + if self.is_random { self.permutation.at(position) } else { position })
     }
 
-    /// True if the next block begins a new pass: it may be one of the last blocks handed out. In a skewed order, each
-    /// may be.
+    /// True if the next block begins a new pass: it may equal one of the last blocks returned. In a skewed order, each
+    /// may.
     #[inline]
     pub fn is_at_end_of_pass(&self) -> bool {
         self.position == self.blocks
     }
 
-    /// True if any block may be handed out again at any time.
+    /// True if any block may be returned again at any time.
     pub fn is_skewed(&self) -> bool {
         self.draws.is_some()
     }
 
-    /// True if every block was handed out at least once. Nobody keeps count of that in a skewed order.
+    /// True if every block was returned at least once; never true of a skewed order, which keeps no count of that.
     pub fn is_covered(&self) -> bool {
         !self.is_skewed() && (self.pass > 0 || self.position == self.blocks)
     }
@@ -133,7 +133,7 @@ impl Pattern {
     }
 }
 
-/// Tells the seed of draws from those of passes.
+/// Separates the seed of draws from those of passes.
 const DRAWS: u64 = 0x6472_6177;
 
 fn pass_seed(seed: u64, pass: u64) -> u64 {

@@ -1,8 +1,8 @@
-//! Counts of a worker and their way out of the loop: one delta per interval, over a preallocated queue.
+//! Counts of a worker and their transfer out of the loop: one delta per interval, over a preallocated queue.
 //!
-//! A worker hands its delta over at the first operation that ends after a tick, and goes on with an empty one. If the
-//! reader is late, the worker goes on filling the delta that it has, and nothing is lost. At the end of a round or of
-//! its work it waits for the reader.
+//! A worker sends its delta at the first operation that ends after a tick, and continues with an empty one. If the
+//! reader is late, the worker keeps filling the same delta, and nothing is lost. At the end of a round or of its work
+//! it waits for the reader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,14 +16,14 @@ use crate::verb::Verb;
 
 /// Nominal length of an interval.
 pub const INTERVAL_NS: u64 = 100_000_000;
-/// Deltas per worker: one being filled, one under way, one in reserve for a late reader.
+/// Deltas per worker: one being filled, one in the queue, one in reserve for a late reader.
 const DELTAS: usize = 3;
-/// Pause between two checks for a delta that a late reader has yet to return: short compared with the interval at which
-/// readers come.
+/// Pause between two checks for a delta that a late reader has yet to return: short compared with the interval of the
+/// reads.
 const READER_WAIT: Duration = Duration::from_millis(1);
 
-/// Step that a worker is in, for others to see. Only the worker writes it, and it shares no cache line with anything, as
-/// [`Delta`] does not.
+/// Current step of a worker, for other threads to read. Only the worker writes it. Like [`Delta`], it has its own cache
+/// lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct CurrentStep(AtomicU32);
@@ -105,14 +105,14 @@ impl Latencies {
 /// Shape of the counts that a worker keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Kinds of calls with counts of their own; 0 if an operation is one call.
+    /// Kinds of calls with separate counts; 0 if an operation is one call.
     pub steps: usize,
     /// True if operations have an intended start.
     pub is_open: bool,
 }
 
 impl Shape {
-    /// Shape for a closed loop whose operations make `steps` kinds of calls; a single kind needs no count of its own.
+    /// Shape for a closed loop whose operations make `steps` kinds of calls; a single kind needs no separate count.
     pub const fn closed(steps: usize) -> Self {
         Self { steps: if steps > 1 { steps } else { 0 }, is_open: false }
     }
@@ -123,8 +123,8 @@ impl Shape {
     }
 }
 
-/// Counts of one worker between two instants. The counts of another worker may lie beside it in memory. The two must
-/// not share cache lines, and processors fetch two lines at a time.
+/// Counts of one worker between two instants. Those of another worker may be next to it in memory. The two must not
+/// share cache lines, and processors fetch two lines at a time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Delta {
@@ -134,7 +134,7 @@ pub struct Delta {
     pub end_ns: u64,
     /// Operations.
     pub ops: u64,
-    /// Bytes that the operations stand for.
+    /// Bytes of these operations.
     pub bytes: u64,
     /// Bytes that read calls returned.
     pub read_bytes: u64,
@@ -188,17 +188,17 @@ pub struct DeltaReader {
 }
 
 impl DeltaReader {
-    /// Returns the step that the worker is in, as it goes on.
+    /// Returns the current step of the worker, which keeps changing.
     pub fn current_step(&self) -> Arc<CurrentStep> {
         Arc::clone(&self.step)
     }
 
-    /// Hands every arrived delta to `take`, and returns its memory to the worker.
+    /// Passes every received delta to `take`, and returns its memory to the worker.
     pub fn drain(&self, mut take: impl FnMut(&Delta)) {
         self.drain_until_empty(&mut take);
     }
 
-    /// Same as [`DeltaReader::drain`]. Returns true once the worker has gone and nothing will follow.
+    /// Same as [`DeltaReader::drain`]. Returns true once the worker has ended and nothing will follow.
     pub fn drain_last(&self, mut take: impl FnMut(&Delta)) -> bool {
         self.drain_until_empty(&mut take) == TryRecvError::Disconnected
     }
@@ -208,7 +208,8 @@ impl DeltaReader {
             match self.full.try_recv() {
                 Ok(delta) => {
                     take(&delta);
-                    // The queue holds all deltas of this worker, so it is never full. The worker may be gone.
+                    // The queue has slots for all deltas of this worker, so it is never full. The worker may have
+                    // ended.
                     let _ = self.empty.try_send(delta);
                 }
                 Err(why) => return why,
@@ -217,7 +218,7 @@ impl DeltaReader {
     }
 }
 
-/// The worker's end: counts into the current delta and hands it over at the end of an interval.
+/// The worker's end: counts into the current delta and sends it at the end of an interval.
 #[derive(Debug)]
 pub struct Recorder {
     current: Box<Delta>,
@@ -261,14 +262,14 @@ impl Recorder {
         self.current.latencies.record(latency_ns);
     }
 
-    /// Counts operations without a latency of their own, and the bytes that they stand for.
+    /// Counts operations without a separate latency, and their bytes.
     #[inline]
     pub fn operations(&mut self, ops: u64, bytes: u64) {
         self.current.ops += ops;
         self.current.bytes += bytes;
     }
 
-    /// Takes note of the time of a row of calls without a latency of their own.
+    /// Keeps the longest time of several calls in a row without separate latencies.
     #[inline]
     pub fn chunk(&mut self, time_ns: u64) {
         self.current.slowest_chunk_ns = self.current.slowest_chunk_ns.max(time_ns);
@@ -306,7 +307,7 @@ impl Recorder {
         }
     }
 
-    /// Publishes that no step goes on.
+    /// Publishes that no step is running.
     pub fn leave(&mut self) {
         self.step.0.store(CurrentStep::NONE, Ordering::Relaxed);
     }
@@ -337,14 +338,14 @@ impl Recorder {
         self.current.written_bytes += bytes;
     }
 
-    /// Ends the interval. Hands the delta over if the reader has returned an empty one, else goes on filling it.
+    /// Ends the interval. Sends the delta if the reader has returned an empty one, else keeps filling it.
     #[cold]
     pub fn hand_over(&mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
         if let Ok(mut next) = self.empty.try_recv() {
             next.reset(now_ns);
             let full = std::mem::replace(&mut self.current, next);
-            // The queue has room for all deltas. A reader that has gone away needs none.
+            // The queue has slots for all deltas. A reader that has ended needs none.
             let _ = self.full.try_send(full);
         }
     }
@@ -364,14 +365,14 @@ impl Recorder {
             }
         };
         next.reset(now_ns);
-        // The queue has room for all deltas.
+        // The queue has slots for all deltas.
         let _ = self.full.try_send(std::mem::replace(&mut self.current, next));
     }
 
-    /// Ends the last interval and hands over the remaining counts.
+    /// Ends the last interval and sends the remaining counts.
     pub fn finish(mut self, now_ns: u64) {
         self.current.end_ns = now_ns;
-        // The queue has room for all deltas.
+        // The queue has slots for all deltas.
         let _ = self.full.try_send(self.current);
     }
 }
@@ -391,7 +392,7 @@ mod tests {
                 recorder.step(1, 500);
             }
             recorder.hand_over(round * INTERVAL_NS);
-            // The reader comes only now and then.
+            // The reader runs only now and then.
             if round % 4 == 0 {
                 reader.drain(|delta| {
                     seen.0 += delta.ops;

@@ -12,7 +12,7 @@ use crate::data::mix;
 pub struct Sample {
     /// One of this many blocks is compared; at least 1.
     pub every: u32,
-    /// Seed of the draws, of its own for each worker and each test.
+    /// Seed of the draws, different for each worker and each test.
     pub seed: u64,
 }
 
@@ -55,7 +55,7 @@ impl Draws {
 mod tests {
     use super::*;
 
-    /// Counts how often each block of a data set is compared in so many passes.
+    /// Counts how often each block of a data set is compared in this number of passes.
     fn compared(sample: Sample, blocks: u64, passes: u64) -> Vec<u32> {
         let mut counts = vec![0; blocks as usize];
         let mut draws = sample.draws();

@@ -2,10 +2,10 @@
 //! devices. The same seed gives the same run. The description of the device ([`SimDevice`]) determines the correct
 //! results.
 //!
-//! The model, for computing answers by hand. The device takes requests in the order in which they come:
+//! The model, for computing results by hand. The device takes requests in the order in which they arrive:
 //!
 //! - **CPU.** Each call first keeps its worker's CPU busy for `cpu_ns_per_op`, one call after the other, and then
-//!   reaches the device. A worker starts at most 1 / `cpu_ns_per_op` calls. Each worker has a CPU of its own.
+//!   reaches the device. A worker starts at most 1 / `cpu_ns_per_op` calls. Each worker has a separate CPU.
 //! - **Requests per second.** A request is admitted at once, but at least 1 / `ops_per_second` after the previous one.
 //! - **Servers.** An admitted request waits for the first free one of `parallelism` servers. It keeps the server for a
 //!   latency drawn for it alone (first come, first served; Kleinrock, "Queueing Systems", 1975, chapter 5).
@@ -16,8 +16,8 @@
 //! - **Cache.** With a cache, a write needs no server and draws no latency. It waits until the cache has room, then
 //!   takes the latency of the cache. The cache drains all the while, independent of reads. A flush waits until all
 //!   earlier writes are drained, then takes its own latency. It needs no server and passes no cap.
-//! - **Stalls.** During a stall the device's time stands still; then all work goes on where it was. Throttles come by
-//!   the clock, even in the middle of a request.
+//! - **Stalls.** During a stall the device's time stops; then all work continues. Throttles follow the clock, even in
+//!   the middle of a request.
 //!
 //! With a fixed latency L, parallelism p and q requests in flight, a closed loop makes min(q, p) / L requests a second.
 //! It makes no more than `ops_per_second`, and with b bytes per request no more than `bytes_per_second` / b. By
@@ -54,7 +54,7 @@ use crate::zones::Zones;
 use crate::{Call, Completion, DataEngine, Draft, Io};
 use time::{NS, Pipe, SECOND, Stalls};
 
-/// A clock that stands still until [`drive`] moves it.
+/// A clock that advances only when [`drive`] moves it.
 #[derive(Debug, Clone, Default)]
 pub struct SimClock(Rc<Cell<u64>>);
 
@@ -116,7 +116,7 @@ pub struct World {
     /// Reads and writes that have reached the device.
     come: u64,
     ports: Vec<Port>,
-    /// Calls on their way to the device.
+    /// Calls that have not reached the device.
     arrivals: BinaryHeap<Event>,
     /// Requests in the device.
     departures: BinaryHeap<Event>,
@@ -334,7 +334,7 @@ impl World {
         }
     }
 
-    /// Returns the end of a read or write that comes at `come`, both in device time.
+    /// Returns the end of a read or write that arrives at `come`, both in device time.
     fn transfer(&mut self, come: u64, writes: bool, bytes: u64) -> u64 {
         let admitted = come.max(self.ops.free);
         self.ops.pass(admitted, 1, &mut self.stalls);
@@ -372,7 +372,7 @@ impl World {
         served.max(passed)
     }
 
-    /// Returns the end of a flush that comes at `come`, both in device time.
+    /// Returns the end of a flush that arrives at `come`, both in device time.
     fn flush(&mut self, come: u64) -> u64 {
         let takes = self.device.flush_latency.map_or(0, |latency| self.draw(latency));
         come.max(self.drained).saturating_add(takes)
@@ -439,7 +439,7 @@ pub struct SimEngine {
 }
 
 impl SimEngine {
-    /// An engine with room for `depth` calls on blocks of `block_bytes`. Its reads cannot be verified.
+    /// An engine for `depth` calls on blocks of `block_bytes`. Its reads cannot be verified.
     pub fn new(world: &Rc<RefCell<World>>, clock: &SimClock, depth: u32, block_bytes: usize) -> Self {
         let ports = &mut world.borrow_mut().ports;
         let request = Request { call: Call::Read, result: 0 };
@@ -464,7 +464,7 @@ impl DataEngine for SimEngine {
         self.block.len() as u64
     }
 
-    /// Reports the block as stamped already: no one could ever find the stamp.
+    /// Reports the block as stamped already: the simulated device keeps no data.
     fn draft(&mut self, _: u32) -> Draft<'_> {
         Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: true }
     }
@@ -477,7 +477,7 @@ impl DataEngine for SimEngine {
         self.world.borrow_mut().submit(self.port, io, self.clock.now_ns());
     }
 
-    /// Hands out calls that have completed by now, and never waits: [`drive`] comes back when there are more.
+    /// Returns calls that have completed by now, and never waits: [`drive`] calls again when there are more.
     fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
         let mut world = self.world.borrow_mut();
         world.advance(self.clock.now_ns());
@@ -501,7 +501,7 @@ pub struct SimLoop<'a> {
     pub iodepth: u32,
     /// Order of the blocks.
     pub pattern: Pattern,
-    /// Zones that it visits in place of the pattern, if there are any.
+    /// Zones that it visits instead of the pattern, if there are any.
     pub zones: Option<Zones>,
     /// Location of the blocks.
     pub layout: Layout,
@@ -560,8 +560,8 @@ impl<'a> SimLoop<'a> {
 /// Events between two checks of the interrupt flag.
 const TURNS: u64 = 4096;
 
-/// Runs workers whose engines share `world` and `clock`, from `start_ns` until all of them are done. Nothing really
-/// waits: the clock goes from one event to the next, and workers are visited in their order.
+/// Runs workers whose engines share `world` and `clock`, from `start_ns` until all of them are done. There is no real
+/// waiting: the clock jumps from one event to the next, and workers are visited in their order.
 ///
 /// `on_tick` gets the time and the machine's activity since the last call. It runs every 100 ms after the start, and at
 /// the end of the last worker. It drains the readers of all workers. A closed loop checks for ticks only when a call

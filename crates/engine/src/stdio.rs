@@ -1,8 +1,8 @@
-//! Byte verbs through the buffer of the C library, in a process of their own.
+//! Byte verbs through the buffer of the C library, in a separate process.
 //!
-//! glibc's `putc` locks the stream without an atomic instruction until the process has had a second thread. From then
-//! on it runs half as fast. The programs that are compared by `putc` have one thread, so [`serve`] also runs in a
-//! process with one thread. That process runs the same program and gets its commands over a socket ([`protocol`]).
+//! glibc's `putc` locks the stream without an atomic instruction until the process has had a second thread. After that
+//! it runs half as fast. Programs that report `putc` rates have one thread, so [`serve`] also runs in a process with
+//! one thread. That process runs the same program and gets its commands over a socket ([`protocol`]).
 
 pub mod protocol;
 mod unlocked;
@@ -232,8 +232,8 @@ impl Tally for Reporting<'_> {
 }
 
 /// Main function of the process that a run starts for its calls of the C library. It gets its commands over stdin,
-/// which is a socket. It returns when the job is done or the run is gone. Must be called before any thread is started,
-/// and starts none except the one that a job may ask for.
+/// which is a socket. It returns when the job is done or the run has ended. Must be called before any thread is
+/// started, and starts none except the one that a job may request.
 ///
 /// # Errors
 /// The error that kept the process from getting ready; the run gets it too, if it still exists.
@@ -369,7 +369,7 @@ mod tests {
     use crate::recorder::{Recorder, Shape};
     use crate::worker::Ended;
 
-    /// Opens each file anew, for this direction alone.
+    /// Opens each file again, for this direction alone.
     fn open(files: &[File], writes: bool) -> Vec<OwnedFd> {
         let open = |file: &File| {
             use std::os::fd::AsRawFd;

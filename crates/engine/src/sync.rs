@@ -22,7 +22,7 @@ pub struct SystemCalls {
 pub type SyncEngine = OneByOne<SystemCalls>;
 
 impl SyncEngine {
-    /// An engine on open files. An engine that writes has a pool of its own.
+    /// An engine on open files. An engine that writes has its own pool.
     pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: Option<Content>) -> Self {
         let is_device = files.first().is_some_and(|file| is_device(file.as_fd()));
         Self::with(SystemCalls { files, is_device }, Blocks::new(block_bytes, writes))

@@ -1,12 +1,12 @@
 //! io_uring: many calls in flight from one thread.
 //!
-//! Each worker has one ring, made by the thread that uses it. As long as that thread has to wait for completions, it
-//! submits again by ones and twos. So the device never waits for the rest of a batch. A thread that never waits submits
-//! all at once, which costs less CPU.
+//! Each worker has one ring, made by the thread that uses it. While that thread has to wait for completions, it submits
+//! one or two calls at once, so the device never waits for the rest of a batch. A thread that never waits submits all
+//! at once, which costs less CPU.
 //!
-//! The kernel's work for a completion is done when the engine asks for it (`DEFER_TASKRUN`). Ring, files and buffers
-//! are registered. So a call costs no interrupt, no look-up and no pinning of pages. Features that a kernel or a limit
-//! does not allow are left out and reported ([`DataEngine::features`], [`DataEngine::lost`]).
+//! The kernel completes requests only while the engine waits for events (`DEFER_TASKRUN`). Ring, files and buffers are
+//! registered, so a call costs no interrupt, no look-up and no pinning of pages. Unavailable features are omitted and
+//! reported ([`DataEngine::features`], [`DataEngine::lost`]).
 
 use std::io::{self, IoSliceMut};
 use std::mem::ManuallyDrop;
@@ -29,11 +29,11 @@ use crate::{Call, Completion, DataEngine, Draft, Io};
 
 /// Largest buffer that the kernel registers.
 const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
-/// Time that the kernel's submission thread looks for work before it sleeps.
+/// Time for which the kernel's submission thread polls before it sleeps.
 const SQPOLL_IDLE_MS: u32 = 100;
 
 /// Most calls of one submission that the kernel passes on one by one. It holds back a larger submission until the last
-/// call is prepared (`IO_PLUG_THRESHOLD` in io_uring.c). The device runs dry meanwhile.
+/// call is prepared (`IO_PLUG_THRESHOLD` in io_uring.c), so the device runs dry.
 const UNPLUGGED_MAX: usize = 2;
 
 const TOO_MUCH_LOCKED: &str = "fixed_buffers: they are more than RLIMIT_MEMLOCK allows (ulimit -l)";
@@ -64,7 +64,7 @@ pub fn refusal() -> Option<String> {
     })
 }
 
-/// Issues calls through a ring. With `NOP`, requests that do nothing take their place.
+/// Issues calls through a ring. With `NOP`, requests that do nothing replace them.
 pub struct UringEngine<const NOP: bool> {
     parts: ManuallyDrop<Parts>,
     /// The ring that `parts` refer to; freed once nothing is in flight.
@@ -74,8 +74,8 @@ pub struct UringEngine<const NOP: bool> {
     in_flight: usize,
     /// Completions since the thread last had to wait for one; counted up to `batches_after`.
     since_wait: u32,
-    /// Completions without a wait after which the thread is taken to be the limit, not the device. From then on calls
-    /// are submitted together. 0 means always.
+    /// Completions without a wait after which the thread is taken to be the limit, not the device. Then calls are
+    /// submitted together. 0 means always.
     batches_after: u32,
     /// True if a call found no free entry.
     overran: bool,
@@ -107,7 +107,7 @@ const READ_BUFFER: u16 = 0;
 const POOL_BUFFER: u16 = 1;
 
 impl<const NOP: bool> UringEngine<NOP> {
-    /// An engine on open files with `depth` slots. An engine that writes has a pool of its own.
+    /// An engine on open files with `depth` slots. An engine that writes has its own pool.
     ///
     /// # Errors
     /// The kernel's error for the ring, or for the registration of files.
@@ -203,7 +203,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         }
     }
 
-    /// Submits without waiting. The kernel delivers completions only if a call asks for events.
+    /// Submits without waiting. The kernel delivers completions only with `IORING_ENTER_GETEVENTS`.
     #[inline]
     fn submit(&mut self) -> io::Result<usize> {
         let parts = &mut *self.parts;
@@ -271,8 +271,8 @@ impl<const NOP: bool> UringEngine<NOP> {
     }
 }
 
-/// Returns `Ok` if the kernel can try calls on these files without waiting. If it cannot, it hands each call to a thread
-/// of its own, for this reason. Returns `None` if the kernel cannot be asked, as for a write-only file.
+/// Returns `Ok` if the kernel can try calls on these files without waiting. If it cannot, it hands each call to a
+/// worker thread (io-wq), for the returned reason. Returns `None` if that cannot be tested, as for a write-only file.
 ///
 /// A large block of a direct test is read up to ten times, at the beginning of the first file.
 fn tries_at_once(
@@ -362,7 +362,7 @@ impl Parts {
     }
 }
 
-/// Makes a ring with as many of the wished flags as this kernel knows.
+/// Makes a ring with those requested flags that this kernel supports.
 fn build(
     depth: u32,
     options: Options,

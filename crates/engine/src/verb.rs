@@ -28,7 +28,7 @@ pub trait Verb: Clone {
     /// The step that follows `step`, or `None` at the end of the operation.
     fn after(&self, step: usize) -> Option<usize>;
 
-    /// The same verb for another worker, which draws from a seed of its own.
+    /// The same verb for another worker, with another seed.
     #[must_use]
     fn seeded(&self, _: u64) -> Self {
         self.clone()

@@ -23,7 +23,7 @@ pub struct Layout {
     pub blocks_per_file: u64,
     /// Offset of the first block in each file.
     pub first_bytes: u64,
-    /// Distance from one block to the next: the size of a block, or more where others' blocks lie between.
+    /// Distance from one block to the next: the size of a block, or more if blocks of other workers are interleaved.
     pub step_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl Layout {
 pub struct Stamping {
     /// Seed of the run.
     pub seed: u64,
-    /// Number of the first file, which tells groups of files apart.
+    /// Number of the first file, which distinguishes groups of files.
     pub first_file: u32,
     /// Number of tests that wrote the data set before.
     pub generation: u32,
@@ -68,7 +68,7 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Stamping of a data set of its own that no one compares.
+    /// Stamping of a separate data set that is not compared.
     pub fn unverified(seed: u64) -> Self {
         let interval_bytes = STAMP_INTERVAL_BYTES;
         Self { seed, first_file: 0, generation: 0, interval_bytes, verifier: None, sample: Sample::NONE }
@@ -91,9 +91,9 @@ struct Slot {
     step_start_ns: u64,
     file: u32,
     step: u32,
-    /// True if its operation has not begun yet.
+    /// True if its operation has not started.
     is_new: bool,
-    /// True if its block was handed out in the previous pass.
+    /// True if its block was returned in the previous pass.
     is_of_last_pass: bool,
 }
 
@@ -132,19 +132,19 @@ pub struct Worker<'a, E, C, P, V> {
     limits: Limits<'a>,
     recorder: Recorder,
     slots: Box<[Slot]>,
-    /// Slots that wait for an operation. Both `free` and `ready` have room for all slots.
+    /// Slots that wait for an operation. Both `free` and `ready` have space for all slots.
     free: Vec<u32>,
     /// Slots ready to submit.
     ready: Vec<u32>,
     completions: Box<[Completion]>,
     /// Slots still busy with the previous pass.
     of_last_pass: usize,
-    /// A block that was handed out and must wait: it is still in flight, or not due yet.
+    /// A block that was returned and must wait: it is still in flight, or not due yet.
     held: Option<u64>,
-    /// Blocks left to read until the next one is compared.
+    /// Blocks to read until the next one is compared.
     until_verified: u32,
     draws: Draws,
-    /// Time when the engine last handed out completions.
+    /// Time when the engine last returned completions.
     landed_ns: u64,
     next_tick_ns: u64,
     /// The earlier of tick and deadline: the loop makes one comparison a visit.
@@ -248,7 +248,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.end()
     }
 
-    /// Ends the worker and hands over the remaining counts.
+    /// Ends the worker and sends the remaining counts.
     pub fn end(mut self) -> Ended {
         let end_ns = self.clock.now_ns();
         self.recorder.finish(end_ns);
@@ -268,7 +268,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.land()
     }
 
-    /// Fills free slots and hands everything that can start to the engine.
+    /// Fills free slots and passes every operation that can start to the engine.
     #[inline]
     pub fn launch(&mut self) {
         if !self.drained {
@@ -308,7 +308,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         }
     }
 
-    /// Starts the operations that are due. Those that find no slot stay due.
+    /// Starts the operations that are due. Operations without a free slot stay due.
     #[inline]
     fn fill_due(&mut self) {
         let now_ns = self.clock.now_ns();
@@ -430,8 +430,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         true
     }
 
-    /// True if a block of the last pass is still in flight. No block may be written twice at once: no one could say
-    /// which write lies there in the end.
+    /// True if a block of the last pass is still in flight. No block may be written twice at once, because the final
+    /// data would be undefined.
     #[cold]
     fn is_in_flight(&self, block: u64) -> bool {
         let (file, block) = self.layout.place(block);

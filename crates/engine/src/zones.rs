@@ -1,7 +1,7 @@
 //! Zones: parts of the data that a worker visits one after the other, and the time of each: the rate over the offset.
 //!
-//! A worker asks for the next zone where it would otherwise have no more blocks ([`Worker::in_zones`]), so that its loop
-//! has no branch for zones. The times go to a preallocated [`Board`], which others may read meanwhile.
+//! A worker requests the next zone where it would otherwise have no more blocks ([`Worker::in_zones`]), so that its
+//! loop has no branch for zones. The times go to a preallocated [`Board`], which other threads may read at any time.
 //!
 //! [`ZeroWriter`] is no worker. It writes zeros within a file for zcav, and nothing else.
 //!
@@ -28,7 +28,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board with room for so many zones.
+    /// A board for this number of zones.
     pub fn new(zones: usize) -> Self {
         Self { times_ns: (0..zones).map(|_| AtomicU64::new(0)).collect(), done: AtomicUsize::new(0) }
     }
@@ -117,7 +117,7 @@ pub struct ZeroWriter {
 pub struct Written {
     /// Bytes of the zone in which it ended early, and their time. That zone is not on the board.
     pub partial: Option<(u64, u64)>,
-    /// `Ok` if each zone was written, or if a stop was asked for.
+    /// `Ok` if each zone was written, or if a stop was requested.
     pub result: Result<(), Failure>,
 }
 

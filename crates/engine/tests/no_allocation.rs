@@ -1,9 +1,9 @@
 //! Goal: the measuring loops allocate nothing while they run: every engine, verb and pacing on data, every verb on
 //! bytes and on files.
 //! Method: count the allocations of each thread between the start and the end of its loop, over at least twenty
-//! intervals. Another thread reads the counts meanwhile. All loops run at the same time: few are on a CPU at any
-//! moment, and the intervals of all pass together. The simulated device has a clock of its own, and its reports on an
-//! interval are allocated. Their number must be the same for ten times as many operations.
+//! intervals. Another thread reads the counts. All loops run at the same time: few are on a CPU at any moment, and the
+//! intervals of all pass together. The simulated device has a simulated clock, and its reports on an interval are
+//! allocated. Their number must be the same for ten times as many operations.
 
 #![allow(clippy::unwrap_used)]
 
@@ -95,7 +95,7 @@ const CONTENT: Content = Content { seed: 7, interval_bytes: 4096, compress_perce
 const TREE: Tree = Tree { files: 200, dirs: 4, levels: 2 };
 const NAMES: Names = TREE.plain();
 
-/// A loop for a thread of its own. Returns the number of allocations that it made while it ran.
+/// A loop for a separate thread. Returns the number of allocations that it made while it ran.
 type Loop = Box<dyn FnOnce() -> u64 + Send>;
 type Loops = Vec<(String, Loop)>;
 

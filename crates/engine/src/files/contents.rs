@@ -135,14 +135,14 @@ impl FileOps for Restore {
 enum Way {
     /// `read` and `write` in turn.
     ReadWrite(Box<[u8]>),
-    /// `copy_file_range` of so many bytes.
+    /// `copy_file_range` of at most this many bytes.
     CopyRange(u64),
     /// `ioctl(FICLONE)`, which moves no data.
     Reflink,
 }
 
 impl Way {
-    /// Copies this number of bytes, and takes a lap after each call, from the third step on.
+    /// Copies this number of bytes, and records each call as a step, starting with the third.
     #[inline]
     fn copy(
         &mut self,

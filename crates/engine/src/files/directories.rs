@@ -134,12 +134,12 @@ impl<O: NameOps> Entries<O> {
         self.operation.steps()
     }
 
-    /// Reads all directories once, and operates on each name as it comes.
+    /// Reads all directories once, and operates on each name in the order read.
     ///
     /// The latency of an operation includes the `getdents64` that returned its name, if the operation needed one. It
     /// also includes opening the directory, if the name is its first; that open is not a step. Names outside the set
     /// are skipped, and so are all names that begin with a dot. Once all directories were read to their ends, `files`
-    /// files must have come.
+    /// files must have been listed.
     pub fn round(
         &mut self,
         place: &Place<'_>,

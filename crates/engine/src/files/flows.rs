@@ -1,7 +1,7 @@
 //! The measuring loop on a mix: flows of operations over files that only these flows create and delete.
 //!
-//! No name comes twice. Flows are dealt from a deck that has each as often as its weight. It is shuffled anew when it is
-//! used up: creations and deletions balance after every deck.
+//! No name is used twice. Flows are drawn from a deck that holds each as often as its weight. It is shuffled again when
+//! it is used up, so creations and deletions balance after every deck.
 
 mod calls;
 mod population;
@@ -34,7 +34,7 @@ const LOG_FILE: u64 = u32::MAX as u64;
 /// part alone.
 #[derive(Debug)]
 struct Paths {
-    /// The directory with a slash behind it, room for a name, and a NUL. All have the same length.
+    /// The directory with a slash, space for a name, and a NUL. All have the same length.
     bytes: Box<[u8]>,
     len: usize,
     /// Number of directories.
@@ -117,24 +117,24 @@ pub struct Flows<P = Own, K: Calls = Kernel> {
     operations: Box<[Operation]>,
     /// The number of each flow, as often as its weight.
     deck: Box<[u16]>,
-    /// Flows that were dealt from the deck.
+    /// Flows drawn from the deck.
     dealt: usize,
     random: Random,
     /// Pause after the last flow.
     think_ns: u64,
     /// Times of flows that do not wait for each other.
     pacing: Option<OpenLoop>,
-    /// Sizes of new files, each as likely as the others.
+    /// Sizes of new files, each with the same probability.
     sizes: Box<[u64; SIZES]>,
     /// Number of files that the thread makes at the beginning, and number of those made.
     files: u64,
     made: u64,
     paths: Paths,
-    /// Blocks of whole files, and of parts: slices of their own size, so that neighbours differ.
+    /// Blocks of whole files, and of parts: two pools with different slice sizes, so that neighbours differ.
     pools: [Pool; 2],
     /// Length of the slices of parts.
     part_bytes: u64,
-    /// Number of writes so far: no place gets the same bytes again.
+    /// Number of writes so far: an offset never gets the same bytes twice.
     writes: u32,
     /// File of the running operation.
     at: u64,
@@ -380,7 +380,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
         Ok(())
     }
 
-    /// Returns the place of a part of a file, and its length: at most the file's.
+    /// Returns the offset of a part of a file, and its length: at most the file's.
     #[inline]
     fn part(&mut self, size_bytes: u64, bytes: u64) -> (u64, u64) {
         let bytes = bytes.min(size_bytes).max(1);
@@ -535,7 +535,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         }
     }
 
-    /// Waits for the next flow of an open loop, or pauses as the last flow asks for.
+    /// Waits for the next flow of an open loop, or for the think time of the last flow.
     #[inline]
     fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
         match &mut self.pacing {
@@ -567,7 +567,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
                 Err(cause) => result = Err(self.failure(0, cause)),
             }
         }
-        // Too few bytes are left for the next file.
+        // The budget is too small for the next file.
         let is_spent = |failure: &Failure| failure.cause == Errno::DQUOT.into() && limits.budget.is_spent();
         let mut result = result.or_else(|failure| if is_spent(&failure) { Ok(()) } else { Err(failure) });
         // What waits in memory would be written while something is measured.

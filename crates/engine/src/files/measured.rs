@@ -1,4 +1,4 @@
-//! The only place where a verb on files becomes a type, and so the only one where its loop is compiled.
+//! The only module where a verb on files becomes a type, and so the only one where its loop is compiled.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub trait Measured {
         None
     }
 
-    /// Returns the operations that ended in another way than a file says.
+    /// Returns the operations that returned another result than in the load file.
     fn unexpected(&self) -> Option<Unexpected> {
         None
     }
@@ -166,7 +166,7 @@ impl Part {
     }
 }
 
-/// Makes a verb of options; no loop behind it looks at them.
+/// Makes a verb with its options, so that the loop has no branch for them.
 pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
     let Part { names, content, original, .. } = part;
     let durable = work.sync == SyncMode::Each;
@@ -232,8 +232,7 @@ pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
     }
 }
 
-/// Makes a verb of an operation on names, which come from numbers or from directories. No directory has names that are
-/// never made.
+/// Makes a verb of an operation on names from numbers or from directories. Missing names are in no directory.
 fn in_order(work: &FilesWork, names: Names, operation: impl NameOps + 'static) -> Box<dyn Measured> {
     match work.order {
         Order::Directory if !work.missing => Box::new(Entries::new(names, operation)),

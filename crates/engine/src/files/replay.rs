@@ -1,7 +1,7 @@
 //! The measuring loop on a load file of dbench: one operation is one line.
 //!
-//! Calls are those of dbench 4 on a local file system. Paths, places of handles and buffers are there before the loop
-//! begins. An operation that ends in another way than the file says is counted, and the replay goes on.
+//! Calls are those of dbench 4 on a local file system. Paths, handle slots and buffers are allocated before the loop
+//! begins. An operation with another result than in the file is counted, and the replay continues.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Spelling, is_directory, until_nul};
 
-/// Smallest slice of the pool that writes come from.
+/// Smallest slice of the pool for writes.
 const SLICE_BYTES_MIN: usize = 4096;
 /// Position of `Close` among the steps.
 const CLOSE: usize = 1;
@@ -70,7 +70,7 @@ impl Paths {
     }
 }
 
-/// The thread of a replay among the others.
+/// The thread of a replay and the number of threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     /// Its number, from 0.
@@ -201,7 +201,7 @@ impl Replay {
         is_due
     }
 
-    /// Counts an operation that ended in another way than the file says.
+    /// Counts an operation with another result than in the file.
     #[cold]
     fn note(&mut self, step: usize, errno: Option<Errno>) {
         let line = self.load.line_of[self.next];
@@ -238,7 +238,7 @@ impl Replay {
         Err(errno)
     }
 
-    /// Makes one call. Returns false if it succeeded, but not as the file says.
+    /// Makes one call. Returns false if it succeeded, but with another result than in the file.
     #[inline]
     fn one(&mut self, call: Call, directory: BorrowedFd<'_>, laps: &mut Laps<'_>) -> Result<bool, Errno> {
         match call.operation {
@@ -294,7 +294,7 @@ impl Replay {
             }
             Operation::Deltree(path) => {
                 match delete_files(directory, self.paths.of(path), &mut self.listings) {
-                    // dbench says nothing of a tree that is not there.
+                    // dbench ignores a missing tree.
                     Err(Errno::NOENT | Errno::NOTDIR) if call.expected == Expected::Success => {}
                     deleted => deleted?,
                 }
@@ -305,7 +305,7 @@ impl Replay {
                     Some(entries) => self.list(path, entries, directory)?,
                     None => found?,
                 }
-                // Which names fit a pattern is not looked at.
+                // Names are not matched with the pattern.
                 return Ok(entries.is_some() || call.expected != Expected::Failure);
             }
             Operation::QueryPath(path) => self.resolve(path, directory)?,
@@ -423,7 +423,7 @@ impl Replay {
         }
     }
 
-    /// Reads so many entries of the directory of a pattern.
+    /// Reads at most this number of entries of the directory of a pattern.
     fn list(&mut self, path: u32, most: u32, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         let parent = self.paths.of(self.load.nodes[path as usize].parent);
         let opened = rustix::fs::openat(directory, parent, DIRECTORY_FLAGS, Mode::empty())?;
@@ -446,7 +446,7 @@ fn delete_files(parent: BorrowedFd<'_>, path: &CStr, listings: &mut [Listing]) -
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
-        // Names that are not of the load are left.
+        // Names outside the load are kept.
         if is_directory(name.to_bytes()) {
             delete_files(opened.as_fd(), name, deeper)?;
         } else if Spelling::Plain.can_be(name.to_bytes(), Kind::File) {
@@ -457,8 +457,8 @@ fn delete_files(parent: BorrowedFd<'_>, path: &CStr, listings: &mut [Listing]) -
     close(opened)
 }
 
-/// Returns true for an error that answers the operation: about its names, its handle or its lock. Any other is one of the
-/// file system or the device, and ends the test.
+/// Returns true for an error that is a result of the operation: about its names, its handle or its lock. Any other
+/// error is one of the file system or the device, and ends the test.
 fn is_answer(errno: Errno) -> bool {
     const ANSWERS: [Errno; 17] = [
         Errno::NOENT,

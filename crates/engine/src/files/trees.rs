@@ -1,7 +1,7 @@
 //! Loops over whole trees of directories: every entry is visited, or removed.
 //!
-//! Each level has a buffer of its own. Its directory stays open while a loop works below it, as `find` and `rm -r` do.
-//! Names outside the set are no business of these loops.
+//! Each level has its own buffer. Its directory stays open while a loop works below it, as in `find` and `rm -r`. Names
+//! outside the set are ignored.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(parent, name, READ_FLAGS.union(OFlags::DIRECTORY), Mode::empty())
 }
 
-/// Looks at every entry below a directory, and goes into the directories that it finds.
+/// Visits every entry below a directory, and enters the directories that it finds.
 #[derive(Debug)]
 pub struct WalkTree {
     names: Names,
@@ -48,8 +48,8 @@ impl WalkTree {
     /// Walks through the tree once. One operation is one entry.
     ///
     /// The latency of an operation includes the `getdents64` that returned its name, if the walk needed one. It also
-    /// includes opening its directory, if the name is its first, and closing the directories that were left before it.
-    /// At least `files` files must have come, and all directories; where directories are shared, more may come.
+    /// includes opening its directory, if the name is its first, and closing the directories left before it. At least
+    /// `files` files must have been listed, and all directories; where directories are shared, more may be.
     pub fn round(
         &mut self,
         place: &Place<'_>,
@@ -140,11 +140,11 @@ pub struct RemoveTree {
 /// End of a removal below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Emptied {
-    /// All is gone.
+    /// Everything is removed.
     Whole,
-    /// Names that are not of the set are left.
+    /// Names outside the set remain.
     Foreign,
-    /// The deadline or the stop flag came first.
+    /// The deadline or the stop flag ended it.
     Stopped,
 }
 
@@ -161,9 +161,9 @@ impl RemoveTree {
 
     /// Removes all files and directories of the set below a directory. One operation is one entry.
     ///
-    /// The latency of an operation is that of [`WalkTree::round`]. Names that are not of the set are left, as are the
-    /// directories above them; that is a failure, once all else is gone. If `files` is given, so many files must have
-    /// come, and all directories.
+    /// The latency of an operation is that of [`WalkTree::round`]. Names outside the set are kept, as are the
+    /// directories above them; that is a failure, after all else is removed. If `files` is given, this number of files
+    /// must have been found, and all directories.
     pub fn round(
         &mut self,
         place: &Place<'_>,

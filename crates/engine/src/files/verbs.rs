@@ -164,8 +164,7 @@ impl StatContents {
     }
 }
 
-/// Reads all of a file in chunks, and returns its bytes. Without a size, it ends where a read returns less than it asked
-/// for.
+/// Reads all of a file in chunks, and returns its bytes. Without a size, it ends after a short read.
 pub(super) fn read_whole(file: &OwnedFd, chunk: &mut [u8], size_bytes: Option<u64>) -> Result<u64, Cause> {
     let mut all_bytes = 0;
     while size_bytes != Some(all_bytes) {
@@ -221,7 +220,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
-    /// Reads in chunks of `chunk_bytes`. Without a size, a file ends where a read returns less than it asked for.
+    /// Reads in chunks of `chunk_bytes`. Without a size, a file ends after a short read.
     pub fn new(chunk_bytes: u64, size_bytes: Option<u64>) -> Self {
         Self { chunk: vec![0; chunk_bytes.max(1) as usize].into(), size_bytes }
     }

@@ -1,5 +1,5 @@
-//! Device time, which stands still while the device stalls, and caps on the traffic in it. The unit is picoseconds
-//! since the start of the phase: rates add up no error, and 64 bits last for 213 days.
+//! Device time, which stops during stalls of the device, and caps on the traffic in it. The unit is picoseconds since
+//! the start of the phase: rates add up no error, and 64 bits last for 213 days.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(super) const SECOND: u64 = 1_000_000_000_000;
 struct Window {
     start: u64,
     end: u64,
-    /// Device time during the window, in which it stands still.
+    /// Device time during the window, in which it is stopped.
     device: u64,
 }
 
@@ -76,7 +76,7 @@ impl Stalls {
         true
     }
 
-    /// Drops windows that ended by `now`: no one asks for earlier times any more.
+    /// Drops windows that ended by `now`: earlier times are not used any more.
     pub(super) fn forget(&mut self, now: u64) {
         while self.windows.front().is_some_and(|window| window.end <= now) {
             self.windows.pop_front();
@@ -122,12 +122,12 @@ impl Pipe {
         Self { rate, changes: changes.collect(), free: 0 }
     }
 
-    /// Sets the rate for traffic that comes from now on.
+    /// Sets the rate for later traffic.
     pub(super) fn limit(&mut self, rate: Option<u64>) {
         self.rate = rate;
     }
 
-    /// Returns when `amount` that comes at `from` has passed, both in device time.
+    /// Returns when `amount` that arrives at `from` has passed, both in device time.
     pub(super) fn pass(&mut self, from: u64, amount: u64, stalls: &mut Stalls) -> u64 {
         let mut start = from.max(self.free);
         let mut left = u128::from(amount) * u128::from(SECOND);

@@ -38,7 +38,7 @@ use crate::worker::Ended;
 pub struct Job {
     /// True if the process writes; else it reads.
     pub writes: bool,
-    /// `putc_unlocked` and `getc_unlocked` in place of `putc` and `getc`.
+    /// `putc_unlocked` and `getc_unlocked` instead of `putc` and `getc`.
     pub unlocked: bool,
     /// True to run beside a second, sleeping thread: the C library takes no locks in a process of one thread.
     pub threaded: bool,
@@ -150,7 +150,7 @@ impl Channel {
     /// Sends a message as a line, and the file with it if there is one.
     ///
     /// # Errors
-    /// The error of the call: `EPIPE` if the other end is gone.
+    /// The error of the call: `EPIPE` if the other end is closed.
     pub fn send(&self, message: &impl Serialize, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut line = serde_json::to_string(message)?;
         line.push('\n');
@@ -172,7 +172,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the next line, as soon as there is one; `None` if the other end is gone.
+    /// Returns the next line, as soon as there is one; `None` if the other end is closed.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] after the timeout, or the error of the call.

@@ -27,7 +27,7 @@ pub trait Calls {
     /// Those of openat(2).
     fn open(&self, directory: BorrowedFd<'_>, path: &CStr) -> Result<Self::File, Errno>;
 
-    /// Opens a file for writing, and cuts it to nothing if asked to.
+    /// Opens a file for writing, and truncates it if requested.
     ///
     /// # Errors
     /// Those of openat(2).
@@ -45,13 +45,13 @@ pub trait Calls {
     /// Those of read(2).
     fn read(&self, file: &Self::File, bytes: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Reads bytes at a place in a file.
+    /// Reads bytes at an offset of a file.
     ///
     /// # Errors
     /// Those of pread(2).
     fn read_at(&self, file: &Self::File, bytes: &mut [u8], at_bytes: u64) -> Result<usize, Errno>;
 
-    /// Writes bytes at a place in a file.
+    /// Writes bytes at an offset of a file.
     ///
     /// # Errors
     /// Those of pwrite(2).
@@ -75,7 +75,7 @@ pub trait Calls {
     /// Those of fdatasync(2).
     fn sync_data(&self, file: &Self::File) -> Result<(), Errno>;
 
-    /// Asks for the attributes of a name, which exists or not.
+    /// Requests the attributes of a name, which exists or not.
     ///
     /// # Errors
     /// Those of fstatat(2), and `EEXIST` or `ENOENT` for a name that is or is not there against expectation.

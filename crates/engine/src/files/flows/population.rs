@@ -112,8 +112,8 @@ pub trait Population: fmt::Debug {
     fn thread(&self) -> u64;
 }
 
-/// Files of one thread alone. Their numbers lie between the oldest and the newest. A creation takes the next number, and
-/// a deletion the oldest.
+/// Files of one thread alone. Their numbers are between the oldest and the newest. A creation takes the next number,
+/// and a deletion the oldest.
 #[derive(Debug)]
 pub struct Own {
     /// States of the files, by the low bits of their numbers.
@@ -124,7 +124,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// None yet, and room for so many, and as many more as are created before others are deleted.
+    /// An empty set, with slots for `files` files and for as many more as are created before others are deleted.
     pub fn new(files: u64, created: u64) -> Self {
         let room = (files + created + 2).next_power_of_two();
         Self { living: vec![0; room as usize].into(), oldest: 0, newest: 0, unused: 0 }
@@ -186,7 +186,7 @@ impl Population for Own {
     }
 }
 
-/// A place for a file that threads share. It is free while its state is 0.
+/// A slot for a file that threads share. It is free while its state is 0.
 #[derive(Debug, Default)]
 struct Slot {
     state: AtomicU64,
@@ -201,7 +201,8 @@ pub struct SharedFiles {
 }
 
 impl SharedFiles {
-    /// None yet, and room for so many of each thread, and for as many more as a thread creates before it deletes others.
+    /// An empty set, with slots for the files of each thread and for as many more as a thread creates before it deletes
+    /// others.
     pub fn new(threads: u64, files_of_thread: u64, created: u64) -> Self {
         let slots = threads * (files_of_thread + created);
         Self { slots: (0..slots).map(|_| Slot::default()).collect(), threads }
@@ -218,7 +219,7 @@ impl SharedFiles {
 pub struct Share {
     all: Arc<SharedFiles>,
     thread: u64,
-    /// Free places that this thread alone may use. It never grows beyond its capacity.
+    /// Free slots that this thread alone may use. It never grows beyond its capacity.
     free: Vec<u32>,
     /// Number of files that this thread has made.
     made: u64,

@@ -27,7 +27,7 @@ fn replay(text: &str) -> Replay {
     Replay::new(load(text), Client { number: 2, count: 3 }, true, 7, 1)
 }
 
-/// Replays so many operations in a directory. Returns the round and what was counted.
+/// Replays this number of operations in a directory. Returns the round and its counts.
 fn run(replay: &mut Replay, directory: &Path, operations: u64) -> (Round, Counted) {
     run_until(replay, directory, operations, u64::MAX)
 }
@@ -160,7 +160,7 @@ fn lines_with_a_time_do_not_start_before_it() {
     assert_eq!((round.done, round.result), (0, Ok(())));
 }
 
-/// Returns the largest latency of so many operations, and the time in which they are made.
+/// Returns the largest latency of this number of operations, and the time in which they are made.
 fn waited(text: &str, operations: u64) -> (u64, u64) {
     let temp = tempfile::tempdir().unwrap();
     let opened = std::fs::File::open(temp.path()).unwrap();
