@@ -2,14 +2,14 @@
 
 use crate::interval::mean;
 
-/// Fewest values between two changes. Shorter levels would be found in pure chance, and their means say little.
+/// Fewest values between two changes. Shorter levels would be found by chance, and their means are imprecise.
 pub(crate) const SEGMENT_MIN: usize = 8;
 /// Levels that differ by less than this share of the larger one count as one. A throttle is so regular (0.01 %) that
-/// its every ripple would be a change, though no one acts on 3 %.
+/// every ripple would be a significant change, though 3 % is irrelevant.
 pub(crate) const SAME_LEVEL: f64 = 0.03;
-/// Least gain of a change: squares explained, in long-run variances, as a multiple of the logarithm of the length.
-/// Schwarz's criterion asks for 2: the mean, and the place. Twice that makes up for a variance estimated from about 25
-/// batches. Of 25 series without a change, one then has one found.
+/// Least gain of a change: explained sum of squares, in long-run variances, as a multiple of the logarithm of the
+/// length. Schwarz's criterion requires 2: the mean, and the position. Twice that makes up for a variance estimated
+/// from about 25 batches. A change is then found in one of 25 series without a change.
 ///
 /// Sources: Schwarz, "Estimating the dimension of a model", 1978; Yao, "Estimating the number of change-points via
 /// Schwarz' criterion", 1988.
@@ -20,16 +20,16 @@ const BATCHES: usize = 25;
 pub(crate) const NORMAL_MAD: f64 = 0.6745;
 /// The mean of absolute deviations of a normal distribution, in its standard deviations: the root of 2 / pi.
 const NORMAL_MEAN_DEVIATION: f64 = 0.7979;
-/// Least long-run deviation, as a share of the estimate from the mean of absolute deviations. With normal noise, chance
-/// never lowers the deviation as far. The share is also too small to hide a few changes of level.
+/// Least long-run deviation, as a share of the estimate from the mean of absolute deviations. Normal noise never lowers
+/// the deviation that far. The share is also too small to hide a few changes of level.
 const MEAN_SHARE: f64 = 0.5;
 
-/// Returns the places at which the level of a series changes, ascending: each is the first value of a new level. The
+/// Returns the positions at which the level of a series changes, ascending: each is the first value of a new level. The
 /// method is binary segmentation (Scott and Knott, "A cluster analysis method for grouping means in the analysis of
-/// variance", 1974). It takes the place that explains most, if that is enough, and then treats both sides alike.
+/// variance", 1974). It takes the position with the largest gain, if that is enough, and then splits both sides alike.
 ///
-/// A change happens within a value, which then belongs to neither level. So both neighbours of the place are left out
-/// of what follows: one such value would make another level of the eight around it.
+/// A change happens within a value, which then belongs to neither level. So both neighbours of the position are
+/// excluded from later steps: one such value would make another level of the eight around it.
 pub(crate) fn changes(values: &[f64]) -> Vec<usize> {
     let sums = Sums::new(values);
     let penalty = PENALTY * (values.len().max(1) as f64).ln() * long_run_variance(values);
@@ -45,7 +45,7 @@ pub(crate) fn changes(values: &[f64]) -> Vec<usize> {
     merge_same_levels(values, found)
 }
 
-/// Sums of the values before each place of a series and before its end, less `centre` for each value.
+/// Sums of the values before each position of a series and before its end, less `centre` for each value.
 pub(crate) fn sums_before(values: &[f64], centre: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let after_each = values.iter().map(|value| {
@@ -57,7 +57,7 @@ pub(crate) fn sums_before(values: &[f64], centre: f64) -> Vec<f64> {
 
 /// Prefix sums of a series, so that any mean is one subtraction.
 struct Sums {
-    /// Sum of the values before each place, less the mean of all for each value: small numbers keep their digits.
+    /// Sum of the values before each position, less the mean of all for each value: small numbers keep their digits.
     before: Vec<f64>,
 }
 
@@ -66,7 +66,7 @@ impl Sums {
         Self { before: sums_before(values, mean(values)) }
     }
 
-    /// Returns the place where a cut in two lowers the squares around the means most, if by more than `penalty`.
+    /// Returns the position where a split reduces the sum of squares most, if by more than `penalty`.
     fn best_split(&self, from: usize, to: usize, penalty: f64) -> Option<usize> {
         let mut best = (penalty, None);
         for at in from + SEGMENT_MIN..(to + 1).saturating_sub(SEGMENT_MIN) {
@@ -82,7 +82,7 @@ impl Sums {
     }
 }
 
-/// Removes changes between levels that are the same, the smallest first, until none is left.
+/// Removes changes between equal levels, the smallest first, until none is left.
 fn merge_same_levels(values: &[f64], mut changes: Vec<usize>) -> Vec<usize> {
     let level = |changes: &[usize], index: usize| {
         let from = if index == 0 { 0 } else { changes[index - 1] + 1 };
@@ -102,7 +102,7 @@ fn merge_same_levels(values: &[f64], mut changes: Vec<usize>) -> Vec<usize> {
     }
 }
 
-/// Height of the values between two changes.
+/// Mean of the values between two changes.
 struct Level {
     mean: f64,
     /// The mean without the value that is farthest from it.
@@ -113,30 +113,30 @@ impl Level {
     fn new(values: &[f64]) -> Self {
         let mean = mean(values);
         let odd = values.iter().map(|value| value - mean).max_by(|a, b| a.abs().total_cmp(&b.abs()));
-        // All deviations sum to zero: the others lack in all what the odd value has too much.
+        // All deviations sum to zero: the other values are low by the excess of the odd value.
         let taken = odd.unwrap_or(0.0) / values.len().saturating_sub(1).max(1) as f64;
         Self { mean, mean_of_most: mean - taken }
     }
 
     /// Difference of two levels, as a share of the higher one. The difference without odd values counts if it is
-    /// smaller. Otherwise one odd value among eight, say a stall, would be a level of its own in a regular series.
+    /// smaller. Otherwise one odd value among eight, say a stall, would be a separate level in a regular series.
     fn difference(&self, other: &Self) -> f64 {
         let share = |a: f64, b: f64| (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
         share(self.mean, other.mean).min(share(self.mean_of_most, other.mean_of_most))
     }
 }
 
-/// Variance that the mean of many values would have, times their number. For independent values it is their variance;
-/// for values that resemble their neighbours it is larger. It comes from the differences of successive batch means, as
-/// a change of level spoils only one of them. The median ignores that one.
+/// Long-run variance: the variance of the mean of many values, times their number. For independent values it is their
+/// variance; positive autocorrelation makes it larger. It is estimated from the differences of successive batch means,
+/// as a change of level affects only one of them. The median ignores that one.
 fn long_run_variance(values: &[f64]) -> f64 {
     let batch = (values.len() / BATCHES).max(2);
     let means: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
     let differences: Vec<f64> = means.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let centre = median(differences.clone());
     let deviations: Vec<f64> = differences.iter().map(|difference| (difference - centre).abs()).collect();
-    // If counts come in lots, as from a throttle, most differences are zero, and the median then takes the noise for
-    // zero.
+    // If counts arrive in batches, as from a throttle, most differences are zero, and the median underestimates the
+    // noise as zero.
     let by_mean = mean(&deviations) / NORMAL_MEAN_DEVIATION;
     let deviation = (median(deviations) / NORMAL_MAD).max(MEAN_SHARE * by_mean);
     // The variance of a difference is twice that of each value.

@@ -117,15 +117,15 @@ pub struct Margins {
     pub floor: f64,
 }
 
-/// Answer to whether a quantity changed. There is no fourth one.
+/// Decision on whether a quantity changed. There is no fourth one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It changed by the ratio, as surely as the interval says.
+    /// It changed by the ratio, with the confidence of the interval.
     Changed,
     /// If it changed, then by less than the margin.
     Equivalent,
-    /// These runs can tell neither. With `runs` of each side, or pairs, a change as large as the margin would be found
-    /// four times of five. It is `None` if that would take more than a thousand.
+    /// These runs are too few for either. With `runs` of each side, or pairs, a change as large as the margin would be
+    /// found four times of five. It is `None` if that would take more than a thousand.
     CannotTell {
         /// Number of runs needed.
         runs: Option<usize>,
@@ -146,15 +146,15 @@ pub struct Judged {
     pub can_be_settled: bool,
 }
 
-/// Judges rows that are looked at together. The chance of any false claim of change among them is 5 % at most (Holm, "A
-/// simple sequentially rejective multiple test procedure", 1979).
+/// Judges a family of rows. The chance of any false claim of change among them is 5 % at most (Holm, "A simple
+/// sequentially rejective multiple test procedure", 1979).
 ///
 /// A row changed if the corrected p is at most 0.05, its interval excludes 1, and it changed by more than the floor. A
-/// row is equivalent if its interval lies within the margin. That makes two one-sided tests (Schuirmann, 1987), with
-/// the 95 % interval that is shown instead of the usual 90 %.
+/// row is equivalent if its interval is within the margin. That makes two one-sided tests (Schuirmann, 1987), with the
+/// 95 % interval that is shown instead of the usual 90 %.
 pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
     let corrected = holm(&changes.iter().map(|change| change.p).collect::<Vec<_>>());
-    // A row without p claims nothing. If no row has one, each reports the number of runs that all of them need.
+    // A row without p is never significant. If no row has one, each reports the number of runs that all of them need.
     let rows = match corrected.iter().flatten().count() {
         0 => changes.len(),
         with_p => with_p,
@@ -207,13 +207,13 @@ fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
 
 /// Distance of a change from zero, in standard errors, at which it is found with [`POWER`] among `rows` rows. It is
 /// Student's t at the largest p that the runs can have and that settles the first of the rows. For one row and many
-/// runs it is 2.8. For few runs it is more, as their spread is not known well, and as p goes in steps.
+/// runs it is 2.8. For few runs it is more, as their spread is not known well, and as p is discrete.
 fn errors_to_find(rows: usize, runs: usize, are_pairs: bool) -> Option<f64> {
     let (p_min, p_max) = (p_min(runs, are_pairs), SIGNIFICANCE / rows.max(1) as f64);
     if p_min > p_max {
         return None;
     }
-    // p goes in steps of its smallest value. With many of them, it is as good as continuous.
+    // p is a multiple of its smallest value. With many multiples, it is nearly continuous.
     let steps = (p_max / p_min).floor();
     let p = if steps < STEPS_MAX { steps * p_min } else { p_max };
     let degrees = if are_pairs { runs as f64 - 1.0 } else { 2.0 * runs as f64 - 2.0 };
@@ -222,7 +222,7 @@ fn errors_to_find(rows: usize, runs: usize, are_pairs: bool) -> Option<f64> {
     Some((student.inverse_cdf(1.0 - p / 2.0) + student.inverse_cdf(POWER)) * more)
 }
 
-/// Smallest change that can be found. A change within the margin is called equivalent, however surely it is known.
+/// Smallest change that can be found. A change within the margin is called equivalent, however narrow its interval.
 fn detectable(change: &Change, rows: usize, margins: Margins) -> Option<f64> {
     let runs = change.runs_counted.floor() as usize;
     let error = (change.variance_of_one? / change.runs_counted).sqrt();
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(compared(1.05, 23).1.answer, Answer::Changed);
         assert_eq!(compared(1.05, 24).1.answer, Answer::CannotTell { runs: Some(9) });
         assert_eq!(compared(1.0, 1).1.answer, Answer::Equivalent);
-        // Surely different, but by less than matters.
+        // Significantly different, but by less than matters.
         assert_eq!(compared(1.015, 1).1.answer, Answer::Equivalent);
         let spread = around_100(0.05, 6);
         let row = compare_groups(&spread, &times(&spread, 1.04), 0.0).unwrap();

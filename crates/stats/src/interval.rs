@@ -1,8 +1,8 @@
-//! Certainty of the mean of a series whose neighbours resemble each other.
+//! Confidence interval of the mean of an autocorrelated series.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Range in which a value lies with 95 % confidence, in the unit of that value.
+/// 95 % interval of a value, in the unit of that value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -23,27 +23,28 @@ pub const VALUES_MIN: usize = 3;
 /// Fewest values for an estimate of the correlation of neighbours. With fewer, the correction for the bias of that
 /// estimate is larger than the estimate.
 const CORRELATED_MIN: usize = 8;
-/// Batches into which a series is cut for batch means. Ten are the usual compromise: the spread of few batches is not
-/// known, and short ones still resemble their neighbours. See Schmeiser, "Batch size effects in the analysis of
-/// simulation output", Operations Research 30, 1982.
+/// Number of batches for batch means. Ten are the usual compromise: few batches leave their spread unknown, and short
+/// ones are still correlated. See Schmeiser, "Batch size effects in the analysis of simulation output", Operations
+/// Research 30, 1982.
 const BATCHES: usize = 10;
 /// Fewest values that are cut into batches: two for each batch.
 const BATCHED_MIN: usize = 2 * BATCHES;
-/// Number of later values that may make up for one that is too large.
+/// Number of later values that may compensate for one that is too large.
 const MADE_UP_WITHIN: usize = 5;
-/// Least share of such a value that the next ones make up for. If they make up for all of it, the sum is a half. One
-/// series in eight of a hundred independent values shows a quarter by chance, and batch means alone cover it as well.
+/// Least share of such a value that the next ones compensate for. If they compensate for all of it, the sum is a half.
+/// One series in eight of a hundred independent values shows a quarter by chance, and batch means alone cover it as
+/// well.
 const MADE_UP: f64 = 0.25;
-/// Largest correlation of neighbours that is believed. Anything above is a trend, and would make the interval endless.
+/// Largest accepted correlation of neighbours. Anything above is a trend, and would make the interval infinite.
 const CORRELATION_MAX: f64 = 0.98;
 
 /// 95 % interval of the mean of a series in the order of time, in the unit of its values.
 ///
-/// - 3 to 7 values: Student's t as if they were independent; nothing else can be told from so few.
+/// - 3 to 7 values: Student's t as if they were independent, because so few values show no correlation.
 /// - 8 to 19 values: the same with the variance corrected for the correlation of neighbours, if that is positive.
 /// - From 20 values: the wider of that interval and of t with 9 degrees of freedom on ten batch means. Each alone is
-///   too narrow for some series. With neighbours that correlate by 0.6, a plain interval covers the truth in 68 % of
-///   runs instead of 95 %. If values make up for each other, only the batch means count.
+///   too narrow for some series. With neighbours that correlate by 0.6, a plain interval covers the true mean in 68 %
+///   of runs instead of 95 %. If values compensate for each other, only the batch means count.
 ///
 /// Returns `None` with fewer than [`VALUES_MIN`] values, or if a value is not finite.
 pub fn interval_of_mean(values: &[f64]) -> Option<Interval> {
@@ -87,10 +88,10 @@ pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     half.is_finite().then_some(half)
 }
 
-/// Half width for a series in which each value is partly the one before, and partly chance. The variance of the mean is
-/// then `(1 + r) / (1 - r)` times that of independent values. Here `r` is the correlation of neighbours, at least
-/// `correlation_min`. Its estimate is too low by `(1 + 4 r) / n`, so that is added (Marriott and Pope, "Bias in the
-/// estimation of autocorrelations", Biometrika 41, 1954).
+/// Half width for a first-order autoregressive series. The variance of its mean is `(1 + r) / (1 - r)` times that of
+/// independent values. Here `r` is the correlation of neighbours, at least `correlation_min`. Its estimate is too low
+/// by `(1 + 4 r) / n`, so that is added (Marriott and Pope, "Bias in the estimation of autocorrelations", Biometrika
+/// 41, 1954).
 fn of_autoregression(values: &[f64], correlation_min: f64) -> f64 {
     let count = values.len() as f64;
     let mean = mean(values);
@@ -113,8 +114,8 @@ fn inflation(values: &[f64], mean: f64, squares: f64, correlation_min: f64) -> f
     (1.0 + correlation) / (1.0 - correlation)
 }
 
-/// Number of independent values that tell as much about the mean as these, whose neighbours resemble each other; at
-/// most as many. Fewer than 8 values show no correlation, and all of them count.
+/// Effective sample size: number of independent values that would give the same variance of the mean; at most the
+/// number of values. Fewer than 8 values show no correlation, and all of them count.
 pub fn independent(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = mean(values);
@@ -125,9 +126,9 @@ pub fn independent(values: &[f64]) -> f64 {
     count / inflation(values, mean, squares, 0.0)
 }
 
-/// True if the next values lack what one value has too much. A limit that lets operations through in lots gives two
-/// lots in one interval, then none in another. The mean is then known better than the spread of single values says. The
-/// correlation of neighbours need not show that.
+/// True if the next values compensate for one that is too large. A limit that admits operations in batches gives two
+/// batches in one interval, then none in another. The mean is then more precise than the spread of single values
+/// suggests. The correlation of neighbours need not show that.
 fn makes_up(values: &[f64]) -> bool {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -138,7 +139,7 @@ fn makes_up(values: &[f64]) -> bool {
     squares > 0.0 && sum < -MADE_UP * squares
 }
 
-/// Half width from the spread of the means of batches, which resemble each other less than their values do.
+/// Half width from the spread of batch means, which are less correlated than their values.
 fn of_batches(values: &[f64]) -> f64 {
     let bound = |batch: usize| batch * values.len() / BATCHES;
     let means: [f64; BATCHES] = std::array::from_fn(|batch| mean(&values[bound(batch)..bound(batch + 1)]));
@@ -157,7 +158,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// Variance of the population that the values are a sample of; needs at least two values.
+/// Unbiased sample variance; needs at least two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     let mean = mean(values);
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn prediction_interval_covers_95_percent() {
         let mut random = fastrand::Rng::with_seed(7);
-        // The sum of twelve uniform values is as good as normal.
+        // The sum of twelve uniform values is close to normal.
         let mut draw = || (0.1 * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0)).exp();
         let trials = 4000;
         let inside = (0..trials).filter(|_| {
@@ -216,7 +217,7 @@ mod tests {
         values[20..24].copy_from_slice(&[848.0, 598.0, 554.0, 0.0]);
         assert!(makes_up(&values));
         assert!(half_width(&values).unwrap() < 20.0, "{:?}", half_width(&values));
-        // No later value makes up for this loss.
+        // No later value compensates for this loss.
         values[20..24].copy_from_slice(&[500.0, 500.0, 500.0, 0.0]);
         assert!(!makes_up(&values));
     }

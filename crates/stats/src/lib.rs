@@ -1,15 +1,15 @@
-//! Computes what a series of numbers tells, and how surely. A phase has a rate, a steady part, intervals, percentiles
-//! and modes. Groups of runs differ by a ratio with an interval.
+//! Computes statistics of series of numbers, with their confidence. A phase has a rate, a steady part, intervals,
+//! percentiles and modes. Groups of runs differ by a ratio with an interval.
 //!
-//! `tests/known_answers/` holds the promises against series of known truth: how often an interval contains it, a step
-//! is found, a drift is refused.
+//! `tests/known_answers/` checks the claims against series of known truth: how often an interval contains it, a step is
+//! found, a drift is rejected.
 //!
 //! Invariants:
-//! - Pure: the same numbers give the same answer. No I/O, no clock, no threads; random draws have a seed.
-//! - No input makes a function panic, and every result is finite. An answer that cannot be given is `None`.
+//! - Pure: the same numbers give the same result. No I/O, no clock, no threads; random draws have a seed.
+//! - No input makes a function panic, and every result is finite. An impossible result is `None`.
 //! - An interval contains its own value. All intervals are for 95 %. All but that of the next value are for this run
 //!   only: another run differs by more than chance within one.
-//! - Neighbours in time are never taken to be independent, except where they are too few to show what they share.
+//! - Neighbours in time are never taken to be independent, except where they are too few to show their correlation.
 //! - This crate knows nothing of storage and uses no other crate of the workspace.
 
 mod change_points;

@@ -1,6 +1,6 @@
 //! Modes of latencies: kinds of operations that one mean would not describe.
 
-/// A kind of operations, whose latencies lie around one value.
+/// A kind of operations, whose latencies are around one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mode {
     /// Share of all operations.
@@ -16,14 +16,15 @@ const STEPS: f64 = 32.0;
 const KERNEL: (f64, f64) = (0.4, 0.1);
 /// Operations from which the narrowest kernel is used.
 const KERNEL_COUNT: f64 = 1e6;
-/// A valley counts if it is lower than this share of the lower peak beside it.
+/// A valley counts if it is lower than this share of the lower of its two peaks.
 const VALLEY: f64 = 0.5;
 /// Fewest operations that form a kind, as a share of all.
 const SHARE_MIN: f64 = 0.005;
-/// Standard deviations by which a valley must be too low for chance. Four, as the lowest valley beside the highest peak
-/// is sought among a hundred places.
+/// Standard deviations by which a valley must be too low for chance. Four, because the lowest valley next to the
+/// highest peak is sought among a hundred positions.
 const CHANCE: f64 = 4.0;
-/// Most clock steps in a latency at which the steps can be seen. Further on, they are closer than the kernel is wide.
+/// Most clock steps in a latency at which the steps are visible. Beyond that, they are closer than the width of the
+/// kernel.
 const CLOCK_STEPS_MAX: u32 = 32;
 
 /// Returns the kinds of operations in a histogram of latencies, quickest first. The result is empty if all operations
@@ -35,7 +36,7 @@ const CLOCK_STEPS_MAX: u32 = 32;
 /// lower than half of the lower peak, and by more than chance. Both sides must also hold half a percent of all
 /// operations.
 ///
-/// A clock with coarse steps makes peaks too. If all latencies are multiples of one step, the gaps between them are
+/// A clock with coarse steps makes peaks, too. If all latencies are multiples of one step, the gaps between them are
 /// filled in.
 pub fn modes(histogram: &[(u64, u64)]) -> Vec<Mode> {
     let mut buckets: Vec<Bucket> = histogram
@@ -86,7 +87,7 @@ impl Bucket {
     }
 }
 
-/// Returns the step of a clock if all latencies are multiples of it, as far as buckets can tell, in nanoseconds.
+/// Returns the step of a clock if all latencies are multiples of it, within the precision of buckets, in nanoseconds.
 /// Returns 0 if no step matters.
 fn clock_step_ns(buckets: &[Bucket]) -> f64 {
     // A bucket of one nanosecond holds exactly that value.
@@ -194,7 +195,7 @@ impl Density {
         hills.iter().skip(1).map(|hill| hill.from).collect()
     }
 
-    /// True if chance does not dig a valley so far below half a peak. Counts vary by their square root.
+    /// True if the valley is significantly below half a peak. Counts have a standard deviation of their square root.
     fn is_beyond_chance(&self, peak: f64, valley: f64) -> bool {
         let (peak, valley) = (peak * self.kernel_steps, valley * self.kernel_steps);
         peak - valley / VALLEY >= CHANCE * (peak + valley / VALLEY.powi(2)).sqrt()
@@ -242,13 +243,13 @@ struct Hill {
 struct Range {
     low_ns: f64,
     high_ns: f64,
-    /// True if most operations lie in the middle and none at the ends; else they are spread evenly.
+    /// True if most operations are in the middle and none at the ends; else they are spread evenly.
     is_triangle: bool,
 }
 
 impl Range {
-    /// Spreads the operations over the bucket. If the clock has wider steps, it spreads them up to the steps beside it:
-    /// straight lines then join the counts.
+    /// Spreads the operations over the bucket. If the clock has wider steps, it spreads them up to the neighbouring
+    /// steps: straight lines then join the counts.
     fn new(bucket: &Bucket, step_ns: f64) -> Self {
         /// No operation takes less; also, zero has no logarithm.
         const LEAST_NS: f64 = 0.5;

@@ -3,22 +3,22 @@
 
 use fastrand::Rng;
 
-/// Most ways of dealing values out that are all tried: those of ten and ten. Beyond that, [`SAMPLES`] are drawn.
+/// Most permutations that are all evaluated: those of ten and ten. Beyond that, [`SAMPLES`] are drawn.
 const WAYS_MAX: f64 = 184_756.0;
-/// Most pairs whose signs are all tried: about a million ways.
+/// Most pairs whose signs are all evaluated: about a million permutations.
 const PAIRS_MAX: usize = 20;
-/// Ways that are drawn if there are too many. A p of 0.002 is then known to 0.0003.
+/// Permutations drawn if there are too many. A p of 0.002 is then known to 0.0003.
 const SAMPLES: u32 = 100_000;
-/// Differences within this share are equal but for rounding.
+/// Relative tolerance for rounding: differences within it are equal.
 const ROUNDING: f64 = 1e-9;
 
 /// Returns the p of the exact permutation test. See Fisher, "The Design of Experiments", 1935, and Pitman,
 /// "Significance tests which may be applied to samples from any populations", 1937.
 ///
-/// The test deals the values out into two groups of these sizes in all ways. The p is the share of ways in which the
-/// means differ by as much as measured, in either direction. If there are more ways than for ten and ten, they are
-/// drawn with `seed`. The measured way then counts among them (Phipson and Smyth, "Permutation p-values should never be
-/// zero", 2010).
+/// The test splits the values into two groups of these sizes in all ways. The p is the share of splits in which the
+/// means differ by as much as measured, in either direction. If there are more splits than for ten and ten, they are
+/// drawn with `seed`. The measured split then counts among them (Phipson and Smyth, "Permutation p-values should never
+/// be zero", 2010).
 ///
 /// Returns `None` if a group is empty, or if a value is not finite.
 pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> {
@@ -48,8 +48,8 @@ pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> 
     Some(with_measured(as_far.count()))
 }
 
-/// Same as `p_of_groups`, for differences of pairs. The ways are those to swap the members of pairs. The p is the share
-/// of ways in which the mean is as far from zero as measured.
+/// Same as `p_of_groups`, for differences of pairs. The permutations swap the members of pairs. The p is the share of
+/// permutations in which the mean is as far from zero as measured.
 ///
 /// Returns `None` without a pair, or if a difference is not finite.
 pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
@@ -64,7 +64,7 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
         let ways = 1u32 << differences.len();
         for way in 1..=ways {
             as_far += u32::from(sum.abs() >= least);
-            // One sign changes from each way to the next (Gray's code). The last step leads back to the first.
+            // One sign changes from each permutation to the next (Gray's code). The last step leads back to the first.
             let place = (way.trailing_zeros() as usize).min(differences.len() - 1);
             sum -= 2.0 * signs[place] * differences[place];
             signs[place] = -signs[place];
@@ -79,8 +79,8 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
     Some(with_measured(as_far))
 }
 
-/// Smallest p that groups of these sizes can have. It counts the measured way, and its opposite too if both groups have
-/// the same size.
+/// Smallest p that groups of these sizes can have. It counts the measured split, and its opposite too if both groups
+/// have the same size.
 pub(crate) fn p_min_of_groups(one: usize, other: usize) -> f64 {
     let as_far = if one == other { 2.0 } else { 1.0 };
     (as_far / ways(one + other, one)).min(1.0)
@@ -91,24 +91,24 @@ pub(crate) fn p_min_of_pairs(pairs: usize) -> f64 {
     (2.0 / 2f64.powi(pairs.min(1000) as i32)).min(1.0)
 }
 
-/// Least absolute sum of a way whose difference counts as equally large.
+/// Least absolute sum of a split whose difference counts as equally large.
 fn least(measured: f64, values: &[f64]) -> f64 {
     let scale: f64 = values.iter().map(|value| value.abs()).sum();
     measured.abs() - ROUNDING * scale
 }
 
-/// Share of the drawn ways, with the measured way among them.
+/// Share of the drawn permutations, with the measured one among them.
 fn with_measured(as_far: usize) -> f64 {
     (as_far as f64 + 1.0) / (f64::from(SAMPLES) + 1.0)
 }
 
-/// Number of ways to choose `chosen` of `all` places.
+/// Number of ways to choose `chosen` of `all` positions.
 fn ways(all: usize, chosen: usize) -> f64 {
     let few = chosen.min(all - chosen.min(all));
     (0..few).map(|taken| (all - taken) as f64 / (few - taken) as f64).product()
 }
 
-/// Every way to choose `chosen` of `all` places, fewer than 64. Each way is the set bits of a number.
+/// Every way to choose `chosen` of `all` positions, fewer than 64. Each way is the set bits of a number.
 fn choices(all: usize, chosen: usize) -> impl Iterator<Item = u64> {
     let first = (1u64 << chosen) - 1;
     // The next larger number with as many bits set (Gosper, in HAKMEM 175).
@@ -144,13 +144,13 @@ mod tests {
 
     #[test]
     fn disjoint_groups_have_smallest_possible_p() {
-        // Of the 924 ways of 6 and 6, only this one and its opposite are as far apart.
+        // Of the 924 splits of 6 and 6, only this one and its opposite are as far apart.
         let p = p_of_groups(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[11.0, 12.0, 13.0, 14.0, 15.0, 16.0], 1);
         assert_eq!(p, Some(2.0 / 924.0));
         assert_eq!(p, Some(p_min_of_groups(6, 6)));
         let p = p_of_groups(&[1.0, 2.0, 3.0], &[14.0, 15.0], 1);
         assert_eq!(p, Some(p_min_of_groups(3, 2)));
-        // Two of the six ways of two and two: {1, 2} against {3, 4}, and back.
+        // Two of the six splits of two and two: {1, 2} against {3, 4}, and back.
         assert_eq!(p_of_groups(&[1.0, 2.0], &[3.0, 4.0], 1), Some(2.0 / 6.0));
         assert_eq!(p_of_groups(&[1.0, 4.0], &[2.0, 3.0], 1), Some(1.0));
     }

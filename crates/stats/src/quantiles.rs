@@ -101,7 +101,7 @@ impl Counted {
         Self { upper_ns, counts, totals }
     }
 
-    /// Returns the bucket of a percentile, if it can be told.
+    /// Returns the bucket of a percentile, if there are enough samples.
     fn place(&self, share: f64) -> Option<usize> {
         let total = self.totals.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
         if !(0.0..1.0).contains(&share) || total as f64 * (1.0 - share) < SAMPLES_BEYOND {

@@ -1,4 +1,4 @@
-//! The rate of a phase: its steady part, its value there, and how surely that is known.
+//! The rate of a phase: its steady part, its value there, and its interval.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use crate::change_points::{NORMAL_MAD, SAME_LEVEL, SEGMENT_MIN, changes, median}
 use crate::interval::{Interval, half_width, independent, mean};
 
 /// One interval of a phase, directly after the one before it. A value that is not finite or below zero counts as zero.
-/// A tick without length counts nothing.
+/// A tick without length contributes nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
     /// Length, in seconds.
     pub length_s: f64,
-    /// Operations, or bytes, that ended in it.
+    /// Operations or bytes completed in it.
     pub count: f64,
 }
 
@@ -22,7 +22,7 @@ pub struct Segment {
     pub from: usize,
     /// The tick after the last.
     pub to: usize,
-    /// Rate per second. The ticks beside the ends belong partly to other levels and do not count for this rate.
+    /// Rate per second. The ticks next to the ends belong partly to other levels and do not count for this rate.
     pub rate: f64,
 }
 
@@ -30,31 +30,31 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
     /// Levels of the rate, in the order of time and without gaps. A last tick less than half as long as the others is
-    /// in none: mostly, it holds what the end of the phase cut short.
+    /// in none: mostly, the end of the phase cut it short.
     pub segments: Vec<Segment>,
-    /// Ticks that stand for the phase: the last segment without its beginning, if it is long enough and does not drift.
-    /// It is `None` if the phase should have gone on.
+    /// Steady ticks: the last segment without its beginning, if it is long enough and does not drift. `None` if the
+    /// phase should have run longer.
     pub steady: Option<Range<usize>>,
     /// Rate per second of the steady ticks; of all ticks if none are steady.
     pub rate: f64,
     /// Range of that rate with 95 % confidence. `None` with fewer than eight observations.
     pub interval: Option<Interval>,
-    /// Number of independent observations that tell as much about the rate as those that it comes from.
+    /// Effective sample size: number of independent observations that would give the same precision.
     pub independent: f64,
 }
 
-/// Operations that a tick should hold. Below that, several ticks are observed together: the noise of few operations is
+/// Fewest operations of an observation. Below that, several ticks form one observation: the noise of few operations is
 /// not normal, and a difference of one is a large one.
 const COUNT_WANTED: f64 = 10.0;
-/// Most ticks that are observed together.
+/// Most ticks of one observation.
 const TOGETHER_MAX: usize = 5;
 /// A last tick shorter than this share of the usual length is left out.
 const WHOLE_TICK: f64 = 0.5;
 /// Least share of the phase that a steady segment covers: one that began later may be an episode.
 const STEADY_SHARE: f64 = 0.4;
-/// Fewest ticks of a steady segment: with fewer, an interval tells little and a drift stays hidden.
+/// Fewest ticks of a steady segment: with fewer, the interval is wide and a drift stays hidden.
 pub const STEADY_TICKS: usize = 20;
-/// Drift from end to end, as a share of the rate, that is steady in any case.
+/// Drift from end to end, as a share of the rate, that is always accepted as steady.
 const DRIFT: f64 = 0.05;
 /// Drift that chance explains, in half widths of the interval of the rate. Without a true drift, a fitted one has a
 /// standard deviation of 3.5 standard errors of the mean. That is this many half widths.
@@ -114,7 +114,7 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
 }
 
 /// Returns the levels between these observations. Two of the same rate become one. A burst and the pause after it are
-/// odd values at the beginning of a level, and not a level of their own.
+/// odd values at the beginning of a level, and not a separate level.
 fn levels(observations: &[Observation], ticks: &[Tick], mut bounds: Vec<usize>) -> Vec<Level> {
     if ticks.is_empty() {
         return Vec::new();

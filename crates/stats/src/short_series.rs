@@ -1,34 +1,34 @@
 //! Changes of level in a short series, such as that of one test over many runs.
 //!
-//! `change_points` needs eight values on each side of a change, and a series long enough to show what neighbours have
-//! in common. A handful of runs offers neither. So this module takes values to be independent; in return, a change must
-//! be rarer in chance.
+//! `change_points` needs eight values on each side of a change, and a series long enough to show the correlation of
+//! neighbours. A handful of runs offers neither. So this module takes values to be independent; in return, its
+//! significance level is stricter.
 
 use fastrand::Rng;
 
 use crate::change_points::{SAME_LEVEL, sums_before};
 use crate::interval::mean;
 
-/// Fewest values in which a change is reported. With fewer, the spread is known so little that almost nothing stands
-/// out of it.
+/// Fewest values in which a change is reported. With fewer, the spread is known so poorly that almost nothing is
+/// significant.
 pub const FEW_MIN: usize = 6;
 /// Fewest values of a level. One value that differs may be odd; a second one shows that the level stays.
 const LEVEL_MIN: usize = 2;
-/// Fewest values of a level that comes and goes. Two would not show that it stays: if one run of ten is odd, one series
-/// of 15 runs in eight has two odd neighbours.
+/// Fewest values of a temporary level. Two would not show that it lasts: if one run of ten is odd, one series of 15
+/// runs in eight has two odd neighbours.
 const PASSING_MIN: usize = 3;
-/// A change is found in one of this many series without a change. A list shows dozens of series, so the usual one of
-/// twenty would put a false change into each list.
+/// False alarms: a change is found in one of this many series without a change. A list shows dozens of series, so the
+/// usual one of twenty would put a false change into each list.
 const FALSE_ONCE_IN: f64 = 100.0;
-/// Series of pure chance that a series is compared with. The share of them that may look as changed is then known to a
-/// third of itself.
+/// Simulated series without a change. The share of them that look as changed is then known to a third of itself.
 const NOISES: usize = 1999;
-/// Number of values from which the series itself shows what is usual, odd values included. It is then compared with its
-/// own values in random order. With fewer there are too few orders: the last two of ten stand apart in one of 23.
+/// Number of values from which the series itself serves as its noise model, odd values included. It is then compared
+/// with its own values in random order. With fewer there are too few orders: the last two of ten differ from the others
+/// in one of 23.
 const SHUFFLED_MIN: usize = 16;
-/// Questions asked of a series: does it change once, and does it change and change again?
+/// Number of tests on a series: one change, and a temporary level.
 const QUESTIONS: f64 = 2.0;
-/// Longer series are not asked the second question: its work grows with the square of the length.
+/// Longer series skip the second test: its work grows with the square of the length.
 const TWICE_MAX: usize = 100;
 
 /// A part of a series with one level.

@@ -32,7 +32,7 @@ pub fn ticks_with(rng: &mut Rng, rho: f64, cv: f64, count: usize, level: impl Fn
     noise.into_iter().enumerate().map(|at| Tick { length_s: 0.1, count: (rate(at) * 0.1).max(0.0) }).collect()
 }
 
-/// Percentage of attempts in which something happens, each with a seed of its own.
+/// Percentage of attempts in which something happens, each with a different seed.
 pub fn percent(attempts: u64, happens: impl Fn(&mut Rng) -> bool) -> f64 {
     let times = (0..attempts).filter(|seed| happens(&mut Rng::with_seed(*seed))).count();
     times as f64 / attempts as f64 * 100.0
