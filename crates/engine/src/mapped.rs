@@ -1,7 +1,7 @@
 //! Reads and writes through a mapping of the files. A copy in memory replaces each call, and the kernel moves pages
 //! when the copy touches them.
 //!
-//! A page that the kernel cannot provide raises `SIGBUS` in the thread that touches it: the file was truncated, the
+//! A page that the kernel cannot provide raises `SIGBUS` in the thread that touches it. The file was truncated, the
 //! device failed, or the file system is full. The handler here maps a page of zeros instead, so that the copy
 //! continues. It also raises a flag of the thread. The engine checks the flag after each copy. A call whose flag was
 //! raised has failed, and the worker starts nothing more. So the error is one of the row, and the copy is the one that

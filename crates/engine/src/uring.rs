@@ -1,7 +1,7 @@
 //! io_uring: many calls in flight from one thread.
 //!
 //! Each worker has one ring, made by the thread that uses it. While that thread has to wait for completions, it submits
-//! one or two calls at once, so the device never waits for the rest of a batch. A thread that never waits submits all
+//! one or two calls at once. So the device never waits for the rest of a batch. A thread that never waits submits all
 //! at once, which costs less CPU.
 //!
 //! The kernel completes requests only while the engine waits for events (`DEFER_TASKRUN`). Ring, files and buffers are

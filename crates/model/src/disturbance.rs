@@ -15,7 +15,7 @@ pub const SHARE_MAX: f64 = 0.05;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disturbance {
-    /// CPUs used by processes other than the test and the processes that serve it.
+    /// CPUs used by other processes. Servers and loads that a selftest has started do not count.
     pub others_cpus: f64,
     /// Share of their time that the test's threads waited for a CPU, 0 to 1. By itself it is no disturbance, because
     /// threads of the test and of its server wait for each other.

@@ -1,8 +1,8 @@
 //! Load files of dbench: the operations of a file server's client, one a line, as they were recorded.
 //!
 //! [`Load::parse`] reads versions 4 and 5 of the format. Names of a load never reach the disk: each component of a path
-//! becomes a number, one per name, so the tree keeps its structure and depth. Handles become slots of a table, as
-//! dbench would fill it.
+//! becomes a number, one per name. The tree keeps its structure and depth. Handles become slots of a table, as dbench
+//! would fill it.
 
 mod parse;
 mod tree;

@@ -1,4 +1,4 @@
-//! Compares groups of runs: which is faster, by how much, and how surely.
+//! Compares groups of runs: the ratio, its interval, and its significance.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -9,22 +9,22 @@ use crate::permutation::{p_min_of_groups, p_min_of_pairs, p_of_groups, p_of_pair
 const SIGNIFICANCE: f64 = 0.05;
 /// Chance of finding a change of the planned size.
 const POWER: f64 = 0.8;
-/// Seed for drawing ways to deal the runs out, so that the same runs always give the same p.
+/// Seed for drawing permutations of runs, so that the same runs always give the same p.
 const SEED: u64 = 0x5eed;
-/// Steps of p, up to the largest p that settles, from which p counts as continuous.
+/// Multiples of the smallest p, up to the largest p that settles, from which p counts as continuous.
 const STEPS_MAX: f64 = 100.0;
 /// Extra share that the permutation test needs over Student's t, divided by the number of runs, or of steps of p. With
 /// it, simulations find the change four times of five (`tests/known_answers/comparisons.rs`); without it, three times
 /// of five.
 const OF_FEW_RUNS: f64 = 0.35;
 const OF_FEW_STEPS: f64 = 0.08;
-/// Most runs that are proposed. Beyond that, the noise should be looked for instead.
+/// Most runs that are proposed. Beyond that, reducing the noise is the better way.
 const RUNS_MAX: usize = 1000;
 /// Fewest proposed runs, as a multiple of the runs that did not settle a row.
 const MORE_RUNS: f64 = 1.5;
 
-/// Relation of a quantity in one group of runs to that in another. The unit is a whole run: values within a run
-/// resemble their neighbours, and differences between runs do not show in them.
+/// Relation of a quantity in one group of runs to that in another. The unit is a whole run: values within a run are
+/// correlated, and do not show differences between runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Geometric mean of the second group over that of the first: 1.05 is 5 % more.
@@ -51,8 +51,8 @@ pub struct Change {
 }
 
 /// Compares groups of runs that were made one after the other. Values are rates or times of whole runs, all above 0.
-/// The ratio of the means is not known better than to `resolution`, a share. Values counted in steps may all be alike,
-/// but are not known exactly. So the interval reaches at least as far as the resolution.
+/// The ratio of the means is only precise to `resolution`, a share. Discrete values may all be equal, but are not
+/// exact. So the interval reaches at least as far as the resolution.
 ///
 /// Returns `None` if a group is empty, or if a value is not above 0 and finite.
 pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<Change> {
@@ -113,7 +113,7 @@ pub fn compare_pairs(pairs: &[(f64, f64)], resolution: f64) -> Option<Change> {
 pub struct Margins {
     /// A smaller change in either direction is as good as none.
     pub equivalent: f64,
-    /// A smaller change is never called one, however surely it is known: a reboot of the machine causes as much.
+    /// A smaller change is never reported, however narrow its interval: a reboot of the machine causes as much.
     pub floor: f64,
 }
 

@@ -1,11 +1,11 @@
-//! Percentiles of latencies, and how surely they are known.
+//! Percentiles of latencies, with their intervals.
 
 use fastrand::Rng;
 
 /// A percentile of counts in buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile {
-    /// Upper end of the bucket that it lies in, in nanoseconds.
+    /// Upper end of its bucket, in nanoseconds.
     pub value_ns: u64,
     /// Lowest and highest value that it may have with 95 % confidence, in nanoseconds. `None` with fewer than twelve
     /// intervals.
@@ -33,7 +33,7 @@ const INTERVALS_MAX: usize = 600;
 /// intervals are in the order of time. Each is a list of the upper ends of buckets, ascending, in nanoseconds, with the
 /// counts in them.
 ///
-/// A percentile is `None` if too few samples lie beyond it (20), or if they come from too few intervals (5).
+/// A percentile is `None` if too few samples are beyond it (20), or if they come from too few intervals (5).
 ///
 /// The interval of a percentile comes from a moving-block bootstrap over the intervals of time. See Künsch, "The
 /// jackknife and the bootstrap for general stationary observations", Annals of Statistics 17, 1989. Histograms of
@@ -62,7 +62,7 @@ pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Ve
         drawn.sort_unstable();
         let outer = drawn.len() / 40;
         let ends = drawn.get(outer).zip(drawn.iter().rev().nth(outer));
-        // All draws may lie on one side of the percentile, as it comes in steps.
+        // All draws may be on one side of the percentile, as it is discrete.
         let interval_ns =
             ends.map(|(low, high)| (counted.upper_ns[*low.min(&place)], counted.upper_ns[*high.max(&place)]));
         Some(Quantile { value_ns: counted.upper_ns[place], interval_ns })
@@ -151,8 +151,8 @@ fn buckets_of(intervals: impl Iterator<Item = impl Iterator<Item = (u64, u64)>>)
     buckets
 }
 
-/// Returns the place of a bucket among all of them, or the place where it would be. It first looks right after the
-/// bucket found before, as successive intervals have mostly the same buckets.
+/// Returns the index of a bucket among all of them, or the index where it would be inserted. It first checks the bucket
+/// after the previous one, as successive intervals have mostly the same buckets.
 fn find(buckets: &[u64], upper_ns: u64, after: usize) -> Result<usize, usize> {
     match buckets.get(after) {
         Some(next) if *next == upper_ns => Ok(after),

@@ -56,18 +56,18 @@ const STEADY_SHARE: f64 = 0.4;
 pub const STEADY_TICKS: usize = 20;
 /// Drift from end to end, as a share of the rate, that is always accepted as steady.
 const DRIFT: f64 = 0.05;
-/// Drift that chance explains, in half widths of the interval of the rate. Without a true drift, a fitted one has a
-/// standard deviation of 3.5 standard errors of the mean. That is this many half widths.
+/// Drift by chance, in half widths of the interval of the rate. Without a true drift, a fitted one has a standard
+/// deviation of 3.5 standard errors of the mean. That is this many half widths.
 const DRIFT_HALF_WIDTHS: f64 = 1.7;
 /// Largest half width of the interval of a steady rate, as a share of the rate. A rate may switch between two levels
-/// too often for each to be found. Its interval is a third and more, which would excuse any drift.
+/// too often for each to be found. Its interval is a third and more, which would accept any drift.
 const HALF_WIDTH_MAX: f64 = 0.25;
 /// Most observations that the beginning of a level takes.
 const TRANSIENT_MAX: usize = 4;
 /// Values this many standard deviations from the others are not part of a drift.
 const FAR: f64 = 3.0;
 /// Width of the interval of a slope, as a multiple of that of a mean. A slope weighs the middle more than the ends,
-/// which costs the root of 6/5.
+/// which widens it by the root of 6/5.
 const SLOPE_WIDENING: f64 = 1.0954;
 
 /// Finds the levels of a rate, its steady part, and the rate there with its interval.
@@ -75,8 +75,8 @@ const SLOPE_WIDENING: f64 = 1.0954;
 /// The rate is the least-squares slope of the cumulative count. That is a mean in which the middle weighs most. Bursts
 /// at the ends, such as a throttle's credit at the start, shift it less than they shift the count over the time.
 ///
-/// A segment is steady if it is the last and covers 40 % of the phase and 20 ticks. It drifts by no more than 5 %
-/// or what chance explains. Its rate is known to a quarter.
+/// A segment is steady if it is the last and covers 40 % of the phase and 20 ticks. Its drift is at most 5 %, or within
+/// chance. Half of its interval is at most a quarter of the rate.
 ///
 /// With noise of 5 % in which neighbours correlate by 0.3, 4 of 100 steady phases of 100 ticks are called not steady.
 /// Of 100 phases that drift by 20 %, 93 are. If neighbours correlate by 0.6 and more, fewer than 100 ticks show false
@@ -146,7 +146,7 @@ fn whole(ticks: &[Tick]) -> &[Tick] {
 fn sound(tick: &Tick) -> Tick {
     /// Larger than any measured length or count, and its square is far from overflow.
     const MOST: f64 = 1e15;
-    /// Shorter than any clock can tell.
+    /// Shorter than the resolution of any clock.
     const SHORTEST_S: f64 = 1e-9;
     let finite = |value: f64| if value.is_finite() { value.clamp(0.0, MOST) } else { 0.0 };
     match finite(tick.length_s) {
@@ -183,7 +183,7 @@ fn observe(ticks: &[Tick]) -> Vec<Observation> {
             from = to;
         }
     }
-    // The rest is too short to stand alone.
+    // The rest is too short for a separate observation.
     let start = observations.pop().map_or(0, |last| last.ticks.start);
     observations.extend(rate(start..ticks.len()).map(|rate| Observation { ticks: start..ticks.len(), rate }));
     observations
@@ -203,13 +203,13 @@ impl Level {
         Self { ticks: from..start(observed.end), observed }
     }
 
-    /// Returns the ticks and observations that are at this level for certain. A change happens somewhere within one of
-    /// the observations beside it, which has a bit of both levels. The start of a phase is such a change: workers start
-    /// one after the other, and a throttle hands out its saved credit.
+    /// Returns the ticks and observations that are at this level for certain. A change happens within one of the
+    /// observations next to it, which is a mixture of both levels. The start of a phase is such a change: workers start
+    /// one after the other, and a throttle spends its saved credit.
     fn inner(&self, observations: &[Observation]) -> (Range<usize>, Range<usize>) {
         let (mut ticks, mut observed) = (self.ticks.clone(), self.observed.clone());
         if observed.len() >= SEGMENT_MIN {
-            // A throttle that hands out its saved credit pauses after it.
+            // A throttle that spends its saved credit pauses after it.
             let rates: Vec<f64> = observations[observed.clone()].iter().map(|one| one.rate).collect();
             let (middle, reach) = (median(rates.clone()), reach(&rates));
             let is_far = |rate: &&f64| (**rate - middle).abs() > reach.max(SAME_LEVEL * middle);
@@ -225,7 +225,7 @@ impl Level {
     }
 }
 
-/// True if `ticks` ticks of `of_ticks`, with these rates, stand for the phase.
+/// True if `ticks` ticks of `of_ticks`, with these rates, are a steady part of the phase.
 fn is_steady(rates: &[f64], ticks: usize, of_ticks: usize) -> bool {
     let mean = mean(rates);
     if ticks < STEADY_TICKS || (ticks as f64) < STEADY_SHARE * of_ticks as f64 || mean <= 0.0 {
@@ -237,8 +237,8 @@ fn is_steady(rates: &[f64], ticks: usize, of_ticks: usize) -> bool {
         && drift(&tamed(rates)).abs() / mean <= (DRIFT_HALF_WIDTHS * half_width).max(DRIFT)
 }
 
-/// Returns the values, with those that lie far from the others brought near. One interval without an operation would
-/// tilt the line through all of them. Such an interval follows the burst with which a limit begins.
+/// Returns the winsorized values: those far from the others are clamped. One interval without an operation would tilt
+/// the line through all of them. Such an interval follows the burst with which a limit begins.
 fn tamed(values: &[f64]) -> Vec<f64> {
     let (middle, reach) = (median(values.to_vec()), reach(values));
     values.iter().map(|value| value.clamp(middle - reach, middle + reach)).collect()
@@ -267,7 +267,7 @@ fn slope(ticks: &[Tick]) -> f64 {
     least_squares(&points).unwrap_or(0.0).max(0.0)
 }
 
-/// Slope of the line that fits best; `None` if all points lie above one another.
+/// Slope of the least-squares line; `None` if all points have the same abscissa.
 fn least_squares(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (sum_x, sum_y) = points.iter().fold((0.0, 0.0), |sums, point| (sums.0 + point.0, sums.1 + point.1));

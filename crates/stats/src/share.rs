@@ -1,10 +1,10 @@
-//! Certainty of a share, from the number of samples that showed it.
+//! Confidence interval of a share, from the number of its samples.
 
 use statrs::function::beta::checked_beta_reg;
 
 use crate::Interval;
 
-/// Part of all cases that lies beyond each end of a 95 % interval.
+/// Probability beyond each end of a 95 % interval.
 const TAIL: f64 = 0.025;
 /// More samples than these count as these. The interval then reaches a percent to each side, and its function is not
 /// computed exactly for many more.
@@ -12,12 +12,12 @@ const SAMPLES_MAX: f64 = 10_000.0;
 /// Halvings of the range of an end, down to the last digits.
 const HALVINGS: u32 = 50;
 
-/// 95 % interval of a share that `found` of `samples` independent samples showed. It contains the truth at least as often
-/// as it promises, also near 0 and 1, where intervals from the variance do not. See Clopper and Pearson, "The use of
-/// confidence or fiducial limits illustrated in the case of the binomial", Biometrika 26, 1934.
+/// 95 % interval of a share that `found` of `samples` independent samples showed. Its coverage is at least 95 %, also
+/// near 0 and 1, where intervals from the variance fall short. See Clopper and Pearson, "The use of confidence or
+/// fiducial limits illustrated in the case of the binomial", Biometrika 26, 1934.
 ///
-/// Samples that resemble each other count as fewer, so the numbers need not be whole. Returns `None` without samples, or
-/// if a number is not finite, is below 0, or does not fit the other.
+/// Correlated samples count as fewer, so the numbers need not be whole. Returns `None` without samples, or if a number
+/// is not finite, is below 0, or does not fit the other.
 pub fn interval_of_share(found: f64, samples: f64) -> Option<Interval> {
     let is_valid = found >= 0.0 && samples > 0.0 && found <= samples && samples.is_finite();
     let share = Some(found / samples).filter(|share| is_valid && share.is_finite())?;
@@ -28,7 +28,7 @@ pub fn interval_of_share(found: f64, samples: f64) -> Option<Interval> {
     Some(Interval { low: low.min(share), high: high.max(share) })
 }
 
-/// Quantile of the beta distribution; `None` if a shape is 0, where all of it lies at one end.
+/// Quantile of the beta distribution; `None` if a shape is 0, where all of it is at one end.
 fn quantile(a: f64, b: f64, below: f64) -> Option<f64> {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {

@@ -46,20 +46,20 @@ pub struct Level {
 /// one level if the series does not change, or is shorter than [`FEW_MIN`]. There is none without values, or if one is
 /// not finite.
 ///
-/// The first question is whether the series changes once. The place is taken at which two means explain most of the
-/// squares around one mean. The share that they explain is compared with that of the best place in series without a
-/// change. This follows Worsley, "On the likelihood ratio test for a shift in location of normal populations", 1979.
+/// The first test is whether the series changes once. The position is taken at which two means explain most of the sum
+/// of squares around one mean. The share that they explain is compared with that of the best position in series without
+/// a change. This follows Worsley, "On the likelihood ratio test for a shift in location of normal populations", 1979.
 /// There it is a table, here a simulation with a fixed seed.
 ///
-/// The simulated series are normal noise, or, from 16 values on, the values themselves in random order. Each is cut at
-/// its own best place, which makes up for having looked at all places.
+/// The simulated series are normal noise, or, from 16 values up, the values themselves in random order. Each is split
+/// at its own best position, which corrects for the choice of the position.
 ///
-/// If the series does not change once, the second question compares a part in its middle with both ends. A level that
-/// comes and goes hides from one cut (Olshen and others, "Circular binary segmentation", 2004). Parts between changes
-/// are treated alike. Levels that differ by less than 3 % are one.
+/// If the series does not change once, the second test compares a part in its middle with both ends. One split does not
+/// show a temporary level (Olshen and others, "Circular binary segmentation", 2004). Parts between changes are tested
+/// in the same way. Levels that differ by less than 3 % are one.
 ///
-/// Values are taken to be independent. If neighbours correlate by 0.3, changes are found in chance four to eight times
-/// as often.
+/// Values are taken to be independent. If neighbours correlate by 0.3, false changes are four to eight times as
+/// frequent.
 pub fn levels_of_few(values: &[f64]) -> Vec<Level> {
     let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -199,7 +199,7 @@ fn is_rare(values: &[f64], cut: &Cut, best: fn(&[f64]) -> Option<Cut>) -> bool {
         } else {
             rng.shuffle(&mut noise);
         }
-        // The same values in an order that is cut alike are as good, but for rounding.
+        // The same values in an order with the same split are equal, but for rounding.
         best(&noise).is_some_and(|of_noise| of_noise.explained >= cut.explained * (1.0 - 1e-9))
     });
     // Once there are too many, the rest cannot change the answer.
