@@ -58,7 +58,7 @@ impl<E: DataEngine> Delayed<E> {
         // counted all the same.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(TIMER_SLACK_NS));
         let depth = inner.depth() as usize;
-        // With several slots, pauses overlap and may be as short as asked for: no sleep serves one call alone.
+        // With several slots, pauses overlap and may be as short as requested: no sleep is for a single call.
         let every = if depth > 1 { 1 } else { SLEEP_NS_MIN.div_ceil(delay.mean_ns.max(1)).max(1) };
         Self {
             inner,

@@ -60,7 +60,7 @@ mod tests {
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert!(bytes[4096..8192].iter().all(|byte| *byte == 0));
         assert!(bytes[..4096].iter().chain(&bytes[8192..]).all(|byte| *byte == 7));
-        // A file is no device, and the kernel says so before it looks at any range.
+        // A file is no device, and the kernel rejects it before it checks any range.
         assert_eq!(discard(file.as_fd(), true, 0, 4096), Err(Errno::NOTTY));
     }
 }

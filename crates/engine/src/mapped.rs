@@ -65,8 +65,8 @@ fn install() -> Result<(), Errno> {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_bus_error as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the handler has the signature that `SA_SIGINFO` asks for, lives as long as the process, and makes only
-        // calls that a signal handler may make.
+        // SAFETY: the handler has the signature that `SA_SIGINFO` requires, lives as long as the process, and makes
+        // only async-signal-safe calls.
         let installed = unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) };
         if installed == 0 { Ok(()) } else { Err(Errno::INVAL) }
     })
@@ -80,9 +80,9 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
     if is_ours == Ok(true) {
         let page_bytes = PAGE_BYTES.load(Ordering::Relaxed);
         let page = address & !(page_bytes - 1);
-        // SAFETY: the page belongs to a mapping of the engine that this thread is copying from or to, so nothing else
-        // lies there, and no reference to it exists: the engine copies by raw pointers. `mmap` is a bare system call,
-        // and the interrupted copy does not look at `errno`.
+        // SAFETY: the page belongs to a mapping of the engine that this thread is copying from or to. So nothing else
+        // is there, and no reference to it exists: the engine copies by raw pointers. `mmap` is a bare system call, and
+        // the interrupted copy does not use `errno`.
         let mapped = unsafe {
             libc::mmap(
                 page as *mut libc::c_void,
@@ -133,8 +133,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, length: usize, guarded: usize) -> b
         guard.end.set(guarded + length);
         // The handler runs in this very thread, so only the compiler could reorder these.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the caller's promise. The mapping and the buffer do not overlap. A page that cannot be had is
-        // replaced by the handler, and the copy goes on.
+        // SAFETY: the caller's promise. The mapping and the buffer do not overlap. The handler replaces a page that is
+        // not available, and the copy continues.
         unsafe { ptr::copy_nonoverlapping(from, to, length) };
         compiler_fence(Ordering::SeqCst);
         guard.end.set(0);
@@ -159,7 +159,7 @@ impl Mapping {
         // SAFETY: the kernel chooses a free place, so nothing else is replaced.
         let start = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
         if reads_by_page {
-            // Without this advice, a fault reads pages around the one that was asked for. It may be refused.
+            // Without this advice, a fault reads pages around the accessed one. The kernel may reject it.
             // SAFETY: the range is the mapping just made, and the advice changes no content.
             let _ = unsafe { madvise(start, length, Advice::Random) };
         }

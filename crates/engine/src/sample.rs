@@ -1,4 +1,4 @@
-//! The choice of the blocks to compare: one, drawn by a hash, of each row of so many that are read.
+//! The choice of the blocks to compare: one of each `every` blocks read, drawn by a hash.
 //!
 //! A fixed distance would compare the same blocks in each pass over a data set whose size is a multiple of it. The
 //! draws are made in advance: the loop only counts down to the next block.

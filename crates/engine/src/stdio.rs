@@ -80,8 +80,8 @@ impl<const UNLOCKED: bool> Stream<UNLOCKED> {
         self.open = Some((stream, span));
         if let Some(buffer) = &mut self.buffer {
             let bytes = buffer.bytes_mut();
-            // SAFETY: the stream is open, and nothing was done to it yet. The buffer has this many bytes. We never look
-            // at it again, and it does not move with `self`, as it lies on the heap. It is freed after the stream was
+            // SAFETY: the stream is open, and was not used yet. The buffer has this many bytes. It is never accessed
+            // again here, and it does not move with `self`, as it is on the heap. It is freed after the stream was
             // closed: by `drop`, which closes first. `open` is the only place that makes a stream.
             let set = unsafe {
                 libc::setvbuf(stream.as_ptr(), bytes.as_mut_ptr().cast(), libc::_IOFBF, bytes.len())
@@ -95,7 +95,7 @@ impl<const UNLOCKED: bool> Stream<UNLOCKED> {
 
     fn close(&mut self) -> Result<(), Refused> {
         let Some((stream, _)) = self.open.take() else { return Ok(()) };
-        // SAFETY: the stream is open. It was taken out of `open`, so no one uses it from here on.
+        // SAFETY: the stream is open. It was taken out of `open`, so no other code uses it later.
         if unsafe { libc::fclose(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fclose")) }
     }
 
@@ -241,11 +241,11 @@ pub fn serve(parent: u32) -> io::Result<()> {
     // The terminal signals the whole job: the run handles these signals and commands this process. An exceeded file
     // size limit must be an error of the write.
     for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGTERM, libc::SIGXFSZ] {
-        // SAFETY: ignoring a signal runs no code of ours. Nothing in this process relies on another treatment.
+        // SAFETY: ignoring a signal runs no handler. Nothing in this process relies on another disposition.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The run may have ended before this process asked for the signal of its death.
+    // The run may have ended before this process requested the death signal.
     let is_orphan = getppid().is_none_or(|pid| pid.as_raw_nonzero().get().cast_unsigned() != parent);
     if is_orphan {
         return Ok(());

@@ -308,7 +308,7 @@ fn tries_at_once(
     let is_refused = (0..ATTEMPTS).all(|_| {
         let is_refused = read(0, ReadWriteFlags::NOWAIT) == Err(Errno::AGAIN);
         if is_refused {
-            // What the file system has to look up is in memory then.
+            // After this read, the file system's metadata is in memory.
             let _ = read(0, ReadWriteFlags::empty());
             std::thread::sleep(PAUSE);
         }

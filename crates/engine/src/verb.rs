@@ -154,7 +154,7 @@ impl Steps {
             DataVerb::Rewrite => Self::REWRITE,
             DataVerb::Rw if data.update => Self::update(data.read_percent, each, draw_seed),
             DataVerb::Rw => Self::mix(data.read_percent, each, draw_seed),
-            // Verbs on bytes have loops of their own.
+            // Verbs on bytes have separate loops.
             DataVerb::Read
             | DataVerb::ByteRead
             | DataVerb::ByteWrite

@@ -239,7 +239,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     }
 
     /// Begins at `start_ns`, as all workers do. Runs until the stop rule holds or a call fails.
-    // A function of its own for each loop, so that a test can count them.
+    // Not inlined: each loop is a separate function, so that a test can count them.
     #[inline(never)]
     pub fn run(mut self, start_ns: u64) -> Ended {
         self.clock.wait_until(start_ns);
@@ -499,8 +499,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 return Progress::Done;
             }
         };
-        // Completions handed out together share one end time. Those that the engine keeps back end later because of the
-        // loop, which `idle_slots` counts.
+        // Completions returned together share one end time. Held-back completions end later because of the loop, which
+        // `idle_slots` counts.
         let now_ns = self.clock.now_ns();
         self.recorder.idle_slots(left, now_ns.saturating_sub(self.landed_ns));
         self.landed_ns = now_ns;

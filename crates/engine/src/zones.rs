@@ -142,7 +142,7 @@ impl ZeroWriter {
             since_ns = now_ns;
             if end_bytes < zone.end {
                 let moved_bytes = end_bytes - zone.start;
-                // A failed call took time of its own, which belongs to no byte of the zone.
+                // A failed call took time that belongs to no byte of the zone.
                 let is_timed = !matches!(result, Err(Failure { cause: Cause::Errno(_), .. }));
                 let partial = (moved_bytes > 0 && is_timed).then_some((moved_bytes, time_ns));
                 return Written { partial, result };
@@ -317,7 +317,7 @@ mod tests {
         writer.stop.store(true, Ordering::Relaxed);
         assert_eq!(writer.run(&Monotonic), Written { partial: None, result: Ok(()) });
         assert_eq!(writer.board.done(), 0);
-        // A worker looks at the flag once an interval; on this clock, after each call.
+        // A worker checks the flag once an interval; on this clock, after each call.
         let zones = [0..MIB, MIB..2 * MIB];
         let (ended, board, bytes) = read(&file, &zones, 2 * MIB, Seconds(0.into()), true);
         assert_eq!((ended.result, board.done(), bytes), (Ok(()), 0, MIB));

@@ -198,7 +198,7 @@ where
             },
             Engine::Nop => |pacing, verb| run(ring::<true>(), pacing, verb, false),
             Engine::Uring => |pacing, verb| run(ring::<false>(), pacing, verb, true),
-            // Calls of the C library move bytes, and simulated devices have a test of their own.
+            // Calls of the C library move bytes, and simulated devices have a separate test.
             Engine::Stdio | Engine::Sim => continue,
         };
         let (pacing, verb) = (pacing.clone(), verb.clone());
@@ -374,7 +374,7 @@ impl Files {
         let visits = Visits { first: 0, files: TREE.files, order };
         let (all, mut turn) = (verbs.len(), 0);
         self.rounds(steps, |place, recorder, limits| {
-            // What happens between rounds is not part of the loop.
+            // Work between rounds is not part of the loop.
             let allocations = ALLOCATIONS.get();
             before();
             ALLOCATIONS.set(allocations);

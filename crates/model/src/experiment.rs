@@ -103,7 +103,7 @@ impl Experiment {
                 let Work::Data(data) = &mut workload.work else { return None };
                 let (from, factor) = (data.block_bytes, u64::from(FACTOR));
                 data.block_bytes = if from >= LARGE_BYTES { from / factor } else { from * factor };
-                // Read-ahead turns the blocks of a sequential test into blocks of its own.
+                // Read-ahead merges the blocks of a sequential test into larger ones.
                 if data.is_stream() {
                     return None;
                 }

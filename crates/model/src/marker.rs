@@ -212,7 +212,7 @@ mod tests {
         ] {
             assert!(!rule.produces(name.as_bytes()), "{name}");
         }
-        // A marker that somebody has changed does not widen a rule to names without a number.
+        // A changed marker does not widen a rule to names without a number.
         assert!(!NameRule::files("", 4, 10).produces(b"0001"));
         assert!(!NameRule::files("../data-", 4, 10).produces(b"../data-0001"));
         assert!(!NameRule::files("a", 0, 10).produces(b"a"));

@@ -474,7 +474,7 @@ fn plan_next_to(
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
     let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
     let usual_ns = match phases.iter().any(is_zoned) {
-        // Nobody knows the rate of a whole device beforehand, and a part of it is not what was asked for.
+        // The rate of a whole device is not known in advance, and the request is for all of it.
         true => SECONDS_MAX.as_ns(),
         false => whole_seconds(longest_ns.saturating_add(60_000_000_000)),
     };

@@ -376,7 +376,7 @@ fn number<'de, D: Deserializer<'de>>(
     range: &str,
 ) -> Result<f64, D::Error> {
     let number = f64::deserialize(deserializer)?;
-    // Beyond 2^53 a double is no longer exact, and nobody waits for so long.
+    // Beyond 2^53 a double is no longer exact, and no test lasts that long.
     if number.is_finite() && number.abs() < 1e15 && fits(number) {
         Ok(number)
     } else {

@@ -134,7 +134,7 @@ impl Sweep {
                 arrivals.map(|arrival| workload.arriving(arrival)).collect()
             }
         };
-        // Every point must be a test that could have been asked for by itself; parsing its spec gives that test.
+        // Every point must be a valid test by itself; parsing its spec gives that test.
         let mut mixes = Mixes::new();
         if let Some(FilesWork { mix: NamedMix::File { path, mix: Some(mix) }, .. }) = workload.files() {
             mixes.insert(path.clone(), Arc::clone(mix));

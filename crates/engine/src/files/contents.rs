@@ -256,7 +256,7 @@ impl FileOps for Copy {
     #[inline]
     fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
         let size_bytes = self.content.size_bytes(file);
-        // Whether a server or a file system moves them or shares them, nobody knows before.
+        // The server or file system may copy the data or share the blocks; that is unknown beforehand.
         laps.pay(size_bytes)?;
         let from = open_first(place.directory, self.from.of(file), READ_FLAGS, laps)?;
         let to = rustix::fs::openat(place.directory, self.to.of(file), CREATE_FLAGS, CREATE_MODE);

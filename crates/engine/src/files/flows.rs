@@ -570,7 +570,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         // The budget is too small for the next file.
         let is_spent = |failure: &Failure| failure.cause == Errno::DQUOT.into() && limits.budget.is_spent();
         let mut result = result.or_else(|failure| if is_spent(&failure) { Ok(()) } else { Err(failure) });
-        // What waits in memory would be written while something is measured.
+        // Otherwise dirty pages would be written back during the measurement.
         if written_bytes > 0 && result.is_ok() {
             let synced = self.calls.sync_all(place.directory);
             result = synced.map_err(|errno| self.failure(0, errno.into()));

@@ -225,7 +225,7 @@ pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
         }
         FileVerb::Replay => {
             let client = Client { number: part.thread, count: part.threads };
-            // Only the names of the steps are asked for where no load was read.
+            // Without a load, only the names of the steps are used.
             let load = work.load().cloned().unwrap_or_default();
             Box::new(Replay::new(load, client, !work.no_resolve, part.files, part.seed))
         }

@@ -390,7 +390,7 @@ impl Content {
             let (block, phase_bytes) = (&mut draft.bytes[..len], draft.phase_bytes);
             let stamp = Stamp { seed, file: file as u32, generation, offset_bytes, phase_bytes };
             data::stamp(block, data::STAMP_INTERVAL_BYTES, stamp);
-            // After a short write, the next write starts where it stopped, with a stamp of its own.
+            // After a short write, the next write starts where it stopped, with a new stamp.
             offset_bytes += rustix::io::write(descriptor, block)? as u64;
         }
         Ok(())

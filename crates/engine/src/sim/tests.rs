@@ -273,8 +273,8 @@ const CACHE: &str = "latency = { kind = \"fixed\", mean_us = 100 }\n\
 fn full_cache_accepts_writes_at_drain_rate() {
     let setup = Setup { device: CACHE, block_bytes: 100_000, seconds: 4.0, ..SETUP };
     let outcome = closed(setup, verb::Write);
-    // 2 GB a second, less the drain of 10 MB a second, fill 100 MB in 50.25 ms. From then on, the k-th block comes in
-    // once k is the capacity plus the drained blocks. The 1,010th comes in at 0.1 s and ends a little later.
+    // 2 GB a second, less the drain of 10 MB a second, fill 100 MB in 50.25 ms. After that, the k-th block enters once
+    // k is the capacity plus the drained blocks. The 1,010th enters at 0.1 s and ends a little later.
     assert_eq!(outcome.requests(0), 1009);
     assert!((1..40).all(|tenth| outcome.requests(tenth) == 10), "{:?}", outcome.frames);
     let fast: u64 = outcome.latencies.range(..60_000).map(|(_, count)| count).sum();

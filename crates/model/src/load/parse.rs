@@ -444,7 +444,7 @@ impl<'a> Parser<'a> {
         let growth_bytes = if draws { self.tree.kept_bytes() } else { 0 };
         let numbered = self.tree.numbered()?;
         let calls = self.calls.into_iter();
-        // What is a directory is never made as a file.
+        // A path that is a directory is never created as a file.
         let settled = calls.map(|mut call| {
             if let Operation::Open { path, makes, cuts, .. } = &mut call.operation
                 && numbered.nodes[*path as usize].is_directory

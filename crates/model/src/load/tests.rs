@@ -113,7 +113,7 @@ fn renamed_directory_takes_its_levels_along() {
     // The directory is moved as a whole, or its contents are, whatever the order of the lines.
     assert_eq!(then(&["Rename /a /e", "Rename /e/b /x/y/z", "Rmdir /e/b"]), Ok(4));
     assert_eq!(then(&["Rename /e/b /x/y/z", "Rename /a /d", "Rename /d /e", "Rmdir /e/b"]), Ok(4));
-    // Directories that change their names each time do not grow, and none goes into itself.
+    // Directories that are renamed in turns do not grow, and none moves into itself.
     assert_eq!(then(&["Rename /a /t", "Rename /x /a", "Rename /t /x"]), Ok(3));
     assert_eq!(then(&["Rename /a /a/b/d"]), Ok(3));
     // These lie one in the other, and more so in each pass.

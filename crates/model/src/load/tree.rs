@@ -254,7 +254,7 @@ impl<'a> Tree<'a> {
                 return Ok(heights[0] - 1);
             }
             for (place, node) in nodes.iter().enumerate().skip(1).filter(|(_, node)| node.is_directory) {
-                // What was brought may have a name here, by which it is moved on.
+                // A subtree moved here may be moved again from here.
                 brought[place] = brought[place].max(brought[node.parent as usize].saturating_sub(1));
                 heights[place] = heights[place].max(brought[place]);
             }

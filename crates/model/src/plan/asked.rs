@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(files.room_bytes_max(4), 40_000);
         let note = "my.txt: left out as unknown: SETSP (2 lines, the first is 4)";
         assert!(plan.notes.iter().any(|told| told == note), "{:?}", plan.notes);
-        // A plan that is asked for again has the load, too; a document has its name.
+        // A plan from the same request has the load, too; a document has its name.
         let again = planned(&plan.to_request(), Backing::Devices, None).unwrap();
         assert!(again.phases[0].workload.files().unwrap().load().is_some());
         let read: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();

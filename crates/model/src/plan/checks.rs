@@ -612,7 +612,7 @@ mod tests {
             ..asking(&["write", "read"])
         };
         assert_eq!(planned_on(&whole, &erased()).unwrap().dataset.unwrap().size_bytes_max, 10 * GIB);
-        // A range reaches as far as it was asked for.
+        // The size follows the end of the requested range.
         let plan = planned_on(&asking(&["read:range=6g..7g", "write:seq512k"]), &erased()).unwrap();
         let dataset = plan.dataset.unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.size_is_fixed), (7 * GIB, true));

@@ -30,7 +30,7 @@ pub(super) fn stop_of(
         Work::Data(data) => (data.ops, data.bytes, data.passes),
         Work::Files(files) => (None, None, files.passes),
     };
-    // A count that was asked for is the stop rule; time would cut it short.
+    // A requested count is the stop rule; time would cut it short.
     let counted = ops.is_some() || bytes.is_some() || passes.is_some();
     let once = match &workload.work {
         Work::Data(data) => {
@@ -105,7 +105,7 @@ pub(super) fn share_write_limit(
     let mut parts = vec![0; phases.len()];
     let mut left = (limit / clients / repetitions).checked_sub(layout);
     let mut needed = layout;
-    // Counts that were asked for are not negotiable.
+    // Requested counts are not negotiable.
     open.retain(|index| {
         let Some(asked) =
             write_cap(&phases[*index], dataset).filter(|_| phases[*index].stop.time_ns.is_none())

@@ -391,7 +391,7 @@ fn files_are_one_for_each_thread_unless_asked_otherwise() {
         ("read:files=1", "read:seq1m", "1M q1"),
         ("read:t4:files=1", "read:seq1m:t4:shared", "1M q1t4 shared"),
         ("read:t4:shared:files=1", "read:seq1m:t4:shared", "1M q1t4 shared"),
-        // Depth may become threads, each with a file of its own.
+        // Depth may become threads, each with its own file.
         ("read:q8t2:files=2", "read:seq1m:q8t2:files=2", "1M q8t2 files=2"),
         ("read:q8:files=1", "read:seq1m:q8:shared", "1M q8 shared"),
         ("byte-read:t4:files=1", "byte-read:t4:shared", "t4 shared"),

@@ -232,7 +232,7 @@ impl FilesWork {
     pub fn inodes(&self, threads: u32) -> u64 {
         match self.kind {
             _ if self.missing => 0,
-            // A hard link has the inode of its original. A symbolic link has one of its own.
+            // A hard link has the inode of its original; a symbolic link has another one.
             FileKind::Hardlink => u64::from(threads),
             _ if self.verb.visits_files() && self.verb.takes_inodes() => self.files.saturating_mul(2),
             _ => self.files_max(threads),

@@ -105,7 +105,7 @@ fn percent_found(rows: usize, count: usize, factor: f64, noise: f64) -> f64 {
 fn detectable_change_is_found_as_promised() {
     for (count, rows) in [(4, 1), (5, 6), (6, 1), (6, 11), (6, 23), (9, 11)] {
         let noise = 0.04;
-        // The spread is estimated anew each time. The median of the promised changes is tested.
+        // The spread is estimated separately each time. The median of the promised changes is tested.
         let mut rng = Rng::with_seed(1);
         let mut promised: Vec<_> = (0..201)
             .map(|_| {
