@@ -5,7 +5,7 @@ use model::run::PhaseRecord;
 
 use crate::{judge, tell_rows};
 
-/// Judges all phases of a run anew, from the run alone. Replaces the conclusions of an older version.
+/// Judges all phases of a run again, from the run alone. Replaces the conclusions of an older version.
 pub fn again(run: &mut Run) {
     let Run { phases, plan, environment, target_probes, .. } = run;
     plan.read_mixes();

@@ -1,9 +1,9 @@
-//! Judges the sum of several clients: from the rates of each, and from the judgement that each has of its own.
+//! Judges the sum of several clients, from the rate and the judgement of each.
 //!
 //! Counters of different machines do not add up, so the rules for a limiter of a single row do not apply. First comes a
-//! limit that is set for all clients together. Then comes the limiter that most of them have. The last is something
-//! below them that most wait for. On a machine with several clients, each sees the others as foreign: their
-//! I/O and their CPU time are this test's own.
+//! limit that is set for all clients together. Then comes the limiter that most clients have. The last is a layer below
+//! the clients that most of them wait for. On a machine with several clients, each counts the others as foreign,
+//! although their I/O and CPU time belong to the test.
 
 mod machines;
 mod server;
@@ -251,7 +251,7 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     })
 }
 
-/// Returns true for limits that lie below a client. One that is not known lies there if the client waits.
+/// Returns true for limits below a client. An unknown limit is below it, as only clients that wait are counted.
 fn is_below(limiter: Limiter) -> bool {
     use Limiter::*;
     matches!(

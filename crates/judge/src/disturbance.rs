@@ -20,7 +20,7 @@ pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance
     run.phases.iter().map(of_row).collect()
 }
 
-/// Returns the disturbance of a test. `is_ours` is called for processes that used a CPU meanwhile.
+/// Returns the disturbance of a test. `is_ours` is called for processes that used a CPU during the test.
 pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Disturbance {
     let budget = input.record.seen.budget.as_ref();
     Disturbance {

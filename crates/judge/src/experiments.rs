@@ -1,31 +1,31 @@
-//! Conclusions that experiments allow: one table, and the comparison of a row's answers with it.
+//! Conclusions from experiments: one table, and the comparison of a row's responses with it.
 //!
-//! A threshold is a band as wide as the answer's own 95 % interval. An answer whose interval crosses the threshold is
-//! open: it makes a verdict likely instead of tipping it over.
+//! A threshold is a band as wide as the response's 95 % interval. A response whose interval crosses the threshold is
+//! open: the verdict becomes likely instead of another one.
 
 use model::Experiment;
 use model::figure::{Figure, Threshold};
 use model::run::{PhaseRecord, Sensed, Sensitivity};
 
-/// Where a target is full, more depth multiplies the rate by less than this.
+/// If the target is saturated, more depth multiplies the rate by less than this.
 const FULL_GAIN: f64 = 1.10;
-/// Where a target is full, the upper end of that answer's interval is below this. Where it has room, the lower end is
-/// above it.
+/// If the target is saturated, the upper end of that response's interval is below this. If it has headroom, the lower
+/// end is above it.
 const GAIN_BOUND: f64 = 1.15;
-/// Where a target is full, a pause costs less than this share of itself.
+/// If the target is saturated, a pause lengthens the cycle by less than this share of the pause.
 const PAUSE_FULL: f64 = 1.0 / 3.0;
 /// The upper end of that answer's interval is below this.
 const PAUSE_FULL_BOUND: f64 = 0.5;
-/// Where the time of an operation sets the rate, a pause costs more than this share of itself.
+/// If latency limits the rate, a pause lengthens the cycle by more than this share of the pause.
 const PAUSE_ROOM: f64 = 0.7;
 /// Blocks of another size change the rate in the target's unit by less than this factor.
 const SAME: f64 = 1.15;
 /// The upper end of that answer's interval is below this.
 const SAME_BOUND: f64 = 1.3;
-/// If half the width of an answer's interval is above this, the answer tells nothing by itself. For a gain, or a change
-/// by other blocks, this is an exponent; for a pause, it is a share of the pause.
+/// If half the width of a response's interval is above this, the response alone is no evidence. For a change of depth
+/// or block size, this is an exponent; for a pause, it is a share of the pause.
 const UNSTEADY: f64 = 0.35;
-/// If the rate without any change differs from the row's own by more than this factor, the target is in another state.
+/// If the baseline of an experiment differs from the row's rate by more than this factor, the target has changed.
 const MOVED: f64 = 1.15;
 
 /// The thresholds that explanations name.
@@ -79,12 +79,12 @@ pub(crate) enum Unit {
     Both,
 }
 
-/// A row of the table: the answers that a state of the target gives.
+/// A row of the table: a state of the target, with the responses that it leads to.
 struct Row {
     load: Load,
-    /// Demand on the factor by which four times the depth changes the rate.
+    /// Threshold for the factor by which four times the depth changes the rate.
     depth: Demand,
-    /// Demand on the share of a pause by which a turn becomes longer. The pause lasts 30 % of a turn.
+    /// Threshold for the cycle time added by a pause, as a share of the pause (30 % of a cycle).
     pause: Demand,
 }
 
@@ -98,10 +98,10 @@ const TABLE: [Row; 2] = [
     Row { load: Load::Room, depth: Demand::Above(GAIN_BOUND), pause: Demand::Above(PAUSE_ROOM) },
 ];
 
-/// Demand on the factor by which blocks of another size change the rate in the target's unit, up or down.
+/// Threshold for the factor by which another block size changes the rate in the target's unit, up or down.
 const UNIT: Demand = Demand::Below { value: SAME, bound: SAME_BOUND };
 
-/// An answer in the unit of its column, with the ends of its 95 % interval.
+/// A response in the unit of its column, with the ends of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Told {
     pub value: f64,
@@ -128,14 +128,14 @@ impl Told {
     }
 }
 
-/// Reason why an answer is no evidence.
+/// Reason why a response is no evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// Its interval is too wide.
     Unsteady,
-    /// No single limit can give such an answer.
+    /// No single limit can cause such a response.
     Impossible,
-    /// The rate without any change differs from the row's own.
+    /// The baseline differs from the row's rate.
     Moved,
 }
 
@@ -236,13 +236,13 @@ impl<'a> Answers<'a> {
             Experiment::Block => false,
             Experiment::Separate => low > 1.0,
         };
-        // A gain whose interval reaches below 1 tells nothing.
+        // A gain whose interval includes 1 is no evidence.
         let gain = exponential(told);
         let is_anything = experiment == Experiment::Depth && gain.value > FULL_GAIN && gain.low < 1.0;
         ((half > UNSTEADY && !is_decided) || is_anything).then_some(Flaw::Unsteady)
     }
 
-    /// Returns true if the rate without any change differs from the row's own by more than `MOVED`, beyond the row's
+    /// Returns true if the experiment's baseline differs from the row's rate by more than `MOVED`, beyond the row's
     /// interval.
     fn has_moved(&self, sensed: &Sensed) -> bool {
         self.own.is_some_and(|(own, half_width)| {
@@ -250,12 +250,12 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// Returns true if an experiment was in vain: the target was in another state than the row's, or too unsteady.
+    /// Returns true if an experiment was excluded because its baseline had shifted or its interval was too wide.
     pub fn is_in_vain(&self) -> bool {
         self.all().iter().any(|(_, _, flaw)| matches!(flaw, Some(Flaw::Moved | Flaw::Unsteady)))
     }
 
-    /// Returns the answer to an experiment, if it is evidence.
+    /// Returns the response of an experiment, if it is evidence.
     fn told(&self, experiment: Experiment) -> Option<Told> {
         let (_, sensed, _) =
             self.all().into_iter().find(|(made, _, flaw)| *made == experiment && flaw.is_none())?;

@@ -228,13 +228,13 @@ impl World {
         self.record.seen.device.as_mut().unwrap()
     }
 
-    /// Lets the device read so many bytes for each operation, all of them for the test.
+    /// Sets the bytes that the device reads for each operation, all of them for the test.
     pub fn read_for_names(&mut self, bytes: u64) {
         self.device().bytes_read = bytes * self.record.counts.ops;
         self.frames(|frame| frame.own_io.device_read_bytes = bytes * INTERVAL_OPS);
     }
 
-    /// Moves it to an NFS server, and sends it so many bytes for each operation.
+    /// Puts the target on an NFS server, and sets the bytes sent to it for each operation.
     pub fn asks_server(&mut self, bytes: u64) {
         self.lies_on(Backing::RemoteOrUserSpace, "nfs4");
         self.target().source = "ada:/srv".into();

@@ -8,8 +8,8 @@ use model::run::{DeviceFrame, DeviceUse, Environment, Frame, PhaseRecord, Target
 use model::target::{Backing, Target};
 use model::workload::{DataWork, FilesWork};
 
-/// Copy-on-write file systems: they write changed data to another place, and keep trees of their own for that. Kernel
-/// threads write these trees, and are charged for them.
+/// Copy-on-write file systems: they write changed data to another place, and update their metadata trees. Kernel
+/// threads write these trees and are charged for them.
 const COPY_ON_WRITE: &[&str] = &["btrfs", "bcachefs", "f2fs", "nilfs2"];
 
 /// A record, with its test, its plan and its machine.
@@ -165,14 +165,15 @@ impl<'a> JudgeInput<'a> {
         self.device()?.bytes_per_app_byte
     }
 
-    /// Returns true if the file system writes more than it is asked to. The kernel does not charge us for the excess.
+    /// Returns true if the file system writes more than the application. The kernel does not charge the test for the
+    /// excess.
     pub fn writes_behind(&self) -> bool {
         let copies = COPY_ON_WRITE.contains(&self.target().file_system.as_str());
         let is_journaled = self.has_mount_option("data=journal") || self.has_mount_option("sync");
         self.record.counts.app_bytes_written > 0 && (copies || is_journaled)
     }
 
-    /// Returns true if the test asked for a rate and kept it. Then its latencies tell about the storage, not its rate.
+    /// Returns true if the test kept the requested rate. Then its latencies describe the storage, not its rate.
     pub fn rate_is_given(&self) -> bool {
         let fell_behind = self.record.judged.notes.iter().any(|note| note.code == "fell_behind");
         self.record.workload.arrival != "closed_loop" && !fell_behind

@@ -1,20 +1,20 @@
-//! Judges the record of a phase: the traps that it fell into, the trust that its number deserves, and its limiter.
+//! Judges the record of a phase: its traps, the trust in its result, and its limiter.
 //!
-//! [`TRAPS`] lists the traps, and `limiters` the rules that name a limiter. [`next_experiment()`] asks for the
-//! experiment that would say most. `wait_channels` classes the functions of the kernel in which threads sleep.
-//! By them, `operations` judges each operation of a mix.
+//! [`TRAPS`] lists the traps, and `limiters` has the rules that choose a limiter. [`next_experiment()`] chooses the
+//! most informative experiment. `wait_channels` classifies the kernel functions in which threads sleep. `operations`
+//! uses these classes to judge each operation of a mix.
 //!
 //! Invariants:
-//! - Pure: values in, values out. A record from disk gets the judgement of one from memory; better rules judge it
+//! - Pure: values in, values out. A record from disk gets the same judgement as one in memory; newer rules can judge it
 //!   again.
-//! - No English: a finding, an observation and a piece of advice are kinds with figures. `wording` says them.
-//! - A finding that costs trust has figures as its evidence, and advice.
+//! - No English: a finding, an observation and a piece of advice are variants with figures. `wording` has their texts.
+//! - A finding that lowers the trust has figures as evidence, and advice.
 //! - Every threshold is a named constant that says where it comes from.
-//! - A source that nobody saw is never judged as if it had been seen.
+//! - A missing source of data is never judged as if it had been read.
 //! - Three kinds of evidence confirm a limiter, and two make it likely. Conflicting evidence makes it not clear. A
-//!   verdict that is confirmed and wrong is the worst of bugs.
-//! - Each trap has an example that falls into it and one that does not; a test asks for both (`src/tests/examples.rs`).
-//! - The request of a test is no trap: a warm cache that was asked for is no contamination.
+//!   wrong verdict that is confirmed is the worst of bugs.
+//! - Each trap has a positive and a negative example; a test requires both (`src/tests/examples.rs`).
+//! - A requested condition is no trap: a requested warm cache is no contamination.
 
 mod again;
 mod clients;
@@ -73,9 +73,9 @@ impl From<Finding> for TrapFinding {
     }
 }
 
-/// Judges a record. Its notes become those that the run made, followed by the findings of the traps.
+/// Judges a record. Its notes become those of the run, followed by the findings of the traps.
 ///
-/// A record that was judged before is judged anew. `plan` and `environment` are those of its run.
+/// A record that was judged before is judged again. `plan` and `environment` are those of its run.
 pub fn judge(
     record: &mut PhaseRecord,
     plan: &Plan,
@@ -135,8 +135,8 @@ pub fn tell_rows(rows: &mut [PhaseRecord]) -> bool {
     line || device || fewer
 }
 
-/// Returns the untried experiment that would say most about the limiter of a record; `None` if none would say more, or
-/// none may be made.
+/// Returns the most informative untried experiment on the limiter of a record; `None` if none is informative or
+/// allowed.
 pub fn next_experiment(
     record: &PhaseRecord,
     plan: &Plan,

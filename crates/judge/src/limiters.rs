@@ -1,12 +1,13 @@
-//! Rules that name the limit of a number. Each knows one kind of limit. The first rule that fits gives the verdict and
-//! its confidence.
+//! Rules that choose the limiter of a result. Each rule detects one kind of limit. The first rule that fits gives the
+//! verdict and its confidence.
 //!
 //! The order is that of certainty. First come the requested limits and skye's own costs. Then comes the threads' time,
-//! which is exact, and then the places where they slept. Last come the layers' counters together with the experiments.
-//! The method is in docs/methodology.md, with the measured value of each figure.
+//! which is exact, and then their wait channels. Last come the layers' counters together with the experiments. The
+//! method is in docs/methodology.md, with the measured value of each figure.
 //!
-//! A rule has its place in `RULES` by its certainty. The snapshot of `tests/limiters.rs` shows all observations and
-//! advice in words: read it. If a rig can show the limit, `skye/tests/known_answers/limiters.rs` asks for it.
+//! The position of a rule in `RULES` depends on its certainty. The snapshot of `tests/limiters.rs` shows the text of
+//! all observations and advice: read it. If a rig can reproduce the limit, `skye/tests/known_answers/limiters.rs` tests
+//! it.
 
 mod asked;
 mod cache;
@@ -248,8 +249,8 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
     first.into_iter().chain(all).collect()
 }
 
-/// Returns the experiment that would say most about an input that no rule is sure of; `None` if none would, or all were
-/// made.
+/// Returns the most informative experiment for an input without a certain limiter; `None` if none is informative, or
+/// all were made.
 ///
 /// Only tests that wait get experiments: threads that are always on a CPU have already shown their limit.
 pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]) -> Option<Experiment> {

@@ -28,17 +28,17 @@ pub fn looked_up<'a>(input: &JudgeInput<'a>) -> Option<&'a FilesWork> {
 /// Returns the bytes that the device read for the test; `None` where no counter shows them.
 pub fn read_bytes(input: &JudgeInput<'_>) -> Option<f64> {
     let device = input.record.seen.device.as_ref()?;
-    // The kernel charges each process for its device reads, inodes included. The rest belongs to others.
+    // The kernel charges each process for its device reads, inodes included. The rest belongs to other processes.
     Some((device.bytes_read as f64).min(input.charged_read_bytes().unwrap_or(f64::INFINITY)))
 }
 
-/// Returns the fewest bytes that the device reads for names that are not all in memory. The journal's reads are nothing
-/// next to so many names.
+/// Returns the minimum of bytes that the device reads for names that are not all in memory. Reads of the journal are
+/// negligible for that many names.
 pub fn least_bytes(input: &JudgeInput<'_>) -> f64 {
     input.record.counts.ops as f64 * INODE_BYTES_MIN * FROM_DEVICE
 }
 
-/// Returns the fewest bytes that the device reads for names that were cold in each round.
+/// Returns the minimum of bytes that the device reads for names that were cold in each round.
 pub fn least_cold_bytes(input: &JudgeInput<'_>, files: &FilesWork) -> f64 {
     // Entries of a directory have no inode of their own there, and hard links share one.
     let has_inodes = files.verb != FileVerb::Readdir && files.kind == FileKind::File && !files.missing;

@@ -1,11 +1,11 @@
 //! Limits of single operations of a mix or a load, from samples of the threads that were in them.
 //!
-//! The loop publishes the operation that a thread is in, and a sample counts for it. A place belongs to the limiter that the
-//! rules for whole tests give it. If the test's own limiter is one of the target or of the CPUs, an operation that waits
-//! there has it, too.
+//! The loop publishes the operation of each thread, and a sample counts for that operation. The rules for whole tests
+//! map a wait channel to a limiter. If the test's limiter is that of the target or the CPUs, operations that wait there
+//! have the same one.
 //!
-//! A limiter is named if it surely has more than half of the operation's time, by the 95 % interval of its share. Threads of
-//! one look may all wait for the same thing, so a look at several counts as one. So do looks at the same call.
+//! Reports a limiter if the 95 % interval of its share of samples is above one half. Threads sampled at one instant
+//! count as one sample, as they may wait for the same thing. So do samples of the same call.
 
 use std::collections::HashMap;
 
@@ -26,12 +26,12 @@ use crate::wait_channels;
 
 /// Operations with a smaller share of the time change little if they get faster.
 const TIME_MIN: f64 = 0.1;
-/// A limiter that surely has more than this share of an operation's time is its limiter.
+/// A limiter whose share of an operation's time has an interval above this is its limiter.
 const MOST: f64 = 0.5;
-/// The second of two limiters surely has this share, if both are named.
+/// If two limiters are reported, the interval of the second one's share is above this.
 const SECOND: f64 = 0.25;
-/// If one kind of CPU time has this share of all time awake, it stands for the awake time of each operation. How it divides
-/// is known of the whole test alone.
+/// If one kind of CPU time has this share of all time awake, it counts as the awake time of each operation. The
+/// division is known for the whole test only.
 const AWAKE_MOST: f64 = 2.0 / 3.0;
 
 /// The thresholds that its explanation names.
@@ -42,7 +42,7 @@ pub(crate) const THRESHOLDS: &[Threshold] = &[
     ("awake_most", Figure::Share(AWAKE_MOST)),
 ];
 
-/// Limiters that sleeping threads show in the same places: those of the device or server, and of the way to it.
+/// Limiters with the same wait channels: the device or server, and the queue before it.
 const OF_TARGET: &[Limiter] = &[
     Limiter::DeviceBandwidth,
     Limiter::DeviceOps,
@@ -112,15 +112,15 @@ struct Context<'a> {
     is_remote: bool,
     /// True if threads wait for pages or blocks above a device that is all but idle.
     is_device_idle: bool,
-    /// True if threads may hold locks that others want.
+    /// True if threads may hold locks that other threads wait for.
     has_others: bool,
-    /// Samples of one look that may all show the same wait.
+    /// Samples of one instant, which may all show the same wait.
     threads_per_look: f64,
     /// Limiters of awake threads, with their shares of the time awake.
     awake: Vec<(Limiter, f64)>,
     /// The time awake, by its kinds.
     awake_time: Time,
-    /// Share of the time by which samples overrate sleep, or waking.
+    /// Share of the time by which samples overestimate sleep or time awake.
     asleep_excess: f64,
     awake_excess: f64,
 }
@@ -222,7 +222,7 @@ impl<'a> Context<'a> {
             () if has_second && surely(parts.get(1), SECOND, independent) => (Limiter::Mixed, 2),
             () => (Limiter::NotClear, 2),
         };
-        // Looks at one call tell the same, however many they are.
+        // All samples of one call show the same wait, so they count as one.
         let looks = all as f64 / self.threads_per_look;
         let (limiter, mut named) = named_from(looks.min(step.ops.max(1) as f64));
         let is_clear = limiter != Limiter::NotClear;

@@ -15,15 +15,13 @@ use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
 use crate::limiters::SHARE_MIN;
 use crate::wait_channels::class;
 
-/// Requests at the target per operation waited for, from which on threads count as waiting there.
+/// Minimum of requests at the target per operation waited for, if threads count as waiting there.
 const IN_TARGET: f64 = 0.5;
-/// The same ratio where all CPUs are busy. Software that serves a target then waits for a CPU while it holds requests,
-/// whatever holds back the others.
+/// The same ratio if all CPUs are busy. Then the software of a target also holds requests while it waits for a CPU.
 const IN_TARGET_BUSY: f64 = 0.85;
 /// A machine whose CPUs are used for more than this share has none to spare.
 const CPUS_BUSY: f64 = 0.9;
-/// Fewest samples of sleeping threads from which shares mean anything: half the width of their interval is then a
-/// tenth.
+/// Minimum number of samples of sleeping threads for their shares: half the width of the interval is then a tenth.
 const SAMPLES_MIN: u64 = 50;
 
 /// The thresholds that explanations name.
@@ -51,11 +49,11 @@ pub struct Reading<'a> {
     pub at_target: Option<f64>,
     /// Share of the time in which the mounted device was not idle.
     pub device_busy: Option<f64>,
-    /// True if the data lie on a server, or behind one.
+    /// True if the data is on a server, or behind one.
     pub is_remote: bool,
     /// Shares of the samples of sleeping threads, by what they waited for.
     waits: Vec<(WaitClass, f64)>,
-    /// The symbol that was seen most often in each class.
+    /// The most frequent symbol of each class.
     symbols: Vec<(WaitClass, String)>,
     /// Samples of sleeping threads.
     samples: u64,
@@ -251,7 +249,7 @@ impl<'a> Reading<'a> {
         !self.is_remote && waiting > 0.05 && self.at_target.is_some_and(|at| at < IN_TARGET * waiting)
     }
 
-    /// Returns the answers to experiments, as the table reads them.
+    /// Returns the responses of experiments, for comparison with the table.
     fn experiments(&self) -> Answers<'a> {
         let record = self.input.record;
         Answers::new(record.judged.sensitivity.as_ref(), experiments::own_rate(record), self.in_flight <= 1.0)
@@ -262,12 +260,12 @@ impl<'a> Reading<'a> {
         self.input.record.judged.sensitivity.is_some()
     }
 
-    /// Returns true if experiments found the target in another state than the row's, or too unsteady.
+    /// Returns true if an experiment was excluded because its baseline had shifted or its interval was too wide.
     pub fn is_in_vain(&self) -> bool {
         self.experiments().is_in_vain()
     }
 
-    /// The load of the target at the depth that was asked for, as experiments show it.
+    /// Returns the load of the target at the requested depth, according to experiments.
     pub fn load(&self) -> Tested {
         self.experiments().load()
     }
@@ -298,12 +296,12 @@ impl<'a> Reading<'a> {
         self.experiments().separate().map(|told| told.value)
     }
 
-    /// Returns the answers to experiments, the most decisive first. Answers that count for nothing are at the end.
+    /// Returns the responses of experiments, the most decisive first. Excluded responses are at the end.
     pub fn answers(&self) -> Vec<Observation> {
         self.answers_without(&[])
     }
 
-    /// Returns the same answers, without those to some experiments.
+    /// Returns the same responses, without those of some experiments.
     pub fn answers_without(&self, left_out: &[Experiment]) -> Vec<Observation> {
         let mut answers = self.experiments().all();
         answers.retain(|(experiment, _, _)| !left_out.contains(experiment));

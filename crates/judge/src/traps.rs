@@ -1,10 +1,10 @@
-//! The traps. Each is a rule that tells from a record if a row fell into the trap.
+//! The traps: rules that check a record for an invalid or misleading result.
 //!
-//! A trap is a function from a [`JudgeInput`] to its finding. The list of its file names it; its name is its code.
+//! A trap is a function from a [`JudgeInput`] to its finding. Its file lists it in `traps!`; its name is its code.
 //!
-//! A new trap needs an example that falls into it and one that does not (`tests/examples.rs`). The snapshot beside
-//! `tests.rs` shows its figures and words together: read it. A trap sees the record alone, so the record must hold its
-//! facts. A fact that only the run knows becomes a note in `run/src/notes.rs`.
+//! A new trap needs a positive and a negative example (`tests/examples.rs`). The snapshot beside `tests.rs` shows its
+//! figures and text together: read it. A trap sees the record alone, so the record must contain its facts. A fact that
+//! only the run has becomes a note in `run/src/notes.rs`.
 
 /// Lists the traps of a file.
 macro_rules! traps {
@@ -29,12 +29,12 @@ use model::finding::Finding;
 
 use crate::{JudgeInput, TrapFinding};
 
-/// A rule that tells if a row fell into a trap.
+/// A rule that checks a row for a trap.
 #[derive(Debug, Clone, Copy)]
 pub struct Trap {
     /// Its name in notes and in the reasons of distrust.
     pub code: &'static str,
-    /// Returns the finding on a measured input; `None` where all is well or nothing can be told.
+    /// Returns the finding on a measured input; `None` if all is well or unknown.
     pub check: fn(&JudgeInput<'_>) -> Option<TrapFinding>,
 }
 

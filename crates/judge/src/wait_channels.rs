@@ -1,9 +1,9 @@
 //! Class of a wait, by the kernel function in which a thread sleeps.
 //!
-//! The names are those that `wchan` shows. For a lock, it shows the function that wanted the lock: `wchan` skips the
+//! The names are those that `wchan` shows. For a lock, it shows the function that takes the lock: `wchan` skips the
 //! scheduler, which has the slow paths of sleeping locks. The names were observed on Linux 6.18 with ext4, xfs, btrfs,
 //! overlay, FUSE and sshfs. Those of NFS are from the kernel's source and were not seen. Symbols without a matching
-//! prefix have no class: they are shown as they are and count for nothing.
+//! prefix have no class: they are shown unchanged and are no evidence.
 
 use model::Limiter;
 use model::figure::WaitClass;

@@ -1,4 +1,4 @@
-//! A rate or pauses that were asked for.
+//! Limits by a requested rate or by requested pauses.
 
 use model::Limiter;
 use model::advice::Advice;

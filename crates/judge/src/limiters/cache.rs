@@ -63,13 +63,13 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     Some(Verdict::new(Limiter::MetadataCache, share(reading), evidence).advise(advice(files)))
 }
 
-/// Returns the advice on names from memory. Those that were dropped in vain may be too few.
+/// Returns the advice on names from memory. If dropping the caches did not help, the files may be too few.
 fn advice(files: &FilesWork) -> [Advice; 1] {
     [if files.cold { Advice::MoreFiles {} } else { Advice::ColdNames {} }]
 }
 
-/// Reads of data in the page cache, also with some writes between them. The device's work for others, or for earlier
-/// writes, says nothing about them.
+/// Reads of data in the page cache, also with some writes between them. Device I/O of other processes, or for earlier
+/// writes, is no evidence against it.
 fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_mostly_reads = |data: &&DataWork| match data.verb {

@@ -22,8 +22,8 @@ const SEPARATE: f64 = 1.2;
 pub(super) const THRESHOLDS: &[Threshold] =
     &[("at_locks_of_one", Figure::Share(AT_LOCKS_OF_ONE)), ("separate", Figure::Ratio(SEPARATE))];
 
-/// Threads that do more when each has a file or directory of its own. On few CPUs they mostly spin for a lock instead
-/// of sleeping, which looks like work.
+/// Threads that are faster with separate files or directories. On few CPUs they mostly spin for a lock instead of
+/// sleeping, which looks like work.
 pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
     let times = reading.separate().filter(|times| *times >= SEPARATE)?;
     let evidence = seen![reading.time_spent(), reading.slept_in(&[WaitClass::Lock]), reading.answers()];

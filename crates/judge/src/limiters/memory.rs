@@ -13,13 +13,13 @@ use crate::reading::Reading;
 const PRESSURE: f64 = 0.15;
 /// Share of the samples of sleeping threads that found them in reclaim.
 const RECLAIM: f64 = 0.4;
-/// Assumed size of the pages that the kernel counts. With larger pages, the share comes out too small and the rule says
-/// nothing.
+/// Assumed size of the pages that the kernel counts. With larger pages, the share is too small and the rule does not
+/// fire.
 const PAGE_BYTES: f64 = 4096.0;
-/// Share of the device's reads that had been in memory shortly before and was evicted. With more memory it would have
+/// Share of the device's reads that are refaults: pages evicted shortly before. With more memory they would have
 /// stayed.
 const REFAULTED: f64 = 0.5;
-/// A larger share cannot have been ours: the counter is the machine's.
+/// A larger share includes refaults of other processes: the counter is that of the machine.
 const REFAULTED_MAX: f64 = 1.2;
 /// Hits of a cgroup's limit per second: more than an occasional page.
 const HITS_PER_SECOND: f64 = 10.0;
@@ -70,7 +70,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             },
             evidence,
         )
-        // The refaults may be those of others on the machine, while our cgroup merely filled up.
+        // The refaults may be those of other processes on the machine, while the test's cgroup merely filled up.
         .at_most(if refaulted.is_some() { Confidence::Likely } else { Confidence::Confirmed })
         .advise([Advice::MoreMemory {}]),
     )

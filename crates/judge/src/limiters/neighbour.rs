@@ -1,4 +1,4 @@
-//! Others' I/O on the same device.
+//! I/O of other processes on the same device.
 
 use model::Limiter;
 use model::advice::Advice;

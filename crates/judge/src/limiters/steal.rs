@@ -9,7 +9,7 @@ use model::run::Verdict;
 use super::seen;
 use crate::reading::Reading;
 
-/// From this share on, steal is named before the limits that it disturbs.
+/// Share of steal time above which it is reported before the limits that it disturbs.
 const STEAL: f64 = 0.10;
 
 /// The thresholds that its explanation names.

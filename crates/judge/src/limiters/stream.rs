@@ -10,17 +10,17 @@ use super::{is_at_target, seen};
 use crate::experiments::Tested;
 use crate::reading::Reading;
 
-/// A rate of at least this share of the line's capacity fills the line.
+/// A rate of at least this share of the line's capacity saturates the line.
 const FULL: f64 = 0.85;
-/// More than this multiple of a limit cannot have crossed it: a part of the bytes followed after the measured time.
+/// More than this multiple of a limit cannot have passed: part of the bytes followed after the measured time.
 const MORE_THAN_ALL: f64 = 1.15;
-/// A rate below this share does not fill it.
+/// A rate below this share does not saturate it.
 const NOT_FULL: f64 = 0.8;
-/// Both directions together from this share on fill it in turn.
+/// If the sum of both directions is at least this share, they saturate the line in turn.
 const FULL_IN_TURN: f64 = 0.9;
-/// Least time of a test whose rate a line can be held against: shorter ones may fit into the burst of a limit.
+/// Minimum duration of a test whose rate is compared with the line: a shorter one may fit into the burst of a limit.
 const LEAST_SECONDS: f64 = 1.0;
-/// A block that takes the line this long fills it by itself, however near the server is.
+/// A block that takes this long to transfer saturates the line alone, whatever the round-trip time.
 const LONG_BLOCK_SECONDS: f64 = 0.01;
 
 /// The thresholds that explanations name.
@@ -30,9 +30,9 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("line_full_in_turn", Figure::Share(FULL_IN_TURN)),
 ];
 
-/// Stores two facts about the line in all rows: the most that a test moved over it, and its throughput. The throughput is
-/// known if an experiment found the line full. Returns true if there is one of them. A test that also waits for answers
-/// has filled the line with the experiment's depth.
+/// Stores two facts about the line in all rows: the highest rate of a test, and the line's throughput. The throughput
+/// is known if an experiment found the line saturated. Returns true if there is one of them. A test that also waits for
+/// replies has saturated the line at the experiment's depth.
 pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
     let most = |bytes: fn(&NetworkUse) -> u64| {
         let rate = |row: &PhaseRecord| {

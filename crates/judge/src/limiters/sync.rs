@@ -94,7 +94,7 @@ fn of_syncs(reading: &Reading<'_>) -> f64 {
     if all == 0 { 1.0 } else { of_syncs as f64 / all as f64 }
 }
 
-/// Names the structure that a sync writes besides the data.
+/// Returns the structure that a sync writes besides the data.
 fn journal(reading: &Reading<'_>) -> Option<Observation> {
     let target = reading.input.target();
     let file_system = || target.file_system.as_str().into();

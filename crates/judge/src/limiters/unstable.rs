@@ -1,4 +1,4 @@
-//! Limits below this system, which show only in the pattern of the rate.
+//! Limits below the guest's kernel, which are visible only as variation of the rate.
 
 use model::Limiter;
 use model::advice::Advice;
@@ -10,15 +10,15 @@ use model::target::Backing;
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
 
-/// Standard deviation over mean of the rates of single seconds, above which no device alone explains the rate.
+/// Coefficient of variation of the rates per second, above which no device alone explains the rate.
 const UNSTABLE: f64 = 0.3;
-/// Requests in the device per operation waited for, from which on nothing above the device holds them back.
+/// Minimum of requests in the device per operation waited for, if no layer above the device limits them.
 const WELL_IN_TARGET: f64 = 0.7;
-/// Fewest seconds of data for that.
+/// Minimum number of seconds for that.
 const SECONDS_MIN: usize = 4;
-/// Fewest operations in a second of data. The counts of fewer vary by themselves.
+/// Minimum number of operations per second. Smaller counts vary by chance.
 const OPS_MIN: f64 = 100.0;
-/// Others' share of the device's bytes, from which on they may be the cause.
+/// Share of other processes in the device's bytes above which they may be the cause.
 const FOREIGN: f64 = 0.1;
 
 /// The thresholds that its explanation names.
@@ -30,7 +30,7 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("well_in_target", Figure::Ratio(WELL_IN_TARGET)),
 ];
 
-/// Threads that wait in the device, at a rate that comes and goes though nobody else here uses the device.
+/// Threads that wait in the device, at a varying rate, although no other process of this machine uses the device.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_simulated = input.target().backing == Backing::Simulated;

@@ -51,7 +51,7 @@ fn check_world(code: &str, expected: Says, world: &World) {
     }
 }
 
-/// Returns so many rounds, whose last five differ by 8 % if they are steady, and else by 35 %.
+/// Returns `count` rounds, with an excursion of 8 % over the last five if they are steady, and else of 35 %.
 fn until_steady(steady_round: Option<u32>, count: u64) -> UntilSteady {
     let excursion = if steady_round.is_some() { 0.08 } else { 0.35 };
     let window =
@@ -75,7 +75,7 @@ fn all_dirty(world: &mut World) {
     frames.for_each(|frame| frame.dirtied_bytes = Some(written.div_ceil(intervals)));
 }
 
-/// Conditions with a drive of that temperature, whose limit is 70 °C, throttled CPUs, and upkeep of those kinds.
+/// Returns conditions with a drive at `celsius` (limit 70 °C), throttled CPUs, and maintenance.
 fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)]) -> Conditions {
     let record = |(work, is_of_target): &(&str, bool)| UpkeepRecord {
         work: (*work).into(),

@@ -27,7 +27,7 @@ const LATER_FASTER: f64 = 1.2;
 const PASS_NS_MIN: f64 = 1e9;
 /// A set is warm if more than this share of it came from memory.
 const WARM: f64 = 0.95;
-/// Visits per block, from which on an earlier visit may have left the bytes that came from memory.
+/// Reads per block above which the bytes from memory may stem from an earlier read.
 const AGAIN: f64 = 1.0 + CONTAMINATION;
 /// A server that may hold more than this share of the set may answer most of it.
 const HELD: f64 = 0.5;
@@ -156,12 +156,12 @@ fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
 }
 
-/// Returns true if the test asked for the speed of memory here, so that nothing below it matters.
+/// Returns true if the user requested a warm cache for this buffered read.
 fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
     !data.direct && input.plan.cache == CacheMode::Warm
 }
 
-/// The same data read more than once, the first time more slowly: something below kept it.
+/// Data that is read more than once, with a slower first pass: a lower layer cached it.
 fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
     // A skewed test has no passes.
@@ -190,11 +190,11 @@ fn first_and_later(input: &JudgeInput<'_>, blocks: u64) -> Option<(f64, f64)> {
     rate(first).zip(rate(later))
 }
 
-/// Bytes that the kernel fetched and nobody asked for.
+/// Bytes that the kernel read beyond the requests: read-ahead, or whole pages.
 fn read_ahead(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.verb == DataVerb::Read && !data.direct)?;
     let ratio = input.ratio().filter(|ratio| *ratio > 1.1)?;
-    // Another trap reports the reads of others.
+    // Another trap reports the reads of other processes.
     if super::disturbance::foreign_io(input).is_some() {
         return None;
     }

@@ -19,9 +19,9 @@ const AGREEMENT: f64 = 0.02;
 const INEFFECTIVE: f64 = 0.5;
 /// Share of a file that may be missing without effect: less than the counters can tell.
 const NEGLIGIBLE: f64 = 0.01;
-/// Bytes of dirtied pages per byte written that show buffered writes. The file system and others add some.
+/// Bytes of dirtied pages per byte written that show buffered writes. The file system and other processes add some.
 const AS_MUCH: std::ops::Range<f64> = 0.8..1.5;
-/// Depth from which on it matters how many requests the device sees.
+/// Minimum depth at which the number of requests in the device matters.
 const DEPTH_MIN: f64 = 4.0;
 
 /// Returns the difference between the device's bytes and the application's, as a share; `None` where they agree. It

@@ -1,4 +1,4 @@
-//! Others on the same machine or host.
+//! Disturbances by other processes, virtual machines, heat and maintenance.
 
 use model::advice::Advice;
 use model::disturbance::{OTHERS_CPUS_MAX, SHARE_MAX};
@@ -10,10 +10,10 @@ use crate::{JudgeInput, TrapFinding, disturbance};
 
 traps!(foreign_io, steal, cpu_contention, thermal, upkeep);
 
-/// Throttling of all CPUs together, up to which no loss shows. Laptops throttle now and then.
+/// Throttling events of all CPUs per second without a measurable loss. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
 
-/// Bytes on the device that were not ours.
+/// I/O of other processes on the device.
 pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let device = input.device()?;
     let share = disturbance::foreign_io(input).filter(|share| *share > SHARE_MAX)?;
@@ -21,7 +21,7 @@ pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, [Advice::FindOthers { device: device.name.as_str().into() }]))
 }
 
-/// CPU time that the hypervisor gave to others.
+/// CPU time that the hypervisor gave to other virtual machines.
 fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steal = input.record.seen.budget.as_ref()?.steal;
     (steal > SHARE_MAX)
@@ -49,7 +49,7 @@ fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, [Advice::CoolDown {}]))
 }
 
-/// Arrays and file systems that work on themselves.
+/// Background maintenance of arrays and file systems.
 fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.seen.conditions.as_ref()?;
     let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
@@ -63,8 +63,8 @@ fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(Finding::OtherUpkeep { work: Upkeep(vec![other]) }.into())
 }
 
-/// Threads that had to wait for a CPU. More threads than CPUs wait for each other, which is no disturbance from outside:
-/// there, the CPU time of others counts. Nor are threads of the kernel that work for the target.
+/// Threads that had to wait for a CPU. If threads outnumber the CPUs, they wait for each other, so the CPU time of
+/// other processes decides. Kernel threads that work for the target are no disturbance.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let others = disturbance::of(input, |_| false).others_cpus;
     if others <= OTHERS_CPUS_MAX && on_all_cpus(input).is_some() {

@@ -31,7 +31,7 @@ const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
 /// Mount options that disable syncs altogether, whatever the device. The other options only leave out the flushes.
 const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
-/// Writes that nobody asked to be durable.
+/// Buffered writes without a sync.
 fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     let is_sent = data.sync == SyncMode::Close && input.target().backing == Backing::RemoteOrUserSpace;

@@ -1,4 +1,4 @@
-//! Steadiness of the rate: if there is one rate, how well it is known, and what its course tells.
+//! Steadiness of the rate: its variation, its precision, and its course over time.
 
 use model::advice::Advice;
 use model::figure::{
@@ -42,7 +42,7 @@ const DRIFT: f64 = 0.05;
 const HALF_WIDTH_MAX: f64 = 0.25;
 /// Half seconds under a limit differ from each other by less than this; those of devices differ by percents.
 const CAP_VARIATION: f64 = 0.005;
-/// Fewest half seconds that tell how much they differ.
+/// Minimum number of half seconds for their variation.
 const CAP_HALVES: usize = 4;
 /// Under a limit, the rate varies this many times less than if the device caused each latency.
 const CAP_EVENNESS: f64 = 5.0;

@@ -22,7 +22,7 @@ fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     })
 }
 
-/// A file system whose devices are not known, such as ZFS: answers of its own cache look like storage.
+/// A file system whose devices are unknown, such as ZFS: hits in its cache look like reads from storage.
 fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads())?;
     let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
