@@ -2,17 +2,16 @@
 
 use crate::root::Root;
 
-/// Returns true if a process lives: one of its threads has not ended. A process that nobody has waited for keeps its
-/// number, and is dead all the same.
+/// Returns true if at least one thread of a process has not exited. A zombie keeps its PID and counts as exited.
 ///
-/// The first thread may end before the others, and its state is that of the process.
+/// The first thread, whose state is that of the process, may exit before the others.
 pub fn process_lives(root: &Root, process: i32) -> bool {
     let tasks = format!("proc/{process}/task");
     thread_has_life(root, process)
         || root.list(&tasks).iter().any(|task| has_life(root, &format!("{tasks}/{task}/stat")))
 }
 
-/// Returns true if a thread of any process lives. One that has ended holds no files and no mounts.
+/// Returns true if a thread of any process has not exited. An exited thread holds no files and no mounts.
 pub(crate) fn thread_has_life(root: &Root, thread: i32) -> bool {
     has_life(root, &format!("proc/{thread}/stat"))
 }

@@ -38,10 +38,10 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// Asks an open block device.
+    /// Reads the properties of an open block device.
     ///
     /// # Errors
-    /// It is no block device, or it does not tell its size.
+    /// The file is no block device, or its size is unavailable.
     pub fn of(device: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = fstat(device)?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device() {

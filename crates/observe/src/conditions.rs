@@ -1,4 +1,4 @@
-//! Conditions of drives, CPUs and file systems under load: temperature, throttling and upkeep.
+//! Conditions of drives, CPUs and file systems under load: temperature, throttling and maintenance.
 
 use model::Target;
 use model::health::{Array, Upkeep};

@@ -9,8 +9,8 @@ use crate::root::Root;
 /// Bits of a mode by which files may be made in a directory: write and search.
 const MAKES_FILES: u32 = 0o3;
 
-/// Names the security module that may have denied a new file in a directory, and where it lists denials. Returns `None` if
-/// the mode denies it, or no module enforces anything here.
+/// Returns the security module that may have denied a new file in a directory, and the place of its log. Returns `None`
+/// if the mode denies it, or no module is enforcing.
 pub fn denial(root: &Root, directory: &Path) -> Option<String> {
     let stat = rustix::fs::stat(directory).ok()?;
     if !allows(&stat, rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()) {

@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// Describes the device, without the devices beneath it.
+/// Describes the device, without the devices under it.
 pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
     let queue = |name: &str| root.line(&format!("{}/queue/{name}", place.disk));
     let number = |name: &str| queue(name).and_then(|text| text.parse().ok());
@@ -131,8 +131,7 @@ fn model(root: &Root, place: &Place) -> Option<String> {
     })
 }
 
-/// Names the bus to the disk, if the reader should know it. Each directory on the way down to the disk is a
-/// bus or a port.
+/// Returns the bus of the disk, if it is worth reporting. Each directory of the path to the disk is a bus or a port.
 fn bus(directory: &str) -> Option<&'static str> {
     let word = |name: &str| match name {
         _ if name.starts_with("virtio") => Some("virtio"),

@@ -1,15 +1,16 @@
-//! Reasons to leave a block device as it is: its users, and places in which users may hide.
+//! Reasons not to erase a block device: its users, and places in which users may hide.
 //!
-//! The kernel's own lock is stronger than all of this. An open with `O_EXCL` fails while a file system of any mount
+//! The kernel's own lock is stronger than these checks. An open with `O_EXCL` fails while a file system of any mount
 //! namespace, swap space, md or the device mapper holds the device. The same is true of a partition of it, and of the
-//! disk of a partition. Some users have no such lock: loop devices on the device, processes that have it open, and other
-//! paths to the same disk. They are found here, and the others get their names.
+//! disk of a partition. Some users have no such lock: loop devices on the device, processes that have it open, and
+//! other paths to the same disk. These checks find them, and list the others by name.
 //!
-//! A container is not refused as such, as a loop device of its own is its own. It is refused where it could hide a user:
-//! - Processes have other numbers than in the initial PID namespace, so that some of them are not seen. The kernel gives
-//!   this namespace a fixed number.
-//! - `/proc` or `/sys` is not mounted at its place, is mounted with `hidepid`, or has parts that others are mounted over.
-//! - A process lives whose mounts or open files cannot be read.
+//! Erasing inside a container is allowed, for example on a loop device that it owns. It is refused if the container
+//! could hide a user:
+//! - The PID namespace is not the initial one, so that some processes are invisible. The kernel gives the initial one a
+//!   fixed inode number.
+//! - `/proc` or `/sys` is not mounted at its place, is mounted with `hidepid`, or is partly covered by other mounts.
+//! - A running process has unreadable mounts or open files.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,23 +26,23 @@ use crate::root::Root;
 /// Time after which a process that is just ending is gone.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 
-/// Reasons to leave a device as it is, as clauses.
+/// Reasons not to erase a device, as clauses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Obstacles {
-    /// Uses of the device, of everything that lies on it, and of the disk that it is a part of.
+    /// Uses of the device, of all devices and mounts on top of it, and of the disk that it is a part of.
     pub uses: Vec<String>,
     /// Places in which users may hide.
     pub hidden: Vec<String>,
     /// Processes that may use it, as their files cannot be read.
     pub unreadable: Vec<String>,
-    /// Why the file below a loop device, or a file that the kernel uses, cannot be found.
+    /// Reasons why the file of a loop device, or a file that the kernel uses, cannot be found.
     pub unreached: Vec<String>,
-    /// Other disks with its serial number and WWNs of their own, as the namespaces of an NVMe controller.
+    /// Other disks with the same serial number but different WWNs, such as namespaces of an NVMe controller.
     pub namesakes: Vec<String>,
 }
 
-/// Looks for everything that keeps the device of this name from being erased. Without its descriptor, no loop device is
-/// asked for its file. `progress` counts steps of the search.
+/// Finds all reasons not to erase the device of this name. Without its descriptor, files of loop devices are not
+/// checked. `progress` counts steps of the search.
 pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progress: &AtomicU64) -> Obstacles {
     let (hidden, unreadable) = hidden(root);
     let mut found = Obstacles { hidden, unreadable, ..Obstacles::default() };

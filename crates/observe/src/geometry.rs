@@ -118,8 +118,8 @@ fn superblock(root: &Root, device: &str) -> Option<Superblock> {
     ext4_superblock::parse(&bytes)
 }
 
-/// Finds the journal. jbd2 names an internal journal after its device and inode ("sda1-8"), and an external
-/// one after its own device.
+/// Finds the journal. The jbd2 name of an internal journal has its device and inode ("sda1-8"), that of an external one
+/// has its own device.
 fn journal(
     root: &Root,
     mounted: &Mounted<'_>,

@@ -101,7 +101,7 @@ impl Waits {
     }
 }
 
-/// Asks for the permission instead of making a file, because even a short-lived file can disturb others.
+/// Checks the permission instead of creating a file: even a short-lived file can disturb other processes.
 fn unwritable(target: &Target) -> Option<String> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     let errno = rustix::fs::accessat(CWD, &target.path, access, AtFlags::EACCESS).err()?;

@@ -27,7 +27,8 @@ const HARMLESS: &[&str] = &[
 /// Place of configfs, which shows exported devices.
 const CONFIGFS: &str = "/sys/kernel/config";
 
-/// Returns places in which users of a device may hide from this process, and mount options that hide processes of others.
+/// Returns places in which users of a device may hide from this process, and mount options that hide processes of other
+/// users.
 pub(crate) fn hidden(root: &Root) -> (Vec<String>, Vec<String>) {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     let namespace = root.real("proc/self/ns/pid");

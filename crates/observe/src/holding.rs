@@ -10,7 +10,7 @@ use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
 use crate::stack::source_device;
 
-/// Most devices that are looked at: partitions, and devices that lie on them.
+/// Maximum number of devices to inspect: partitions, and devices on top of them.
 pub(crate) const PARTS_MAX: usize = 256;
 /// Bytes before the serial number in page 0x80 of a SCSI disk's vital product data (SPC-4, 7.8.15).
 const VPD_HEADER_CHARS: usize = 4;
@@ -19,8 +19,8 @@ const TRAFFIC_TRIES: usize = 50;
 /// Bytes of a sector, the unit of sizes in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
-/// Returns the identity of a block device, and everything that lies on it or uses it. Returns `None` for other targets,
-/// and for a device that sysfs does not show.
+/// Returns the identity of a block device, and everything that is on it or uses it. Returns `None` for other targets,
+/// and for a device that is not in sysfs.
 pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
     let name = &target.top_device().filter(|_| target.kind == TargetKind::Device)?.name;
     let place = Place::by_name(root, name)?;
@@ -161,7 +161,7 @@ pub(crate) struct AllMounts {
     pub unseen: Vec<i32>,
 }
 
-/// Looks at the mounts of all processes.
+/// Reads the mounts of all processes.
 pub(crate) fn all_mounts(root: &Root) -> AllMounts {
     let own = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let mut all = AllMounts { seen: own_mounts(&own), unseen: Vec::new() };
@@ -188,7 +188,7 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
     all
 }
 
-/// Returns a device, its partitions, the devices that lie on them, and the uses of each.
+/// Returns a device, its partitions, the devices on top of them, and the uses of each.
 pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
     let swaps = root.read("proc/swaps").unwrap_or_default();
     let backed = backed(root);
@@ -217,7 +217,7 @@ pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
     parts
 }
 
-/// Devices each with the device that lies directly below it, where no entry in `holders` tells so.
+/// Devices, each with the device directly below it, which have no entry in `holders`.
 type Backed = Vec<(String, String)>;
 
 /// Returns loop devices on block devices, and compressed memory that is written back to one.
@@ -276,7 +276,8 @@ mod tests {
 
     use super::*;
 
-    /// A machine with a SCSI disk of two partitions: a mapping and a loop lie on the first, the second is swap space.
+    /// A machine with a SCSI disk of two partitions: a mapping and a loop device are on the first, the second is swap
+    /// space.
     fn machine() -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &[u8]| {

@@ -60,14 +60,14 @@ pub struct Identity {
     pub block_bytes: Option<u64>,
     /// Alignment for direct I/O, if already known.
     pub direct_io: Option<DirectIo>,
-    /// True if its files can have user attributes, if the kernel says so.
+    /// True if its files can have user attributes; `None` if the kernel does not report it.
     pub user_attributes: Option<bool>,
     /// Layout, if the file system itself reports it.
     pub geometry: Option<Geometry>,
 }
 
 impl Identity {
-    /// Asks the running kernel about a directory.
+    /// Queries the running kernel about a directory.
     pub fn of(directory: &Path) -> Result<Self, Trouble> {
         let (identity, kind) = Self::of_any(directory)?;
         let refused = |cause| Err(Trouble::new(format!("use {} as the target", directory.display()), cause));

@@ -1,4 +1,4 @@
-//! Traffic of others on a device while we do nothing.
+//! Traffic of other processes on a device while skye is idle.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use model::target::Device;
 use crate::parse::block_stat;
 use crate::root::Root;
 
-/// Bytes that a device moved during a pause of ours.
+/// Bytes that a device moved during a pause of skye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleTraffic {
     /// Bytes read.
@@ -19,8 +19,8 @@ pub struct IdleTraffic {
     pub length_ns: u64,
 }
 
-/// Sleeps for `pause` and returns the device's traffic meanwhile. Absent, without a pause, if the counters
-/// cannot be read.
+/// Sleeps for `pause` and returns the device's traffic during it. Absent, without a pause, if the counters cannot be
+/// read.
 pub fn idle_traffic(root: &Root, device: &Device, pause: Duration) -> Option<IdleTraffic> {
     let before = counters(root, device)?;
     let start = Instant::now();

@@ -1,14 +1,14 @@
 //! Reads the state of the machine from the kernel's own files: mounts, devices, CPU, memory and their counters.
 //!
-//! `tests/fixtures/` holds machines that we do not have, as trees of files.
+//! `tests/fixtures/` has file trees of machines that are not available.
 //!
 //! Invariants:
 //! - This crate reads and never writes.
-//! - Every file is opened below a [`Root`], so that fixtures replace machines that we do not have. System calls ask the
-//!   running kernel, and only if the root is the system's.
+//! - Every file is opened below a [`Root`], so that fixtures can replace machines. System calls query the running
+//!   kernel, and only if the root is the system's.
 //! - Parsers are pure functions of a text, in [`parse`]; no text makes them panic.
-//! - A missing or unreadable value is absent, never an error and never made up.
-//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a look of [`Waits`] or [`Surroundings`] allocate
+//! - A missing or unreadable value is absent, never an error and never invented.
+//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a sample of [`Waits`] or [`Surroundings`] allocate
 //!   nothing (`tests/no_allocation.rs`).
 
 mod alive;

@@ -8,7 +8,7 @@ use crate::root::Root;
 /// Length of the identifiers of volume group and volume in an LVM UUID, which follow its prefix.
 const LVM_IDENTIFIER_CHARS: usize = 64;
 
-/// Returns the parts of a mapping, where this user may ask for them.
+/// Returns the parts of a mapping, if this user may query them.
 pub(crate) fn parts(root: &Root, place: &Place) -> Vec<MappedPart> {
     let numbers = place.line(root, "dev").unwrap_or_default();
     let numbers = numbers.split_once(':').map(|(major, minor)| (major.parse(), minor.parse()));
@@ -58,7 +58,7 @@ fn layer(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(LVM_IDENTIFIER_CHARS..)?.strip_prefix('-')
 }
 
-/// Returns a note for the reader about a mapping, given its parts and the devices directly beneath it.
+/// Returns a note about a mapping, given its parts and the devices directly below it.
 pub(crate) fn note(root: &Root, place: &Place, parts: &[MappedPart], below: &[String]) -> Option<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();

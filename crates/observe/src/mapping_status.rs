@@ -5,13 +5,13 @@ use rustix::ioctl::{self, Opcode, Updater, opcode};
 use crate::parse::mapping_status::{HEAD_BYTES, MappedPart, ask, parse};
 use crate::root::Root;
 
-/// `DM_TABLE_STATUS`. Without the flag for tables it tells states alone, and no keys of encryption.
+/// `DM_TABLE_STATUS`. Without the flag for tables it returns states only, and no encryption keys.
 const TABLE_STATUS: Opcode = opcode::read_write::<[u8; HEAD_BYTES]>(0xfd, 12);
-/// Room for an answer: a mapping of a hundred parts.
+/// Buffer size: enough for a mapping of a hundred parts.
 const ANSWER_BYTES: usize = 16 << 10;
 
-/// Returns the parts of the mapping with these numbers. Users who may not ask get none, nor does a machine that is a tree
-/// of files.
+/// Returns the parts of the mapping with these numbers. Empty for users without permission, and for a machine that is a
+/// tree of files.
 pub(crate) fn mapped_parts(root: &Root, major: u32, minor: u32) -> Vec<MappedPart> {
     let control = Some(root).filter(|root| root.is_system()).and_then(|root| root.open("dev/mapper/control"));
     let Some(control) = control else { return Vec::new() };

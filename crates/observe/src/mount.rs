@@ -1,4 +1,4 @@
-//! Finds the mount that a path lies on.
+//! Finds the mount of a path.
 
 use std::path::Path;
 

@@ -11,26 +11,26 @@ use crate::root::Root;
 
 const NODES: &str = "sys/devices/system/node";
 
-/// Returns the node of the device's controller, if the machine has several nodes and sysfs names one.
+/// Returns the node of the device's controller, if the machine has several nodes and sysfs has the node.
 pub(crate) fn node(root: &Root, place: &Place) -> Option<u32> {
     if !has_several_nodes(root) {
         return None;
     }
     let device = root.real(&format!("{}/device", place.disk))?;
     let told = nearest_told(root, &device).or_else(|| told_by_paths(root, &device))?;
-    // Where the firmware names no node, sysfs shows -1.
+    // If the firmware reports no node, sysfs shows -1.
     told.parse().ok()
 }
 
-/// Reads the node of the device, or of the nearest directory above it that names one. NVMe controllers name
-/// it themselves; for other disks the PCI function does.
+/// Reads the node of the device, or of the nearest parent directory that has one. NVMe controllers have it themselves;
+/// for other disks the PCI function has it.
 fn nearest_told(root: &Root, device: &str) -> Option<String> {
     let mut directories = successors(Some(device), |directory| Some(directory.rsplit_once('/')?.0));
     directories.find_map(|directory| root.line(&format!("{directory}/numa_node")))
 }
 
-/// Returns the node that the controllers of an NVMe subsystem agree on. The subsystem represents a disk that
-/// several controllers may lead to, and has a link to each.
+/// Returns the node that all controllers of an NVMe subsystem have in common. The subsystem represents a multipath
+/// disk, and has a link to each controller.
 fn told_by_paths(root: &Root, subsystem: &str) -> Option<String> {
     let names = root.list(subsystem).into_iter().filter(|name| name.starts_with("nvme"));
     agreed(names.filter_map(|name| root.line(&format!("{subsystem}/{name}/numa_node"))))

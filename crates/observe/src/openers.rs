@@ -1,11 +1,11 @@
 //! Processes that have a device or a file open, mapped, or registered in a ring of io_uring.
 //!
-//! Threads may have tables of descriptors of their own, and live on when the first thread of their process has ended. So
-//! each table is read once, by any thread that has it. A descriptor that is in flight on a socket is in no table. Neither are
+//! Threads may have separate descriptor tables, and may outlive the first thread of their process. So each table is
+//! read once, through any thread that has it. A descriptor that is in flight on a socket is in no table. Neither are
 //! the files of a ring without descriptor and mapping.
 //!
-//! A thread may end between the list and its reading, and leave its files to a child that is not listed. So the list is
-//! read again until no thread ends unread. A descriptor of `O_PATH` reads and writes nothing, and is no use.
+//! A thread may exit after the list was read, and leave its files to an unlisted child. So the list is read again until
+//! no thread exits unread. An `O_PATH` descriptor reads and writes nothing, and is no use.
 
 use std::collections::BTreeSet;
 use std::ffi::c_long;

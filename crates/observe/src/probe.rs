@@ -66,7 +66,7 @@ struct Thread {
     ticks: TaskTicks,
 }
 
-/// A process that we started. Once it has been waited for, the kernel counts its I/O as ours.
+/// A child process. Once it has been waited for, the kernel adds its I/O to that of skye.
 #[derive(Debug)]
 struct Child {
     io: Option<File>,
@@ -81,8 +81,7 @@ struct Sums {
 }
 
 impl Probe {
-    /// Opens all sources. A source that cannot be opened stays 0 in snapshots, and [`Probe::hidden`] names
-    /// it.
+    /// Opens all sources. A source that cannot be opened stays 0 in snapshots, and [`Probe::hidden`] lists it.
     pub fn open(root: &Root, devices: &[Device]) -> Self {
         let mut hidden = Vec::new();
         let mut open = |path: &str, tells: &str| {
@@ -137,11 +136,11 @@ impl Probe {
         self.watch_task(&format!("proc/self/task/{tid}"));
     }
 
-    /// Watches a process with one thread that this process started. Its thread counts as one of ours. Its I/O
-    /// is added until it has been waited for; from then on the kernel adds it to ours.
+    /// Watches a child process with one thread. Its thread counts as a thread of skye. Its I/O is added until it has
+    /// been waited for; after that the kernel adds it to skye's.
     ///
-    /// All counters start with the process. So watch it before the first snapshot of a phase, and take the
-    /// last one before it ends.
+    /// All counters start with the process. So watch it before the first snapshot of a phase, and take the last one
+    /// before it exits.
     pub fn watch_process(&mut self, pid: i32) {
         self.watch_task(&format!("proc/{pid}/task/{pid}"));
         self.children.push(Child { io: self.root.open(&format!("proc/{pid}/io")) });
@@ -287,7 +286,7 @@ pub(crate) fn ns_per_tick() -> u64 {
     NS_PER_SECOND / rustix::param::clock_ticks_per_second().max(1)
 }
 
-/// Reports a queue whose counting is off: its counters stand still and would look like an idle device.
+/// Reports a queue with disabled I/O statistics: its constant counters would look like an idle device.
 fn counters_off(root: &Root, name: &str) -> Option<String> {
     let path = format!("sys/class/block/{name}/queue/iostats");
     (root.line(&path)? == "0").then(|| format!("/{path}: I/O counters of the device are switched off"))

@@ -1,4 +1,4 @@
-//! A block device or a file that is only read: its size, the devices beneath, and its other users.
+//! A block device or a file that is only read: its size, the devices under it, and its other users.
 
 use std::fs::{File, FileType, Metadata};
 use std::io;
@@ -118,7 +118,7 @@ fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), Trouble> {
     Err(Trouble::new(format!("measure {name}"), format!("it is {what}")).remedy(remedy))
 }
 
-/// Returns the note on the other users of a device, of its partitions, and of what lies on them.
+/// Returns the note on the other users of a device, of its partitions, and of the devices on top of them.
 fn users(root: &Root, mounts: &[Mount], name: &str) -> Option<String> {
     let users = holding::uses(&parts(root, &own_mounts(mounts), name));
     (!users.is_empty()).then(|| format!("in use: {}; what others move counts here, too", users.join(", ")))

@@ -79,8 +79,7 @@ pub(crate) fn governors(root: &Root) -> Vec<Governor> {
     found
 }
 
-/// Counts how often cores were throttled for their temperature since boot; absent if no core tells. Queries
-/// no device.
+/// Counts thermal throttling events of all cores since boot; absent if no core has the counter. Queries no device.
 pub fn cpu_throttled(root: &Root) -> Option<u64> {
     let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok());
     let counts = root.list(CPUS).into_iter().filter(is_cpu).filter_map(|name| {

@@ -26,12 +26,12 @@ const REMOTE: &[&str] = &[
 #[derive(Debug)]
 pub(crate) struct Stack {
     pub backing: Backing,
-    /// Devices from the mounted one down to the physical ones; each precedes the devices it lies on.
+    /// Devices in topological order: the mounted device first, physical devices last.
     pub devices: Vec<Device>,
     pub notes: Vec<String>,
 }
 
-/// First layer beneath a mount.
+/// First layer under a mount.
 struct Beneath {
     backing: Backing,
     /// Names of the devices that the file system itself uses.
@@ -165,7 +165,7 @@ pub(crate) fn source_device(root: &Root, source: &str) -> Option<String> {
 struct Walk<'a> {
     root: &'a Root,
     mounts: &'a [Mount],
-    /// Devices found so far, each before the devices that lie on it.
+    /// Devices found so far, each before the devices on top of it.
     found: Vec<Device>,
     notes: Vec<String>,
     /// Names of the devices on the current path, to notice a loop.
@@ -173,7 +173,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds a device after the devices it lies on. Returns its sysfs name, if it exists.
+    /// Adds a device after its underlying devices. Returns its sysfs name, if it exists.
     fn visit(&mut self, name: &str) -> Option<String> {
         let place = Place::by_name(self.root, name)?;
         if self.found.iter().any(|device| device.name == place.name) {
@@ -196,7 +196,7 @@ impl Walk<'_> {
         Some(place.name)
     }
 
-    /// Returns the names of the devices directly beneath. Adds the details and notes of its kind.
+    /// Returns the names of the devices directly below. Adds the details and notes of its kind.
     fn below(
         &self,
         place: &Place,

@@ -25,10 +25,10 @@ use crate::parse::mountinfo;
 use crate::probe::ns_per_tick;
 use crate::root::Root;
 
-/// Observations of machine and server while something is measured.
+/// Samples of machine and server during a measurement.
 ///
-/// All files stay open. Beginning and ending each cost some 100 µs, plus 8 µs for each process of the
-/// machine. A look allocates nothing. It costs some 5 µs if there is a server in user space, else nothing.
+/// All files stay open. Start and end each cost some 100 µs, plus 8 µs for each process of the machine. A sample
+/// allocates nothing. It costs some 5 µs if there is a server in user space, else nothing.
 #[derive(Debug)]
 pub struct Surroundings {
     stalls: Stalls,

@@ -1,4 +1,4 @@
-//! A directory, resolved to its mount, its file system and the devices beneath.
+//! A directory, resolved to its mount, its file system and the devices under it.
 
 use std::path::Path;
 

@@ -41,8 +41,7 @@ pub(crate) fn virtualisation(root: &Root, hypervisor_flag: bool) -> Option<Strin
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Names the hypervisor. Firmware also names a provider on bare metal, so on x86 the processor's flag
-/// decides.
+/// Returns the hypervisor. Firmware has a provider's name on bare metal, too, so on x86 the processor's flag decides.
 fn hypervisor(root: &Root, flag: bool) -> Option<String> {
     if root
         .line("proc/sys/kernel/osrelease")
@@ -90,7 +89,7 @@ fn clock(root: &Root) -> Option<String> {
     CLOCKS.iter().find(|(word, _)| is_there(word)).map(|(_, name)| (*name).to_owned())
 }
 
-/// Names the container; absent outside of one.
+/// Returns the container's runtime; absent outside of a container.
 pub(crate) fn container(root: &Root) -> Option<String> {
     if let Some(manager) = root.line("run/systemd/container") {
         return Some(manager);

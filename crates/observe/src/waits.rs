@@ -50,9 +50,9 @@ const SELF_TEST_PAUSE: Duration = Duration::from_millis(1);
 /// allocates nothing.
 pub type StepOf = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
-/// Samples where threads sleep, and counts the places. Each sample is a call of about a microsecond.
+/// Samples the wait channels of threads, and counts them. Each sample is a call of about a microsecond.
 ///
-/// Opening takes about a millisecond. Watching opens a file for each thread. A look allocates nothing.
+/// Opening takes about a millisecond. Watching opens a file for each thread. A sample allocates nothing.
 #[derive(Debug)]
 pub struct Waits {
     root: Root,
@@ -315,8 +315,8 @@ impl Waits {
         ring_workers.retain(|worker| worker.seen);
     }
 
-    /// Returns the places where watched threads and ring threads were found, the most frequent first. Shares
-    /// refer to the looks at threads of the same kind. Empty if the places are hidden.
+    /// Returns the wait channels of watched threads and ring threads, the most frequent first. Shares refer to the
+    /// samples of threads of the same kind. Empty if the wait channels are hidden.
     ///
     /// An idle ring thread sleeps as well, in `io_wq_worker`.
     pub fn sites(&self) -> Vec<WaitChannel> {
@@ -326,9 +326,9 @@ impl Waits {
         sites
     }
 
-    /// Returns the system calls that watched threads were found asleep in and their counts, the most frequent
-    /// first. "none" means outside of any call, for example in a page fault. "other" means calls that no test
-    /// makes. [`Waits::call_looks`] returns the number of looks.
+    /// Returns the system calls in which watched threads slept, with their counts, the most frequent first. "none"
+    /// means outside of any call, for example in a page fault. "other" means calls that no test makes.
+    /// [`Waits::call_looks`] returns the number of samples.
     pub fn calls_blocked(&self) -> Vec<(&'static str, u64)> {
         let known = self.calls.known.iter().enumerate();
         let known = known.filter_map(|(position, samples)| Some((calls::name(position)?, *samples)));
@@ -338,7 +338,7 @@ impl Waits {
         all
     }
 
-    /// Returns the number of looks at threads whose calls are counted, asleep or not.
+    /// Returns the number of samples of threads whose calls are counted, asleep or not.
     pub fn call_looks(&self) -> u64 {
         self.calls.looks
     }
@@ -349,7 +349,7 @@ impl Sites {
         Self { symbols: Vec::with_capacity(SYMBOLS_MAX), ..Self::default() }
     }
 
-    /// Counts one look at a thread in a step. Returns true if the thread sleeps.
+    /// Counts one sample of a thread in a step. Returns true if the thread sleeps.
     fn add(&mut self, symbol: &[u8], step: Option<usize>) -> bool {
         self.looks += 1;
         if symbol.is_empty() {

@@ -9,7 +9,7 @@ use crate::parse::xfs_geometry::{V4_BYTES, V5_BYTES, XfsGeometry, parse};
 const FSGEOMETRY: Opcode = opcode::read::<[u8; V5_BYTES]>(b'X', 126);
 const FSGEOMETRY_V4: Opcode = opcode::read::<[u8; V4_BYTES]>(b'X', 124);
 
-/// Returns the layout of the XFS that `file` lies on; absent if it does not answer.
+/// Returns the layout of the XFS of `file`; absent if the ioctl fails.
 pub(crate) fn xfs_geometry(file: impl AsFd) -> Option<XfsGeometry> {
     let file = file.as_fd();
     // SAFETY: the kernel fills at most the size that is encoded in the number, which is the size of the

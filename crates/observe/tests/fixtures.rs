@@ -273,7 +273,7 @@ fn loops() {
     );
 }
 
-/// Goal: following devices ends, even if one lies on itself. No kernel allows such a mount.
+/// Goal: the walk over devices ends, even if a device is backed by itself. No kernel allows such a mount.
 #[test]
 fn loop_device_on_itself_is_a_leaf() {
     let home = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Goal: a snapshot and a look allocate nothing, however many threads are watched.
-//! Method: count the allocations of this whole process; so there is one test in this file.
+//! Goal: a snapshot and a sample allocate nothing, whatever the number of watched threads. Method: count the
+//! allocations of this whole process; so there is one test in this file.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Events around a measured part: on fixtures whose files change meanwhile, and on this machine.
+//! Events around a measured part: on fixtures whose files change during it, and on this machine.
 
 // The helpers here are no test functions, but a failure in them fails a test all the same.
 #![allow(clippy::unwrap_used)]

@@ -3,13 +3,13 @@
 /// The first processor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpuinfo {
-    /// Its model, as the kernel names it.
+    /// Model name, as in `/proc/cpuinfo`.
     pub model: Option<String>,
     /// True if the processor reports a hypervisor; x86 only.
     pub hypervisor: bool,
 }
 
-/// Reads the first processor. Other architectures name their model by other keys, or not at all.
+/// Reads the first processor. Other architectures have the model under other keys, or not at all.
 pub fn parse(text: &str) -> Cpuinfo {
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));

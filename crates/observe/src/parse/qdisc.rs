@@ -18,7 +18,7 @@ const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
-/// `TC_H_MAJ_MASK`: the half of a parent that names its discipline; the other half names a class of it.
+/// `TC_H_MAJ_MASK`: the half of a parent's handle with the discipline; the other half is a class of it.
 const MAJOR: u32 = 0xffff_0000;
 /// Largest number of stacked disciplines that is followed.
 const STACKED_MAX: usize = 8;
@@ -106,8 +106,7 @@ fn qdisc(body: &[u8]) -> Option<Qdisc> {
     })
 }
 
-/// Reads a rate. A rate of more than 32 bits has an attribute of its own; the other attribute then holds all
-/// ones.
+/// Reads a rate. A rate of more than 32 bits has a separate attribute; the other attribute is then all ones.
 fn rate(kind: &str, options: &[u8]) -> Option<u64> {
     let wide = |bytes, kind| attribute(bytes, kind).and_then(|value| u64_at(value, 0));
     let narrow = |bytes, kind, at| attribute(bytes, kind).and_then(|value| u32_at(value, at)).map(u64::from);

@@ -3,7 +3,7 @@
 /// Returns the function's name without the suffixes that compilers add; empty for a thread that does not
 /// sleep. Absent if the text is no name at all.
 ///
-/// A kernel without function names says "0" for every thread. Other kernels say "0" for running threads.
+/// A kernel without function names shows "0" for every thread. Others show "0" for running threads.
 pub fn symbol(bytes: &[u8]) -> Option<&[u8]> {
     let name = bytes.trim_ascii();
     if !name.iter().all(u8::is_ascii_graphic) {

@@ -29,7 +29,7 @@ pub struct XfsGeometry {
     pub allocation_groups: u64,
     /// Size of the log in bytes.
     pub log_bytes: u64,
-    /// True if the log lies on the data device.
+    /// True if the log is on the data device.
     pub log_internal: bool,
     /// Bytes on one member of an array before the next; absent if the file system was not made for an array.
     pub stripe_unit_bytes: Option<u64>,

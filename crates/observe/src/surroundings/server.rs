@@ -10,8 +10,7 @@ use crate::root::{Numbered, Root};
 
 const BUFFER_BYTES: usize = 64;
 const MS_PER_NS: f64 = 1e-6;
-/// Bits of the minor number in the kernel's internal device number, which names the connection of a FUSE
-/// mount.
+/// Bits of the minor number in the kernel's internal device number, which identifies the connection of a FUSE mount.
 const MINOR_BITS: u32 = 20;
 
 /// Server of the target's file system, if it can be watched.
@@ -132,8 +131,9 @@ fn read_nfs(stats: &File, mount_point: &str, buffer: &mut Vec<u8>) -> Option<Nfs
     mountstats::nfs(&String::from_utf8_lossy(whole(Some(stats), buffer)?), mount_point)
 }
 
-/// Returns the request slots of a mount. Both sides agree on the slots of a session, however many connections
-/// it has; the kernel shows what this side asks for. Without a session, each connection has its own slots.
+/// Returns the request slots of a mount. Both sides agree on the slots of a session, whatever its number of
+/// connections; the kernel shows the number that the client requests. Without a session, each connection has its own
+/// slots.
 fn nfs_slots(root: &Root, mount: &NfsMount) -> Option<u64> {
     if mount.has_session {
         return root.number("sys/module/nfs/parameters/max_session_slots");

@@ -38,7 +38,7 @@ fn all_and_index(interface: &str) -> Result<(Vec<Qdisc>, u32), Errno> {
     }
 }
 
-/// Returns `struct nlmsghdr` and `struct tcmsg`, which ask for all disciplines of all interfaces.
+/// Returns `struct nlmsghdr` and `struct tcmsg`, which request all disciplines of all interfaces.
 fn request() -> [u8; 36] {
     /// `RTM_GETQDISC`.
     const GET_QDISC: u16 = 38;
