@@ -1,8 +1,8 @@
 //! Facts in which runs may differ besides their numbers: machine, kernel, devices, file system, settings, the plan.
 //! Comparisons and trends report the same facts.
 //!
-//! A [`Fact`] that explains no number is `no_cause`. A fact about a test belongs into `of_tests`, so that a trend tells
-//! only of its own test.
+//! A [`Fact`] that explains no number is `no_cause`. A fact about a test belongs into `of_tests`, so that a trend shows
+//! only the facts of its test.
 
 use std::collections::BTreeSet;
 
@@ -308,7 +308,7 @@ pub(crate) fn of_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     facts
 }
 
-/// The kind of a device with its details. Models of disks are a fact of their own.
+/// The kind of a device with its details. The model of a disk is a separate fact.
 fn layer(device: &Device) -> String {
     let kind = match device.kind {
         DeviceKind::Disk => "disk",

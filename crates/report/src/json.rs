@@ -129,8 +129,7 @@ fn foreign(schema: &str) -> String {
     }
 }
 
-/// Explains why the text is no run. After an error, a second parse is worthwhile: it tells a foreign document from a
-/// damaged one.
+/// Explains why the text is no run. A second parse distinguishes a foreign document from a damaged one.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     if text.trim().is_empty() {
         return format!("expected a run of skye (schema {SCHEMA}), found nothing at all");

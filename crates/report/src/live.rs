@@ -76,11 +76,11 @@ pub struct LiveCpu {
     pub kernel_cores: f64,
 }
 
-/// Time without movement from which the lines show it.
+/// Time without progress after which the lines show it.
 const STILL_MIN_NS: u64 = 10_000_000_000;
-/// Indent of the second and third line, which begin beneath the label.
+/// Indent of the second and third line, which begin under the label.
 const INDENT: usize = 11;
-/// Most steps of time that the sparkline shows.
+/// Maximum number of time steps in the sparkline.
 const SPARKS_MAX: usize = 30;
 
 /// Returns the lines: rates, their course with the remaining time, and busy resources. Each fits the terminal, so that

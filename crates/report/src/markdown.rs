@@ -30,10 +30,10 @@ pub fn write(run: &Run) -> String {
     text
 }
 
-/// Names the limiter: "kernel CPU (likely)"; `None` if no limiter is given.
+/// Returns the limiter: "kernel CPU (likely)"; `None` without a limiter.
 fn limited_by(phase: &PhaseRecord) -> Option<String> {
     let words = words(phase)?;
-    // A confirmed limiter gets no further word, as on the terminal.
+    // A confirmed limiter gets no suffix, as on the terminal.
     Some(match surely(phase) {
         Some("likely") => format!("{words} (likely)"),
         _ => words,

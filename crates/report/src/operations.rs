@@ -1,4 +1,4 @@
-//! Operations of a mix or a replay, as tables show them beneath the test.
+//! Operations of a mix or a replay, as tables show them below the test.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,7 @@ pub(crate) struct Operation<'a> {
     step: &'a Step,
     time_share: f64,
     ops_per_second: f64,
-    /// Its limiter, if it has one of its own.
+    /// The operation's limiter, if it has one.
     pub verdict: Option<&'a OperationVerdict>,
 }
 

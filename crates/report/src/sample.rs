@@ -280,7 +280,7 @@ pub(crate) fn waited_for_cpu(share: f64) -> Note {
     wording::note(Finding::WaitedForCpu { waited_share: Share(share) }, [Advice::StopOthers {}])
 }
 
-/// A mix with three operations, two of which have limiters of their own.
+/// A mix with three operations, two of which have a limiter.
 pub(crate) fn mix() -> PhaseRecord {
     let mut mix = phase("mix:mail:t4");
     let latency = phase("stat").figures.latency_ns;
@@ -719,7 +719,7 @@ pub(crate) fn swept_run() -> Run {
     run
 }
 
-/// One test swept over shares of its own rate. Operations that were due had to wait near the highest rate.
+/// One test swept over shares of its closed-loop rate. Near the highest rate, operations start late.
 pub(crate) fn open_loop_run() -> Run {
     let mut run = swept(&["read:rnd4k:q32"], "rate");
     let measured = [

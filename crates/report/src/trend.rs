@@ -136,12 +136,12 @@ const SUBJECT_MAX: usize = 45;
 const COURSE_MIN: usize = 12;
 
 /// Renders the trends, with a newline at the end. The first run is the newest; `None` is a run that cannot be read.
-/// Targets are sorted by host and path, tests by the newest run that has them. Runs are named as `skye report`
-/// understands it.
+/// Targets are sorted by host and path, tests by the newest run that has them. The names of runs are arguments for
+/// `skye report`.
 ///
-/// A run without a trusted number of a test leaves a gap in its course. Levels are those of
-/// [`stats::levels_of_few`]. Beneath a test, each change of its level has a line. It names the differences between the
-/// first run of the new level and the run before.
+/// A run without a trusted result of a test leaves a gap in its course. Levels are those of [`stats::levels_of_few`].
+/// Each change of a test's level has a line below the test. The line lists the differences between the first run of the
+/// new level and the previous run.
 pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
     let all = series(runs);
     let (once, mut shown): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
@@ -273,7 +273,7 @@ impl Layout {
             .to_owned()
     }
 
-    /// Renders a series, and beneath it the changes of its level.
+    /// Renders a series, and below it the changes of its level.
     fn row(&self, series: &Series, trend: &Trend, style: &Style) -> String {
         let recent = &series.points[series.points.len().saturating_sub(self.course)..];
         let rates: Vec<f64> = recent.iter().map(|point| point.test.rate.unwrap_or(f64::NAN)).collect();

@@ -30,8 +30,8 @@ const COLUMNS: [&str; 21] = [
     "warnings",
 ];
 
-/// Writes the comparison as CSV with a heading. The cell `measure` names the unit. Ratios are relative to the first
-/// side, whose own lines have none.
+/// Writes the comparison as CSV with a heading. The cell `measure` is the unit. Ratios are relative to the first side,
+/// whose own lines have none.
 pub fn csv(comparison: &Comparison) -> String {
     let mut lines = Vec::new();
     for row in &comparison.rows {

@@ -246,7 +246,7 @@ fn other_engine(one: (&str, &[String]), other: (&str, &[String])) -> String {
     format!("{what}: {}, {}", side(one, &mine), side(other, &theirs))
 }
 
-/// Returns the resolution of the ratio of the means, as a share. Operations are counted anew in each run; the buckets
+/// Returns the resolution of the ratio of the means, as a share. Each run counts its operations separately; the buckets
 /// of a histogram are the same in all runs.
 fn resolution(before: &Test, after: &Test) -> f64 {
     if !before.key.measure.is_rate() {

@@ -265,7 +265,7 @@ fn mean(comparison: &Comparison) -> Vec<Cell> {
     cells
 }
 
-/// Renders the remarks beneath the table: warnings, undecided rows, tests that were left out, conclusions.
+/// Renders the remarks below the table: warnings, undecided rows, omitted tests, conclusions.
 fn remarks(comparison: &Comparison, style: &Style) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut say = |sign: &str, text: &str| lines.push(remark(sign, &printable(text), style));

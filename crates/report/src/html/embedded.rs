@@ -21,7 +21,7 @@ const HEAD_MAX: usize = 4096;
 const BEFORE: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;base64,";
 /// Markup before a comparison.
 const BEFORE_COMPARISON: &str = "<a download=\"comparison.json.gz\" href=\"data:application/gzip;base64,";
-/// Most bytes of a run extracted from a page: far more than any page of ours holds, and a guard against zip bombs.
+/// Maximum bytes of a run extracted from a page, against zip bombs: far more than any page of skye has.
 pub(crate) const INFLATED_MAX: u64 = 256 << 20;
 
 /// Returns the run as a download link; `None` if it takes more than `bytes_max` bytes.

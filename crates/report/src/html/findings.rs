@@ -18,7 +18,7 @@ const OVER_TIME: [&str; 6] =
     ["not_steady", "wide_interval", "rate_dropped", "rate_capped", "thermal", "upkeep"];
 /// Findings that the chart of the threads' time shows.
 const OF_TIME: [&str; 2] = ["cpu_contention", "steal"];
-/// Findings that the chart of bytes asked for and moved shows.
+/// Findings that the chart of requested and moved bytes shows.
 const OF_BYTES: [&str; 9] = [
     "o_direct_ineffective",
     "device_disagrees",
@@ -148,7 +148,7 @@ impl Chart {
     }
 }
 
-/// The chart of bytes asked for beside bytes that the device moved.
+/// The chart of the requested bytes and the device's bytes.
 fn bytes(phase: &PhaseRecord) -> Option<Figure> {
     let device = phase.seen.device.as_ref()?;
     let name = printable(&device.name);

@@ -9,23 +9,23 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::latency::Buckets;
 
-/// Longest text of a histogram that is read. Ours have a few thousand characters.
+/// Maximum length of a histogram's text. Those of skye have a few thousand characters.
 const TEXT_MAX: usize = 1 << 20;
-/// First bytes of a histogram in version 2 of HdrHistogram's format, plain and compressed. The library has these
-/// constants, but they are private.
+/// First bytes of a histogram in version 2 of HdrHistogram's format, plain and compressed. These constants of the
+/// library are private.
 const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_COMPRESSED: u32 = 0x1c84_9314;
-/// Size of the head: cookie, length of the counts that follow, offset, digits, lowest, highest, ratio.
+/// Size of the header: cookie, length of the counts that follow, offset, digits, lowest, highest, ratio.
 const HEAD_BYTES: usize = 40;
-/// Most decimal digits of precision. Ours have two, and each further digit makes the table ten times as long.
+/// Maximum number of decimal digits of precision. Histograms of skye have two; each further digit makes the table ten
+/// times as long.
 const DIGITS_MAX: u32 = 3;
-/// Highest value that a table may hold, about thirteen days; ours hold a day and a half.
+/// Highest value of a table, about thirteen days; tables of skye end at a day and a half.
 const HIGHEST_MAX_NS: u64 = 1 << 50;
-/// Most bytes of the counts of such a table: 2^10 counts in each of 51 powers of two, nine bytes each.
+/// Maximum bytes of the counts of such a table: 2^10 counts in each of 51 powers of two, nine bytes each.
 const COUNTS_BYTES_MAX: usize = 51 * 1024 * 9;
 
-/// Decodes a histogram of the document; `None` if it cannot be read. Whatever the text says, this takes some hundred
-/// KiB at most.
+/// Decodes a histogram of the document; `None` if it is invalid. For any text, this needs some hundred KiB at most.
 pub(crate) fn decoded(text: &str) -> Option<Buckets> {
     if text.len() > TEXT_MAX {
         return None;

@@ -8,11 +8,11 @@ use crate::numbers::{amount, latency, percent};
 use crate::printable;
 use crate::svg::{Drawing, Plot, Scale, Side};
 
-/// Fewest samples beyond the last percentile that is drawn.
+/// Minimum number of samples above the last drawn percentile.
 const SAMPLES_BEYOND: u64 = 10;
-/// Rarest operations that are ever drawn, as one in so many: p99.999.
+/// Rarest drawn operations, as the inverse of their share: p99.999.
 const RAREST: f64 = 1e5;
-/// Most calls of an operation that are drawn: those with most of the time.
+/// Maximum number of drawn calls of an operation: those with most of the time.
 const STEPS_MAX: usize = 4;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 226.0;
@@ -114,7 +114,7 @@ fn known(whole: &Latency) -> Vec<Known<'_>> {
         .collect()
 }
 
-/// The figure; `None` if operations have no latency of their own, or there are too few.
+/// The figure; `None` if operations have no separate latency, or there are too few.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let whole = phase.figures.latency_ns.as_ref()?;
     let first = curve(&of_phase(phase));

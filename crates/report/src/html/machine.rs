@@ -15,7 +15,7 @@ use crate::text::{compared, describe, facts as told, fit, loose, noise, tool};
 
 /// Most characters of one value.
 const VALUE_MAX: usize = 2_000;
-/// Most devices below each other that are shown. Each level is a recursive call, and no system stacks so many.
+/// Maximum depth of a shown device stack. Each level is a recursive call, and no system has more.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Template)]
@@ -28,7 +28,7 @@ struct Machine {
     warnings: Vec<String>,
 }
 
-/// Facts beneath the heading: file system, device, kernel, preset, version.
+/// Facts below the heading: file system, device, kernel, preset, version.
 pub(super) fn facts(run: &Run) -> Vec<String> {
     let target = &run.environment.target;
     let mut facts = vec![printable(&target.file_system)];
@@ -96,8 +96,8 @@ fn stack(devices: &[Device]) -> Option<String> {
     Some(text)
 }
 
-/// Writes a device and the devices below it, down to `depth` levels. A device that was named is not followed again: a
-/// foreign document may describe a stack that lies on itself.
+/// Writes a device and the devices below it, down to `depth` levels. A device in `named` is not followed again: the
+/// stack of a foreign document may contain itself.
 fn tree<'a>(
     text: &mut String,
     device: &'a Device,

@@ -36,12 +36,12 @@ use crate::{printable, time};
 use method::Saved;
 use test::Test;
 
-/// Most bytes of a page that holds its run, so that it can be mailed and opened everywhere.
+/// Maximum bytes of a page with its run, so that it can be mailed and opened everywhere.
 pub const PAGE_MAX: usize = 1_000_000;
 
-/// Most characters of a foreign name: host, path, label, fact beneath the heading.
+/// Maximum length of a foreign name: host, path, label, fact below the heading.
 const NAME_MAX: usize = 200;
-/// Most characters of a sentence with such names.
+/// Maximum length of a sentence with such names.
 const SENTENCE_MAX: usize = 600;
 
 /// Data embedded in a page besides its visible contents.
@@ -90,7 +90,7 @@ pub(crate) struct Figure {
 pub(crate) struct Frame {
     /// The title of the window.
     pub title: String,
-    /// Heading, which names the subject of the page.
+    /// Heading: the subject of the page.
     pub heading: String,
     /// The user's label.
     pub label: Option<String>,

@@ -7,15 +7,15 @@ use crate::numbers::{amount, percent};
 use crate::printable;
 use crate::svg::{Bar, Part, bars, stacked};
 
-/// If a rate reaches this share of skye's own loop, the number is skye's. The limiter of that name has the same
-/// threshold.
+/// If a rate reaches this share of the rate of skye's own loop, skye is the limit. The limiter of that name has the
+/// same threshold.
 const OWN_LOOP_NEAR: f64 = 0.7;
-/// Share from which on a limit is called full.
+/// Share at which a limit counts as saturated.
 const FULL: f64 = 0.9;
-/// Most limits that are shown; the nearest come first.
+/// Maximum number of shown limits; the nearest come first.
 const SHOWN_MAX: usize = 6;
 
-/// Kinds of limits whose sentences differ when they are full.
+/// Kinds of limits whose texts differ when they are saturated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Memory,

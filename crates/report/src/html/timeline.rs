@@ -1,4 +1,4 @@
-//! The rate of a test over time, and beneath it the activity of the machine.
+//! The rate of a test over time, and below it the activity of the machine.
 
 use crate::numbers::percent;
 use model::run::{Frame, Interval, PhaseRecord};
@@ -8,19 +8,19 @@ use super::{Figure, Markup, near};
 use crate::numbers::{amount, latency};
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
 
-/// Most columns with tooltips that show their values.
+/// Maximum number of columns with tooltips.
 const COLUMNS_MAX: usize = 40;
-/// Heights of the rate, of each track beneath it, of the text above each, and of the labels at the bottom.
+/// Heights of the rate, of each track below it, of the text above each, and of the labels at the bottom.
 const RATE_HEIGHT: f64 = 108.0;
 const TRACK_HEIGHT: f64 = 40.0;
 const HEAD: f64 = 26.0;
 const FLOOR: f64 = 26.0;
 /// Top of an axis, as a multiple of its highest value.
 const ABOVE: f64 = 1.06;
-/// Fewest intervals that make a line.
+/// Minimum number of intervals for a line.
 pub(crate) const INTERVALS_MIN: usize = 3;
 
-/// A chart beneath the rate, over the same time.
+/// A chart below the rate, over the same time.
 struct Track {
     name: String,
     points: Vec<(f64, f64)>,

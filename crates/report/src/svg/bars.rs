@@ -1,4 +1,4 @@
-//! Bars from zero: beneath each other with their texts, or stacked to one.
+//! Bars from zero: one below the other with their texts, or stacked to one.
 
 use super::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 
@@ -25,8 +25,8 @@ const GAP: f64 = 8.0;
 /// Height of the bar itself.
 const THICK: f64 = 12.0;
 
-/// Draws bars beneath each other, on a scale from zero to `full`, each with its text and value above it. If `rail` is
-/// set, the way from the end of a bar to `full` is visible, too.
+/// Draws bars one below the other, on a scale from zero to `full`, each with its text and value above it. If `rail` is
+/// set, the rest of the scale up to `full` is visible, too.
 pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail: bool) -> String {
     let mut drawing = Drawing::new(all.len() as f64 * ROW, title, description);
     let scale = Scale::linear(0.0, full, [0.0, WIDTH]);

@@ -45,7 +45,7 @@ pub(crate) struct Drawing {
 }
 
 impl Drawing {
-    /// Starts an empty drawing. The title names it; the description says what it shows, for screen readers.
+    /// Starts an empty drawing, with a title, and a description for screen readers.
     pub(crate) fn new(height: f64, title: &str, description: &str) -> Self {
         Self { height, title: escape(title), description: escape(description), body: String::new() }
     }
@@ -81,7 +81,7 @@ impl Drawing {
         );
     }
 
-    /// Adds a text. Its point lies on its baseline.
+    /// Adds a text. Its point is on its baseline.
     pub(crate) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -104,8 +104,8 @@ impl Drawing {
     }
 }
 
-/// Cuts the text to at most `width` units at a font size of 13 units; "…" marks a cut. The reader's font is not known,
-/// so the widths are those of wide letters. No library knows widths without the font.
+/// Cuts the text to at most `width` units at a font size of 13 units; "…" marks a cut. The reader's font is unknown,
+/// and libraries need the font, so the widths are those of wide letters.
 pub(crate) fn fitted(text: &str, width: f64) -> String {
     let of = |character: char| match character {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '('

@@ -5,7 +5,7 @@ use super::{Anchor, Drawing, Path, Scale, WIDTH, thinned};
 /// Left and right end of every plot; on the left there is room for the widest label of an axis, "100 ms".
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = WIDTH - 8.0;
-/// Pairs of points of a line that can be told apart: one for each two units.
+/// Distinguishable pairs of points of a line: one for each two units.
 const BUCKETS: usize = 170;
 
 /// Formats the label of a tick.

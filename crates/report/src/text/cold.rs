@@ -1,11 +1,11 @@
-//! The device's reads for cold names, as a line beneath their row.
+//! The device's reads for cold names, as a line below their row.
 
 use model::run::PhaseRecord;
 
 use super::columns::{INDENT, Line};
 use super::style::{DIM, Style};
 
-/// Renders the device's reads for each name of a cold test; `None` for other tests, and where no counter shows them.
+/// Renders the device's reads per name of a cold test; `None` for other tests, and if no counter shows them.
 pub fn reads(phase: &PhaseRecord, style: &Style) -> Option<String> {
     let words = wording::cold_reads(phase)?;
     let mut line = Line::default();

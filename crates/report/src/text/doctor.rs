@@ -61,7 +61,7 @@ fn identity(holding: &Holding) -> String {
     }
 }
 
-/// Names the signature on each part, and partitions without one. What could not be read is said once.
+/// Lists the signature on each part, and partitions without one. Unreadable parts are reported once.
 fn contents(parts: &[Part]) -> String {
     let mut said: Vec<String> = Vec::new();
     for part in parts {
@@ -91,11 +91,11 @@ pub struct ClientLooked {
     pub host: HostRecord,
     /// Its fitness.
     pub checks: Vec<Check>,
-    /// Number of its directory, which is that of the clients with whom it shares it; `None` if nobody looked.
+    /// Number of its directory, which is equal for clients with a shared directory; `None` if it was not checked.
     pub shares: Option<usize>,
 }
 
-/// Renders each client with all that speaks against it, and says which of them share a directory.
+/// Renders each client with its problems, and lists the clients that share a directory.
 pub fn doctor_of_clients(clients: &[ClientLooked], style: &Style) -> String {
     let mut lines = Vec::new();
     for client in clients {
@@ -134,7 +134,7 @@ fn client_line(client: &ClientLooked) -> String {
     format!("{:<12} {}", printable(name), printable(&parts.join(" · ")))
 }
 
-/// Says which clients share a directory; `None` if nobody looked.
+/// Lists the clients that share a directory; `None` if it was not checked.
 fn sharing(clients: &[ClientLooked]) -> Option<String> {
     let mut groups: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for client in clients {
@@ -154,7 +154,7 @@ fn sharing(clients: &[ClientLooked]) -> Option<String> {
     }
 }
 
-/// Renders the finding of a check, and beneath it the advice.
+/// Renders the finding of a check, and below it the advice.
 fn line(check: &Check, style: &Style) -> String {
     let width = style.paragraph() - INDENT;
     // Characters that cannot be shown are replaced before lines are broken, because replacements may be longer.

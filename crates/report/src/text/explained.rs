@@ -7,7 +7,7 @@ use super::wrap::wrap;
 const INDENT: usize = 4;
 /// Columns before a meaning in the list: two blanks, the longest code, two blanks.
 const LIST_INDENT: usize = 23;
-/// Least width of a meaning beside its code; a narrower one goes beneath.
+/// Minimum width of a meaning beside its code; a narrower one is on the next line.
 const LIST_TEXT_MIN: usize = 40;
 
 /// Renders a page about one limiter: its title, its code, and a text under each heading.

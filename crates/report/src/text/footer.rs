@@ -12,9 +12,9 @@ use super::wrap::{field, together};
 use crate::numbers::{duration, latency, percent, thousands};
 use crate::{printable, time};
 
-/// Share of time or I/O taken by others from which on noise is "moderate": differences of a few percent may be noise.
+/// Share of other processes in time or I/O at which noise is "moderate": differences of a few percent may be noise.
 const NOISE_MODERATE: f64 = 0.02;
-/// Share from which on noise is "high": repeat the run on a quieter machine.
+/// Share at which noise is "high": repeat the run on a quieter machine.
 const NOISE_HIGH: f64 = 0.10;
 
 /// The lines after the notes of a run that is shown in full.
@@ -67,8 +67,8 @@ pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
     Some(format!("`{command}`: output beside {tests} in {place}"))
 }
 
-/// Says how many tests finished, if the run was ended before it came to all of them. A test that ended early has a mark
-/// of its own.
+/// Returns the number of finished tests, if the run ended before all of them. A test that ended early has a separate
+/// mark.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     let planned = run.plan.phases.len() * run.plan.repetitions.max(1) as usize;
     if run.run_status == RunStatus::Complete || run.phases.len() >= planned {

@@ -1,4 +1,4 @@
-//! The limiter of a row, in the words of the tables and of the paragraphs beneath them.
+//! The limiter of a row, as text for the tables and for the paragraphs below them.
 
 use model::observation::Observation;
 use model::run::{Confidence, OperationVerdict, PhaseRecord};
@@ -165,7 +165,7 @@ pub fn named(words: &str) -> Option<Limiter> {
     Limiter::ALL.iter().copied().find(is_meant)
 }
 
-/// Operations in flight that the test asked for.
+/// Requested number of operations in flight.
 fn in_flight(phase: &PhaseRecord) -> u64 {
     u64::from(phase.workload.iodepth) * u64::from(phase.workload.threads)
 }

@@ -16,13 +16,13 @@ const SENTENCES_MAX: usize = 3;
 pub(crate) struct Limit {
     /// The rows.
     pub rows: Vec<usize>,
-    /// The tests, as [`subject`] names them.
+    /// The tests, formatted by [`subject`].
     pub subject: String,
-    /// The limiter, in words.
+    /// The limiter, as text.
     pub head: String,
     /// Its confidence: "confirmed", "likely", or empty.
     pub surely: &'static str,
-    /// Evidence, layers that were crossed, and advice.
+    /// Evidence, layers of the I/O path, and advice.
     pub text: String,
 }
 
@@ -60,7 +60,7 @@ fn are_told_as_one(one: &PhaseRecord, other: &PhaseRecord) -> bool {
     head(one) == head(other) && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
 }
 
-/// The limiter in words. A mix has only its title here, because the evidence names its parts with their shares.
+/// The limiter as text. For `Mixed`, this is only the title, because the evidence lists the parts with their shares.
 fn head(phase: &PhaseRecord) -> Option<String> {
     match limiter::of(phase)?.0 {
         limiter @ (Limiter::Mixed | Limiter::NotClear) => Some(limiter.title().to_owned()),
@@ -87,7 +87,7 @@ fn text(members: &[&PhaseRecord]) -> String {
     text.trim_end().to_owned()
 }
 
-/// The paragraphs beneath the notes.
+/// The paragraphs below the notes.
 pub(super) fn limits(phases: &[PhaseRecord], style: &Style) -> String {
     let told = told(phases);
     let paragraphs = told.iter().map(|limit| {

@@ -13,9 +13,9 @@ use crate::printable;
 /// One remark, and the tests that it holds for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Remark {
-    /// Mark of the remark, which says how far to trust the number.
+    /// Mark of the remark: the trust in the result.
     pub mark: Mark,
-    /// True if the remark names the knee of a sweep.
+    /// True if the remark reports the knee of a sweep.
     pub is_knee: bool,
     /// Code of the note for programs; empty if the remark comes from no note.
     pub code: String,
@@ -28,13 +28,13 @@ pub(crate) struct Remark {
 }
 
 impl Remark {
-    /// Returns true if the user asked for what it says, so that it is always shown.
+    /// Returns true if the user requested its content, so that it is always shown.
     pub(crate) fn is_asked(&self) -> bool {
         self.is_knee || self.code == STEADY_CODE
     }
 }
 
-/// The code of the note that says in which round a test was steady.
+/// The code of the note with the round in which a test became steady.
 const STEADY_CODE: &str = "steady_rounds";
 /// The code of the note that says where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
@@ -52,9 +52,9 @@ const TOLD_ALONE: &[&str] = &[
     "slow_client",
     KNEE_CODE,
 ];
-/// Most tests that are named one by one. If there are more, the rows of a verb are only counted.
+/// Maximum number of tests that are listed one by one. If there are more, the rows of a verb are only counted.
 const SUBJECTS_MAX: usize = 4;
-/// Share of a latency from which on the wait for the start is worth a remark.
+/// Share of a latency above which the wait for the start is worth a remark.
 const WAIT_SHARE: f64 = 0.1;
 
 /// Returns the mark of a row: the gravest one from its notes and its status.
@@ -189,7 +189,7 @@ fn waiting(phase: &PhaseRecord) -> Option<Finding> {
     })
 }
 
-/// Names the tests of `members`, as briefly as possible without confusion with others.
+/// Returns the tests of `members` as text, as short as it can be without ambiguity.
 pub(crate) fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
     if members.len() == phases.len() && members.len() > 1 {
         return "every test".into();
@@ -239,7 +239,7 @@ fn counted(named: &[(String, &str, usize)]) -> String {
     }
 }
 
-/// The notes beneath the tables: `! rewrite: …`, `? stat: …`, `· fsync: …`, wrapped to the terminal's width.
+/// The notes below the tables: `! rewrite: …`, `? stat: …`, `· fsync: …`, wrapped to the terminal's width.
 pub(super) fn notes(phases: &[PhaseRecord], style: &Style) -> String {
     let paragraphs: Vec<_> = remarks(phases).iter().map(|remark| paragraph(remark, style)).collect();
     style.finish(paragraphs.join("\n"))

@@ -192,8 +192,8 @@ fn devices(target: &Target) -> Vec<String> {
     lines
 }
 
-/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A device that was named is not followed again, because a
-/// foreign document may describe a stack that lies on itself.
+/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A device in `named` is not followed again: the stack of a
+/// foreign document may contain itself.
 fn chain<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
     let mut text = printable(&device.name);
     if named.len() >= CHAIN_MAX || !named.insert(&device.name) {
@@ -293,7 +293,7 @@ pub fn erases(target: &Target) -> Option<String> {
     Some(format!("erases {}: all that is on it is lost", loose(&erased(target)?)))
 }
 
-/// Names the device that is erased, and what was on it: "/dev/sda (serial S1, 500 GB, 500107862016 bytes)".
+/// Returns the device to erase, and its contents: "/dev/sda (serial S1, 500 GB, 500107862016 bytes)".
 fn erased(target: &Target) -> Option<String> {
     let erased = target.erased.as_ref()?;
     let names = [("serial", &erased.serial), ("WWN", &erased.wwn)].into_iter();

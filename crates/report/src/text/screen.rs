@@ -31,7 +31,7 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// Returns less detail, if that was asked for: one line, or the tables alone.
+    /// Returns less detail, if requested: one line, or the tables alone.
     #[must_use]
     pub fn unless(self, is_summary: bool, is_quiet: bool) -> Self {
         match (is_summary, is_quiet) {

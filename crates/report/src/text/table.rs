@@ -43,9 +43,9 @@ pub struct Widths {
     data: usize,
     files: usize,
     has_limiters: bool,
-    /// True if there are mixes or replays, whose operations have lines of their own.
+    /// True if there are mixes or replays, whose operations have separate lines.
     has_operations: bool,
-    /// True if a test on files moves bytes by its nature, as a replay does.
+    /// True if a test on files always moves bytes, as a replay does.
     files_move_bytes: bool,
 }
 
@@ -217,7 +217,7 @@ fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) ->
 /// Rate of a client that counts as different from the others, as a share of their median.
 const CLIENT_APART: f64 = 0.2;
 
-/// Renders the rates of the clients as a line beneath their row; `None` where they lie close together.
+/// Renders the rates of the clients as a line below their row; `None` if they are close together.
 pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     let together = phase.figures.together.as_ref()?;
     let median = together.median_ops_per_second?;
@@ -235,7 +235,7 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(shown.finish()))
 }
 
-/// Renders the operations of a mix or a replay as lines beneath their row, the one that takes most of the time first.
+/// Renders the operations of a mix or a replay as lines below their row, the one with most of the time first.
 fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
     let columns = widths.columns(Kind::Files, style);
     let line = |operation: Operation<'_>| {
@@ -286,7 +286,7 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
     }
 }
 
-/// MB/s of the headline. From a million on, the number is in scientific notation.
+/// MB/s of the headline. A million or more is in scientific notation.
 pub(crate) fn megabytes_cell(phase: &PhaseRecord) -> String {
     let megabytes = phase.figures.rate.bytes_per_second.map(|rate| rate / 1e6);
     match megabytes {

@@ -38,7 +38,7 @@ pub(crate) fn with_units(text: &str) -> String {
 /// Words longer than this, such as lists of mount options, may be broken after a comma.
 const WORD_MAX: usize = 30;
 
-/// Breaks the text into lines of at most `width` characters; a longer word has a line of its own.
+/// Breaks the text into lines of at most `width` characters; a longer word gets a separate line.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -65,7 +65,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines.iter().map(|line| loose(line)).collect()
 }
 
-/// A named line of the preamble or the footer: `  target   /mnt/data: …`, continued beneath its text.
+/// A named line of the preamble or the footer: ` target /mnt/data: …`, continued under its text.
 pub(crate) fn field(name: &str, text: &str, style: &Style) -> String {
     const INDENT: usize = 11;
     let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - INDENT);

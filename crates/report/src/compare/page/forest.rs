@@ -9,16 +9,16 @@ use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 use wording::comparison::{ends, margin, signed, subject};
 
-/// Left and right end of the axis. The name of the test is before it, the answer behind it.
+/// Left and right end of the axis, which is between the test's name and the decision.
 const ACROSS: [f64; 2] = [160.0, 324.0];
-/// Heights: above the first row, of a row, and beneath the last.
+/// Heights: above the first row, of a row, and below the last.
 const HEAD: f64 = 24.0;
 const ROW: f64 = 22.0;
 const FLOOR: f64 = 26.0;
-/// Farthest reach of intervals that are drawn, as a multiple of the farthest change. Intervals of two runs have
-/// meaningless bounds.
+/// Maximum extent of drawn intervals, as a multiple of the largest change. Intervals of two runs have meaningless
+/// bounds.
 const BEYOND: f64 = 2.5;
-/// Least reach of the axis to either side, as a multiple of the effect.
+/// Minimum extent of the axis to either side, as a multiple of the effect.
 const REACH: f64 = 2.0;
 /// Farthest change on an axis of shares. If changes go farther, the axis shows ratios.
 const SHARES_MAX: f64 = 0.9;

@@ -24,17 +24,17 @@ use crate::text::{fit, fit_end};
 use crate::{printable, time};
 use wording::comparison::{each, first_apart, headline, margin, needed, runs, signed};
 
-/// Most characters of a foreign name.
+/// Maximum length of a foreign name.
 const NAME_MAX: usize = 80;
-/// Most characters of a name beneath a chart, where it occurs several times.
+/// Maximum length of a name under a chart, where it occurs several times.
 const SHORT_MAX: usize = 28;
-/// Most characters of a sentence with such names.
+/// Maximum length of a sentence with such names.
 const SENTENCE_MAX: usize = 600;
-/// Most bytes that the comparison itself may take in the page.
+/// Maximum bytes of the embedded comparison in the page.
 const HELD_MAX: usize = PAGE_MAX / 4;
 /// Bytes around the sections, mainly the style sheet.
 const AROUND_BYTES: usize = 30_000;
-/// Most cells of sides that are shown, because rows of many sides are long.
+/// Maximum number of cells for sides, because rows of many sides are long.
 const CELLS_MAX: usize = 800;
 /// Most bytes of a link to a card.
 const LINK_BYTES: usize = 100;
@@ -237,7 +237,7 @@ fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
     if told.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", told.join("; ")) }
 }
 
-/// Names the number of sides that a list has no room for; `None` if there are none.
+/// Returns the number of sides that do not fit into a list, as text; `None` if there are none.
 fn more_sides(left: usize) -> Option<String> {
     (left > 0).then(|| format!("{left} more side{}", if left == 1 { "" } else { "s" }))
 }

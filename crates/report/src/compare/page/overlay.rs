@@ -10,7 +10,7 @@ use crate::html::{Figure, Markup};
 use crate::numbers::latency;
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
 
-/// Most sides that are drawn: more lines cannot be told apart.
+/// Maximum number of drawn sides: more lines cannot be distinguished.
 const SIDES_MAX: usize = 5;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 168.0;
