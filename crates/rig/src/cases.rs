@@ -61,11 +61,11 @@ pub enum Within {
     CpuQuota(f64),
     /// A group of processes with this many bytes of memory.
     MemoryLimit(u64),
-    /// A mount namespace without cgroups, so that nobody can read their limits.
+    /// A mount namespace without cgroups, so that their limits cannot be read.
     HiddenCgroups,
 }
 
-/// A test whose answer is known.
+/// A test with a known result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
     /// The test, in the SPEC language.
@@ -204,7 +204,7 @@ pub fn all(cpus: u32) -> Vec<Case> {
     cases
 }
 
-/// Names the cases that show this limiter, in a sentence; `None` where there is none.
+/// Lists the cases that show this limiter, in a sentence; `None` if there are none.
 pub fn that_show(limiter: Limiter) -> Option<String> {
     let shows = |case: &Case| {
         case.tests.iter().any(|known| match &known.truth {
@@ -232,7 +232,7 @@ fn changes(spec: &Spec) -> Vec<String> {
     }
 }
 
-/// Iterates over the disk, the disk beneath it, and so on.
+/// Iterates over the disk, the disk under it, and so on.
 fn layers(disk: &DiskSpec) -> impl Iterator<Item = &DiskSpec> {
     std::iter::successors(Some(disk), |disk| match &disk.on {
         On::Disk(beneath) => Some(&**beneath),

@@ -14,10 +14,10 @@ use crate::journal::Journal;
 use crate::mounts;
 use crate::step::{Outcome, Step, TRIES};
 
-/// The file of a group that lists its processes and takes in others.
+/// The file of a group that lists its processes; written to, it moves a process there.
 const PROCESSES: &str = "cgroup.procs";
 
-/// Returns the root cgroup with a controller of v1: its mount, or a mount of our own.
+/// Returns the root cgroup with a controller of v1: the existing mount, or a new one.
 pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, Trouble> {
     if let Some(at) = mounted(controller) {
         return Ok(at);
@@ -49,7 +49,7 @@ pub(crate) fn unified_root(controller: &str) -> Option<PathBuf> {
     mount.map(|mount| mount.at)
 }
 
-/// Makes a group of our own below `parent`; the journal undoes it.
+/// Makes a group below `parent`; the journal undoes it.
 pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, Trouble> {
     let path = parent.join(crate::journal::unique_name());
     journal.note(Step::Cgroup(path.clone()))?;

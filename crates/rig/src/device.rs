@@ -18,7 +18,7 @@ const BLOCK: &str = "/sys/block";
 pub struct LoopDevice(String);
 
 impl LoopDevice {
-    /// Attaches a loop device to a file. With direct I/O, it has a queue of its own and no pages in between.
+    /// Attaches a loop device to a file. With direct I/O, it has a separate queue and bypasses the page cache.
     ///
     /// # Errors
     /// The message of `losetup`, or the file takes no direct I/O.
@@ -73,13 +73,13 @@ impl LoopDevice {
         Path::new(BLOCK).join(&self.0)
     }
 
-    /// Returns true if it lies over this very file.
+    /// Returns true if this file backs the loop device.
     pub(crate) fn is_over(&self, backing: &Path) -> bool {
         is_over(&self.directory(), backing)
     }
 
-    /// Changes the number of requests that it takes at a time. The journal undoes this, as it would outlive the
-    /// device's file.
+    /// Changes the number of requests in the device's queue. The journal undoes this, as it would outlive the device's
+    /// file.
     ///
     /// # Errors
     /// The kernel refuses it, or has a larger minimum.

@@ -81,10 +81,10 @@ impl Disk {
         &self.layer.image
     }
 
-    /// Sets other limits from now on.
+    /// Replaces the limits.
     ///
     /// # Errors
-    /// There is no `blkio` of cgroup v1, or it is not ours to set.
+    /// There is no `blkio` of cgroup v1, or its limits cannot be set.
     pub fn limit(&mut self, throttle: Throttle) -> Result<(), Trouble> {
         if throttle != self.throttle {
             self.layer.limit(throttle, &mut self.journal, &mut self.cgroup)?;
@@ -98,7 +98,7 @@ impl Disk {
         self.server.as_ref().map(Server::served)
     }
 
-    /// Returns the same, and begins to count anew.
+    /// Returns the same, and resets the counts.
     pub fn take_served(&self) -> Option<Served> {
         self.server.as_ref().map(Server::take_served)
     }
@@ -138,7 +138,7 @@ impl Drop for Disk {
 }
 
 impl Layer {
-    /// Applies its settings and limits, after those of the layer beneath.
+    /// Applies its settings and limits, after those of the layer below.
     fn set_up(
         &self,
         spec: &DiskSpec,

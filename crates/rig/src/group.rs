@@ -26,18 +26,18 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group that gets a share of CPU time, with no process in it.
+    /// Makes a group with a CPU quota, without a process in it.
     ///
     /// # Errors
-    /// There is no `cpu` controller, or it is not ours to set.
+    /// There is no `cpu` controller, or it cannot be set.
     pub fn quota(spec: &QuotaSpec) -> Result<Self, Trouble> {
         Self::make(Limit::Quota(spec.clone()))
     }
 
-    /// Makes a group that gets an amount of memory, with no process in it.
+    /// Makes a group with a memory limit, without a process in it.
     ///
     /// # Errors
-    /// There is no `memory` controller, or it is not ours to set.
+    /// There is no `memory` controller, or it cannot be set.
     pub fn memory(spec: &MemorySpec) -> Result<Self, Trouble> {
         Self::make(Limit::Memory(spec.clone()))
     }
@@ -142,7 +142,7 @@ impl Limit {
         }
     }
 
-    /// Returns the same limit with the changes that `words` ask for, as far as a live group takes them.
+    /// Returns the same limit with the changes in `words` that a live group accepts.
     fn changed(&self, words: &[&str]) -> Result<Self, Trouble> {
         Ok(match self {
             Self::Quota(spec) => Self::Quota(spec::change_quota(spec.clone(), words)?),

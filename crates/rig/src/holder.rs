@@ -11,8 +11,8 @@ const ENDS: u64 = 1 << 2;
 /// The bit of SIGKILL in a thread's pending signals.
 const KILLED: u64 = 1 << 8;
 
-/// The process that began a journal. Its PID alone means nothing: the kernel reuses PIDs, and each PID namespace counts
-/// anew. 0 stands for a number that could not be read.
+/// The process that started a journal. Its PID alone is ambiguous: the kernel reuses PIDs, and each PID namespace has
+/// its own. 0 stands for an unreadable number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
     process: u32,

@@ -31,13 +31,13 @@ pub(crate) fn is_free_loop(directory: &Path) -> bool {
         && !directory.join("loop/backing_file").exists()
 }
 
-/// Opens a device. Whatever it is by then, nobody else gets it while this is open, so that later checks stay true. This
-/// may fail, as the checks hold without it.
+/// Opens a device. While it is open, its name is not reused for another device, so later checks remain valid. Failure
+/// is allowed, as the checks hold without it.
 pub(crate) fn hold(device: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(device).ok()
 }
 
-/// Returns true if no one else has mounted a device or holds it exclusively.
+/// Returns true if a device is not mounted and no process holds it exclusively.
 pub(crate) fn can_be_had_alone(device: &Path) -> bool {
     let exclusive = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
     OpenOptions::new().read(true).custom_flags(exclusive).open(device).is_ok()

@@ -70,10 +70,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a directory of our own, with a name that nobody takes for anything else.
+    /// Makes a directory with a unique name.
     ///
     /// # Errors
-    /// It cannot be made there.
+    /// The directory cannot be made there.
     pub fn directory_in(&mut self, parent: &Path) -> Result<PathBuf, Trouble> {
         let parent = parent
             .canonicalize()
@@ -214,7 +214,7 @@ pub fn clean_one(journal: &Path) -> Option<Cleaned> {
     Some(cleaned)
 }
 
-/// Lists all journals, of live rigs and of others.
+/// Lists all journals, of live and of dead rigs.
 pub fn list() -> Vec<PathBuf> {
     let mut journals = Vec::new();
     for home in homes().into_iter().filter(|home| is_ours(home)) {

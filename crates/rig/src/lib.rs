@@ -1,6 +1,6 @@
-//! Devices, servers and neighbours with known answers, each undone however it ends.
+//! Devices, servers and neighbours with known results, each undone whatever its end.
 //!
-//! A [`Spec`] says what a rig is. [`Rig::start`] starts another process, which builds the rig and holds it ([`serve`]).
+//! A [`Spec`] describes a rig. [`Rig::start`] starts another process, which builds the rig and holds it ([`serve`]).
 //! [`Fuse`](fuse::Fuse), [`Disk`], [`Neighbour`], [`Hogs`], [`Group`] and [`Network`] are the same in this process. The
 //! journal of all changes is in `journal`, and one change is a `Step`. [`cases`] holds the selftest's cases, as values.
 //!
@@ -19,15 +19,15 @@
 //!
 //! Invariants:
 //! - A change that outlives a process is in a locked journal (`/run/skye-rigs`) before it is made. A rig undoes itself
-//!   when its owner goes, in whatever way.
+//!   when its owner exits or is killed.
 //! - A killed rig is undone by its owner, by the next `skye selftest`, by `skye selftest --clean`, or by `cargo xtask
 //!   rigs --clean`. All of them use [`clean`].
-//! - Undoing touches only things that a journal names, and only while they are the ones that were made. The device
-//!   still lies over our file and has its sequence number. The mount is alone on our directory. The limit is the one
-//!   that we set. The server's command line has a word on our directory.
-//! - A locked journal belongs to its holder, unless the kernel says that the holder was killed.
-//! - Neither building nor undoing waits for a time that the rig has to take by its spec.
-//! - This crate prints nothing; the owner gets all answers.
+//! - Undoing touches only objects in a journal, and only while they are the ones that the rig made. The device still
+//!   has the rig's backing file and its sequence number. The mount is alone on the rig's directory. The limit has the
+//!   rig's value. The server's command line has a path in the rig's directory.
+//! - A locked journal belongs to its holder, unless the holder has a pending SIGKILL.
+//! - Neither building nor undoing waits for service times of the spec.
+//! - This crate prints nothing; the owner gets all replies.
 
 pub mod cases;
 mod cgroup;

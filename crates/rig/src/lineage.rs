@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Most parents to follow towards the first process: more is a loop of PIDs that were reused meanwhile.
+/// Maximum number of parents to follow towards the first process: more is a loop of reused PIDs.
 const GENERATIONS_MAX: usize = 64;
 
 /// Returns true if a live process is this one, or was started by it or its children, as rigs and their servers are.

@@ -47,9 +47,9 @@ pub(crate) const SET: &str = "set";
 pub(crate) const JOIN: &str = "join";
 /// To a rig: report the served requests.
 pub(crate) const SERVED: &str = "served";
-/// To a rig: report them, and begin to count anew.
+/// To a rig: report them, and reset the counts.
 pub(crate) const TAKE: &str = "take";
-/// To a rig: undo everything and end.
+/// To a rig: undo all changes and exit.
 pub(crate) const QUIT: &str = "quit";
 
 /// Longest line that is read.

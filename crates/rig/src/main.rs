@@ -1,5 +1,4 @@
-//! A rig as a process of its own, for this crate's tests and for use by hand. It lasts until `quit` or the end of
-//! input:
+//! A rig as a separate process, for this crate's tests and for use by hand. It lasts until `quit` or the end of input:
 //! `cargo run -p rig -- disk fs=ext4 read_iops=5000`
 //!
 //! Invariants: those of the library.

@@ -22,7 +22,7 @@ pub(crate) fn all() -> Vec<Mount> {
     table.lines().filter_map(parse).collect()
 }
 
-/// Mounts at this very path: each lies over the one before.
+/// Mounts at exactly this path: each covers the previous one.
 pub(crate) fn at(path: &Path) -> Vec<Mount> {
     all().into_iter().filter(|mount| mount.at == path).collect()
 }

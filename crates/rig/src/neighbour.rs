@@ -19,7 +19,7 @@ use crate::spec::{HogsSpec, NeighbourSpec};
 /// Alignment of direct I/O that all devices accept.
 const ALIGNMENT_BYTES: usize = 4096;
 
-/// A reader that reads a file of its own directly, at a rate. Dropping it ends it and removes its file.
+/// A thread that reads its own file with direct I/O, at a fixed rate. Dropping it stops it and removes its file.
 #[derive(Debug)]
 pub struct Neighbour {
     reader: Worker,
@@ -28,7 +28,7 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Makes the file and begins to read.
+    /// Makes the file and starts to read.
     ///
     /// # Errors
     /// The file cannot be made there, or cannot be read directly.
@@ -61,7 +61,7 @@ impl Neighbour {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the same, and begins to count anew.
+    /// Returns the same, and resets the counts.
     pub fn take_served(&self) -> Served {
         std::mem::take(&mut *self.served.lock().unwrap_or_else(PoisonError::into_inner))
     }

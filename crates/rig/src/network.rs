@@ -1,9 +1,8 @@
 //! A network file system: a directory in memory behind a network of a known rate, mounted by sshfs.
 //!
-//! The network is a pair of network devices with a token bucket at each end. One of them lies in a network namespace
-//! with an sshd. Where the network has a delay, a relay runs between `sshfs` and its `ssh`. The server also has
-//! namespaces of its own for processes and mounts. So everything that it starts goes with it, and it needs nothing in
-//! the system's own directories.
+//! The network is a pair of network devices with a token bucket at each end. One of them is in a network namespace with
+//! an sshd. If the network has a delay, a relay runs between `sshfs` and its `ssh`. The server also has a PID and a
+//! mount namespace. So its children end with it, and it needs nothing in the system's directories.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -41,11 +40,11 @@ const BURST: &str = "64kb";
 const QUEUE: &str = "16mb";
 /// Room for keys and the like.
 const OWN_BYTES: u64 = 1 << 20;
-/// Longest time that a server or its client takes to begin.
+/// Timeout for the start of a server or its client.
 const BEGINNING: Duration = Duration::from_secs(30);
 
-/// Makes a root for the server alone, without copies of others' mounts: they would keep others' devices busy. An sshd
-/// wants a directory in /run and an account that is not locked, and reads the system's files for both.
+/// Makes a root for the server alone, without copies of other mounts, which would keep their devices busy. An sshd
+/// needs a directory in /run and an unlocked account, and reads the system's files for both.
 const SERVE: &str = r#"set -e
 home=$1
 while read -r _ _ _ _ at _; do
@@ -60,7 +59,7 @@ while read -r _ _ _ _ at _; do
 done < /proc/self/mountinfo
 "#;
 
-/// Commands that make the places and accounts of an sshd, in mounts of its own.
+/// Commands that make the directories and accounts of an sshd, in private mounts.
 pub const SSHD_PLACES: &str = r#"mount -t tmpfs -o mode=755 skye-rig /run
 mkdir -m 755 /run/sshd
 printf '%s\n' root:x:0:0::/:/bin/sh sshd:x:65534:65534::/run/sshd:/bin/false > /run/passwd
@@ -108,7 +107,7 @@ impl Network {
         &self.at
     }
 
-    /// Sets another rate from now on.
+    /// Sets another rate.
     ///
     /// # Errors
     /// The message of `tc`.
@@ -294,15 +293,14 @@ impl Drop for Network {
     }
 }
 
-/// Starts a program that keeps running. It holds nothing of ours: neither the lock of the journal nor the pipe that our
-/// owner reads.
+/// Starts a program that keeps running. It inherits neither the journal's lock nor the pipe that the owner reads.
 fn begin(command: &mut Command, log: &Path, attempt: &str) -> Result<Child, Trouble> {
     let said = File::create(log).map_err(|error| Trouble::new(attempt, error))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(said));
     command::start(command, attempt)
 }
 
-/// Waits until `holds` returns true, unless the program that should bring it about ends first.
+/// Waits until `holds` returns true. Fails if the program exits first, or after `BEGINNING`.
 fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str) -> Result<(), Trouble> {
     let deadline = Instant::now() + BEGINNING;
     let said =
@@ -320,7 +318,7 @@ fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str
     Ok(())
 }
 
-/// Removes a network device of ours, and with it the other end.
+/// Removes a network device that a rig made, and with it the other end.
 pub(crate) fn remove_link(name: &str) -> Outcome {
     let is_there = || Path::new(DEVICES).join(name).exists();
     let is_ours = name.strip_prefix(LINK_PREFIX).is_some_and(|letters| {
@@ -347,10 +345,10 @@ impl Subnet {
     /// 169.254.0.0. The first and the last 256 addresses of the range are reserved.
     const RANGE: u32 = 0xa9fe_0000;
     const COUNT: u32 = (0xff00 - 0x0100) / 4;
-    /// Addresses where clouds tell machines about themselves; they need no route of their own.
+    /// Addresses of the metadata services of clouds; they need no separate route.
     const CLOUDS: u32 = 0xa9fe_a9fc;
 
-    /// Returns a subnet that no route leads to. The search begins at our PID, as others may search at the same time.
+    /// Returns a subnet without a route. The search starts at the PID, as other rigs may search at the same time.
     fn choose() -> Result<Self, Trouble> {
         let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
         let routes = parse_routes(&routes);

@@ -18,10 +18,10 @@ use crate::spec::Spec;
 
 /// Longest time to build a rig.
 const BUILDING: Duration = Duration::from_secs(120);
-/// Longest time for a rig to carry out a command.
+/// Timeout for a command to a rig.
 const ANSWERING: Duration = Duration::from_secs(30);
 
-/// A rig in a process of its own. It is undone when it is dropped, and when this process ends, in whatever way.
+/// A rig in a separate process. It is undone when it is dropped, and when this process exits or is killed.
 #[derive(Debug)]
 pub struct Rig {
     path: PathBuf,
@@ -135,7 +135,7 @@ impl Rig {
         self.ask_served(SERVED)
     }
 
-    /// Returns the same, and the rig begins to count anew.
+    /// Returns the same, and the rig resets its counts.
     ///
     /// # Errors
     /// As [`Rig::served`].

@@ -19,9 +19,9 @@ use crate::text::{parse_time, time};
 
 /// First word of its command line.
 const RELAY: &str = "relay";
-/// Most bytes to pass on at a time: the capacity of a pipe.
+/// Maximum bytes to relay at a time: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Most bytes on the way in one direction. They fill 2 Gbit/s over 4 ms; a way that holds more would swallow files whole.
+/// Maximum bytes in flight in one direction: 2 Gbit/s times 4 ms. A larger window would buffer whole files.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// Returns a script that starts `behind` with its own arguments, with this delay in each direction. The script calls
@@ -40,12 +40,12 @@ pub(crate) fn script(program: &[OsString], delay_ns: u64, behind: &str) -> Vec<u
     script
 }
 
-/// Returns the rest of a command line that asks for a relay.
+/// Returns the arguments of a command line for a relay.
 pub(crate) fn words(words: &[OsString]) -> Option<&[OsString]> {
     words.split_first().filter(|(first, _)| *first == RELAY).map(|(_, rest)| rest)
 }
 
-/// Starts the program that the words name behind a delay, and serves as its input and output until it ends.
+/// Starts the program in `words` behind a delay, and relays its input and output until it exits.
 ///
 /// # Errors
 /// The program does not start, or bytes cannot be passed on.

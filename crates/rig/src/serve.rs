@@ -21,8 +21,8 @@ use crate::relay;
 use crate::served::Served;
 use crate::spec::{self, Spec};
 
-/// Runs the rig that the words describe. It ends when `commands` end, a signal asks for it, or the process that started
-/// this one is gone. Returns true if everything was built and undone; `replies` get the troubles otherwise.
+/// Runs the rig that the words describe. It ends when `commands` end, on a signal, or when the parent process is gone.
+/// Returns true if everything was built and undone; else `replies` get the errors.
 ///
 /// The rig owns the whole process: it takes over the handling of signals.
 pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -> bool {

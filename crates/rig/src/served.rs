@@ -8,13 +8,13 @@ use crate::clock::now_ns;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Asks for bytes.
+    /// Reads bytes.
     Read,
-    /// Brings bytes to keep.
+    /// Writes bytes.
     Write,
-    /// Asks for durability.
+    /// Makes data durable.
     Sync,
-    /// Asks for names or attributes; recorded where it takes time.
+    /// Reads or changes names or attributes; recorded if it has a service time.
     Name,
 }
 
@@ -29,7 +29,7 @@ pub struct Request {
     pub answered_ns: u64,
     /// Offset in the file.
     pub offset_bytes: u64,
-    /// Number of bytes asked for.
+    /// Requested number of bytes.
     pub length_bytes: u64,
 }
 
@@ -59,14 +59,14 @@ pub struct Served {
     pub syncs: u64,
     /// Requests on names that were answered.
     pub names: u64,
-    /// Bytes that reads asked for.
+    /// Requested bytes of reads.
     pub bytes_read: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
 }
 
 impl Served {
-    /// Most requests that are kept one by one; further ones are only counted.
+    /// Maximum number of logged requests; further ones are only counted.
     pub const REQUESTS_MAX: usize = 4 << 20;
 
     /// Adds a request.

@@ -13,11 +13,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::step::{Outcome, TRIES};
 
-/// Programs that rigs start this way, and the shells that start them. Any other program with a word on a directory of
-/// ours only looks at it, and is left alone.
+/// Programs that rigs start this way, and the shells that start them. Other programs with a path in a rig's directory
+/// only inspect it, and are not killed.
 const PROGRAMS: [&str; 8] = ["unshare", "sh", "dash", "bash", "busybox", "sshd", "sshfs", "ssh"];
 
-/// Kills the processes whose command line names something below a directory of ours, and waits until they are gone.
+/// Kills the processes with a path below a rig's directory in their command line, and waits until they are gone.
 pub(crate) fn end(home: &Path) -> Outcome {
     let mut found = false;
     for _ in 0..TRIES {

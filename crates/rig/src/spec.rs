@@ -103,11 +103,11 @@ pub struct DiskSpec {
     pub mkfs_options: String,
     /// Options of `mount`.
     pub mount_options: String,
-    /// True if an overlay lies over the file system, with its layers in it; the rig is then the overlay.
+    /// True if an overlay is mounted over the file system, with its layers in it; the rig is then the overlay.
     pub overlay: bool,
     /// Limits of the device.
     pub throttle: Throttle,
-    /// Requests that the device takes at a time.
+    /// Size of the device's request queue.
     pub requests: Option<u32>,
     /// Bytes that may be dirty in its file system's pages.
     pub dirty_max_bytes: Option<u64>,
@@ -229,7 +229,7 @@ impl DiskSpec {
         self
     }
 
-    /// Sets the number of requests that the device takes at a time.
+    /// Sets the size of the device's request queue.
     #[must_use]
     pub fn requests(mut self, count: u32) -> Self {
         self.requests = Some(count);

@@ -1,4 +1,4 @@
-//! One change to the machine: its line in a journal, and its undoing if it is still ours.
+//! One change to the machine: its line in a journal, and its undoing if it is still the rig's.
 
 use std::fmt;
 use std::fs;
@@ -25,24 +25,24 @@ pub(crate) const TRIES: usize = 100;
 pub(crate) enum Step {
     /// A directory is made.
     Directory(PathBuf),
-    /// A file is made in a directory of ours.
+    /// A file is made in a directory of the rig.
     File(PathBuf),
-    /// Something is mounted on a directory of ours.
+    /// A file system is mounted on a directory of the rig.
     Mount { file_system: String, at: PathBuf },
-    /// A loop device is attached to a file of ours. The step is noted once more when the device is known: its name, and
-    /// its [sequence number](identity::sequence), which the following steps have as well.
+    /// A loop device is attached to a file of the rig. The step is noted once more when the device is known: its name,
+    /// and its [sequence number](identity::sequence), which the following steps have as well.
     Loop { backing: PathBuf, known: Option<(String, u64)> },
     /// A compressed memory device was made, and gets that size.
     Zram { number: String, bytes: u64, sequence: Option<u64> },
     /// A limit of a device is changed in a file of the cgroup's.
     Throttle { file: PathBuf, device: String, old: u64, new: u64, sequence: Option<u64> },
-    /// A setting of the loop device over that file of ours is changed.
+    /// A setting of the loop device that the file `backing` backs is changed.
     Setting { backing: PathBuf, file: PathBuf, old: String, sequence: Option<u64> },
     /// A group of processes is made.
     Cgroup(PathBuf),
-    /// A pair of network devices is made. This is the one on our side; the other goes with it.
+    /// A pair of network devices is made. This is the host's end; the other end is removed with it.
     Link(String),
-    /// Servers or their clients are started, with words below that directory of ours.
+    /// Servers or their clients are started, with arguments below this directory of the rig.
     Servers(PathBuf),
 }
 
@@ -50,9 +50,9 @@ pub(crate) enum Step {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Undone,
-    /// It was never made, was undone before, or the thing that is there now is not ours.
+    /// It was never made, was undone before, or was replaced by an object of another owner.
     NotThere,
-    /// It is there, and ours or perhaps so; the text says why it stays.
+    /// It exists and may be the rig's; the text is the reason why it stays.
     Left(String),
 }
 
@@ -157,8 +157,8 @@ fn outcome(done: Result<(), String>) -> Outcome {
     }
 }
 
-/// Removes a name from its directory. A directory goes only if it is empty. A file goes only from a directory of ours,
-/// which is opened through no link.
+/// Removes a name from its directory. A directory is removed only if it is empty. A file is removed only from a
+/// directory of the rig, which is opened without following symbolic links.
 fn remove(path: &Path, flags: AtFlags) -> Outcome {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Outcome::NotThere };
     let directory = match if flags.is_empty() { open_own(parent) } else { open(parent) } {
@@ -191,14 +191,14 @@ fn open_own(directory: &Path) -> Result<OwnedFd, Errno> {
     if own { Ok(opened) } else { Err(Errno::PERM) }
 }
 
-/// State of a mount point of ours.
+/// State of a mount point of the rig.
 #[derive(Debug, PartialEq, Eq)]
 enum Mounted {
-    /// Nothing of ours.
+    /// No mount of the rig.
     Nothing,
-    /// Ours alone.
+    /// The rig's mount alone.
     Ours,
-    /// Ours, with something over it that only the one who mounted it can unmount; the text names it.
+    /// The rig's mount, covered by a mount that only its owner can unmount; holds its description.
     Covered(String),
 }
 

@@ -1,11 +1,11 @@
 //! Limits of a block device, kept by the kernel: `blkio.throttle` of cgroup v1.
 //!
-//! They are set in the root cgroup, which limits together everything that is not in another cgroup. Nothing below it
-//! tells the measured program that it is limited.
+//! They are set in the root cgroup, and apply to the sum of all processes that are in no other cgroup. The measured
+//! program cannot see the limit in its cgroup.
 //!
-//! The kernel lets a tenth of a second's amount through in one burst, and then nothing until the next. So the limit is
-//! exact from burst to burst. Over a time of T seconds, a rate may be off by one burst, a share of 0.1 / T. Nearly all
-//! latencies are short, and some are 90 ms.
+//! The kernel dispatches a tenth of a second's amount in one burst, and then nothing until the next. So the limit is
+//! exact from burst to burst. Over T seconds, a rate may be off by one burst, a share of 0.1 / T. Nearly all latencies
+//! are short, and some are 90 ms.
 
 use std::fs;
 use std::path::Path;

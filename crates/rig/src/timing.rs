@@ -177,7 +177,7 @@ impl Queue {
         self.timing
     }
 
-    /// Sets other times from now on; requests in flight keep theirs.
+    /// Sets other times; requests in flight keep their due times.
     pub(crate) fn set(&mut self, timing: Timing, now_ns: u64) {
         self.timing = timing;
         self.origin_ns = now_ns;
@@ -229,7 +229,7 @@ impl Queue {
         Some(due_ns)
     }
 
-    /// Returns true if all of it was read before. From now on it counts as read.
+    /// Returns true if all of it was read before. Marks it as read.
     fn was_cached(&mut self, file: u64, offset_bytes: u64, length_bytes: u64) -> bool {
         let blocks =
             offset_bytes / CACHE_BLOCK_BYTES..(offset_bytes + length_bytes).div_ceil(CACHE_BLOCK_BYTES);

@@ -14,7 +14,7 @@ pub fn unmount(path: &Path) -> bool {
     unmount_while(path, || true)
 }
 
-/// Does the same, as long as the top mount is ours: others may mount something over it while we wait.
+/// Does the same, as long as the top mount is the rig's: another process may cover it during the wait.
 pub(crate) fn unmount_while(path: &Path, is_ours: impl Fn() -> bool) -> bool {
     let unmount = |flag: UnmountFlags| rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW);
     for _ in 0..40 {

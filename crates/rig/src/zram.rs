@@ -1,4 +1,4 @@
-//! A compressed memory device of our own.
+//! A compressed memory device for a rig.
 
 use std::path::PathBuf;
 use std::{fs, io};

@@ -1,4 +1,4 @@
-//! Rigs in processes of their own: each does what its words say, and leaves nothing behind.
+//! Rigs in separate processes: each follows its spec, and leaves nothing behind.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::ffi::OsString;
@@ -818,7 +818,7 @@ fn killed_rig_is_undone_by_its_owner() {
     assert_eq!(traces.left(), [""; 0]);
 }
 
-/// Variable that makes a test the process of another test. It names the file to make when the process hangs.
+/// Variable that makes a test the process of another test. Its value is the file to make when the process hangs.
 const HANGS: &str = "SKYE_RIG_HANGS";
 
 #[test]

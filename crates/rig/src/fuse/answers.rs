@@ -116,7 +116,7 @@ impl Answers {
         lock(&self.served).clone()
     }
 
-    /// Returns the answers until now, and begins to count anew.
+    /// Returns the answers so far, and resets the counts.
     pub(super) fn take(&self) -> Served {
         std::mem::take(&mut *lock(&self.served))
     }

@@ -64,14 +64,16 @@ pub struct Faults {
     pub keeps_files: bool,
     /// True if directories list names of missing files, without end.
     pub lists_endlessly: bool,
-    /// From this read on (the first is 1), reads get no answer before [`Fuse::release`](super::Fuse::release).
-    pub hang_from_read: Option<u64>,
-    /// After this many bytes written, writes are done and get no answer before [`Fuse::release`](super::Fuse::release).
-    pub hang_after_written: Option<u64>,
-    /// From this call on (the first is 1), such calls are done and get no answer before
+    /// Number of the first read (counted from 1) that hangs. All later reads hang, too, until
     /// [`Fuse::release`](super::Fuse::release).
+    pub hang_from_read: Option<u64>,
+    /// After this many bytes written, writes take effect but get no reply before
+    /// [`Fuse::release`](super::Fuse::release).
+    pub hang_after_written: Option<u64>,
+    /// Kind and number of the first call (counted from 1) that hangs. It and all later ones take effect but get no
+    /// reply before [`Fuse::release`](super::Fuse::release).
     pub hang: Option<(Hangs, u64)>,
-    /// Duration of each removal of a file, while everything else waits: time for a signal to arrive.
+    /// Duration of each removal of a file, while all other requests wait: time for a signal to arrive.
     pub unlink_time: Duration,
     /// Values that statfs reports: size, free space (bytes), files and free files.
     pub space: Space,

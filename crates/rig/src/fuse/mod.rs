@@ -75,7 +75,7 @@ impl Fuse {
         &mut self.journal
     }
 
-    /// Changes the faults from now on, and begins to count anew.
+    /// Replaces the faults, and resets the counts.
     pub fn set(&self, faults: Faults) {
         self.server.set_faults(faults);
     }
@@ -95,7 +95,7 @@ impl Fuse {
         self.server.shared.answers.served()
     }
 
-    /// Returns the same, and begins anew.
+    /// Returns the same, and resets the log.
     pub fn take_served(&self) -> Served {
         self.server.shared.answers.take()
     }
@@ -167,7 +167,7 @@ impl Server {
         lock(&self.shared.queue).timing()
     }
 
-    /// Sets other times from now on. Waiting requests keep the instants at which they are due.
+    /// Replaces the times. Waiting requests keep their due times.
     pub fn set_timing(&self, timing: Timing) {
         lock(&self.shared.queue).set(timing, now_ns());
     }
@@ -200,7 +200,7 @@ impl Server {
         }
     }
 
-    /// Answers everything at once from now on: nobody should wait for a server that is about to go.
+    /// Answers all present and future requests at once, so that no process waits for a server that is about to end.
     pub(crate) fn let_go(&self) {
         self.set_timing(Timing::default());
         self.release();
@@ -255,8 +255,8 @@ impl Shared {
         }
     }
 
-    /// Answers a request on names when the queue says. A request that takes no time is not recorded: there are many,
-    /// and nobody asks for them.
+    /// Answers a request on names at the queue's due time. A request without a service time is not recorded: there are
+    /// many, and no reader needs them.
     fn answer_name(&self, give: impl FnOnce() + Send + 'static) {
         let request = Request::now(Direction::Name, 0, 0);
         let due_ns = lock(&self.queue).due_ns(request.arrived_ns, Direction::Name, 0, 0, 0);
