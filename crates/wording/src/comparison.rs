@@ -126,14 +126,14 @@ pub fn margin(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Names the test of a row: "read 1M q8"; for its latency "read 1M q8 p99".
+/// Returns the test of a row: "read 1M q8"; for its latency "read 1M q8 p99".
 pub fn subject(row: &Row) -> String {
     let test = format!("{} {}", row.name, row.label);
     let measure = if row.measure == Measure::P99Ns { " p99" } else { "" };
     format!("{}{measure}", test.trim_end())
 }
 
-/// Names the limiters of a row: "device bandwidth", "all CPUs → device operations"; empty where none is known.
+/// Returns the limiters of a row: "device bandwidth", "all CPUs → device operations"; empty if none is known.
 pub fn limiters(row: &Row) -> String {
     let known = row.sides.iter().flatten().filter_map(|measured| measured.limiter);
     let mut titles: Vec<&str> = Vec::new();

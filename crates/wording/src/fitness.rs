@@ -14,34 +14,34 @@ use model::{Request, Target, size};
 
 use Fitness::{Fine, Note, Unfit, Warn};
 
-/// From this share on, steal, or time in which a busy thread waits for a CPU, makes a number suspect.
+/// Share of steal, or of a busy thread's wait for a CPU, at which a result is suspect.
 const DISTURBED_WARN: f64 = 0.05;
-/// From this share on they are worth knowing: differences of a few percent may be noise.
+/// Share at which they are reported: differences of a few percent may be noise.
 const DISTURBED_NOTE: f64 = 0.02;
-/// Uneven work from one moment to the next, between the 10th and the 90th percentile: two runs may differ as much by
+/// Variation of work between short windows, from the 10th to the 90th percentile: two runs may differ as much by
 /// chance.
 const UNEVEN_WARN: f64 = 0.10;
 /// A quiet machine with a fixed frequency stays below this.
 const UNEVEN_NOTE: f64 = 0.03;
-/// Fewer windows of work than this give no percentiles.
+/// Minimum number of windows for these percentiles.
 const WINDOWS_MIN: usize = 10;
-/// A run also warns of others' I/O above this rate.
+/// A run also warns of foreign I/O above this rate.
 const FOREIGN_BYTES_WARN: f64 = 5e6;
 /// A tenth of that: journals and logs of an idle system write less.
 const FOREIGN_BYTES_NOTE: f64 = 5e5;
-/// Share of the time for which others keep a device busy: foreign I/O above 5 % makes a number suspect.
+/// Share of the time for which foreign I/O keeps a device busy: more than 5 % makes a result suspect.
 const FOREIGN_BUSY_WARN: f64 = 0.05;
 /// As with bytes: an idle system stays below this.
 const FOREIGN_BUSY_NOTE: f64 = 0.01;
 /// Pages that wait to be written, as many as the smallest data set: writing them occupies the device for a while.
 const DIRTY_BYTES_WARN: u64 = DATASET_BYTES_MIN;
-/// Others take a fifth of the CPUs: a test with a thread on each CPU has to share.
+/// Other processes use a fifth of the CPUs: a test with a thread on each CPU has to share.
 const OTHERS_CPU_WARN: f64 = 0.20;
-/// Others take a twentieth of the CPUs.
+/// Other processes use a twentieth of the CPUs.
 const OTHERS_CPU_NOTE: f64 = 0.05;
-/// Share of the time with waits for memory, from which on the kernel evicts pages of the data while they are measured.
+/// Share of the time with waits for memory at which the kernel evicts pages of the data during a test.
 const MEMORY_PRESSURE_WARN: f64 = 0.15;
-/// Any wait for memory that shows in a second or two.
+/// Any wait for memory that is visible in a second or two.
 const MEMORY_PRESSURE_NOTE: f64 = 0.01;
 /// Share of the time with waits for some device. This counts sleepers, not bytes, so it is never more than a hint.
 const IO_PRESSURE_NOTE: f64 = 0.10;
@@ -51,9 +51,9 @@ const CLOCK_READ_SLOW_NS: f64 = 200.0;
 const DATASET_BYTES_ENOUGH: u64 = DATASET_BYTES_MAX / 2;
 /// File systems search longer for free blocks, and place them worse, as they fill up.
 const FULL_WARN: f64 = 0.95;
-/// From here on some do (ZFS, btrfs); the others only with large files.
+/// Above this share, some are slower (ZFS, btrfs), and the others only with large files.
 const FULL_NOTE: f64 = 0.85;
-/// Drives are slower from their limit on, and a run heats them by some degrees.
+/// Drives throttle at their limit, and a run heats them by some degrees.
 const HEAT_MARGIN_CELSIUS: f64 = 5.0;
 /// Memory that `write:seq1m:q8` of the default run pins: eight blocks in flight and two to write from, with its ring.
 const PINNED_BYTES: u64 = 11 << 20;
@@ -287,7 +287,7 @@ fn what_confirms(target: &Target) -> Check {
     }
 }
 
-/// Returns the remarks made while the target was resolved, except those with a check of their own.
+/// Returns the remarks made while the target was resolved, except those with a separate check.
 fn remarks(health: &Health) -> Vec<Check> {
     let target = &health.target;
     let own_checks = |note: &str| {
@@ -437,7 +437,7 @@ fn heat(health: &Health) -> Vec<Check> {
     checks
 }
 
-/// Checks others' I/O on the devices: reports the device that they use most, by bytes or by time.
+/// Checks foreign I/O on the devices: reports the device with most of it, by bytes or by time.
 fn foreign_io(health: &Health) -> Option<Check> {
     let watch = &health.watch;
     let seconds = watch.length_ns as f64 / 1e9;

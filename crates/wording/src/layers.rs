@@ -1,13 +1,13 @@
-//! The way of a test's bytes down the layers: asked for, called, requested from the device, sent.
+//! The bytes of a test at each layer of the I/O path: requested, in calls, in device requests, sent.
 
 use model::numbers::{amount, latency, percent, thousands};
 use model::printable::printable;
 use model::run::{CallUse, NetworkUse, PhaseRecord};
 use model::size;
 
-/// From this ratio between the sizes of two layers on, one of them gathers or splits requests from above.
+/// If the request sizes of two layers differ by this factor, one of them merges or splits requests.
 const DIFFERS: f64 = 1.5;
-/// The text leaves out the sleep of calls whose threads sleep for less than this share of the time.
+/// The text omits the sleep of calls whose threads sleep for less than this share of the time.
 const ASLEEP_MIN: f64 = 0.05;
 /// Calls that move less than this share of the bytes do not belong to the test: a ring makes its own.
 const CALLS_SHARE_MIN: f64 = 0.5;
@@ -15,13 +15,13 @@ const CALLS_SHARE_MIN: f64 = 0.5;
 /// Operations that crossed the layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Crossed {
-    /// The way as text: "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
+    /// The layers as text: "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
     pub text: String,
-    /// True if a layer changes the requests from above, so that the row is not what its label says.
+    /// True if a layer changes the requests, so that the row differs from its label.
     pub tells: bool,
 }
 
-/// Returns the way down; `None` where no layer below the test was counted.
+/// Returns the sizes of all layers; `None` if no layer below the test has counters.
 pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
     let mut parts = vec![asked(phase)];
     let mut sizes: Vec<f64> = phase.workload.block_bytes.map(|bytes| bytes as f64).into_iter().collect();
@@ -44,7 +44,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
             }
         }
     }
-    // The traffic of others is no layer of the test.
+    // The traffic of other processes is no layer of the test.
     let app_bytes = phase.counts.app_bytes_read as f64 + phase.counts.app_bytes_written as f64;
     let carries = |network: &&NetworkUse| {
         network.sent_bytes as f64 + network.received_bytes as f64 >= app_bytes * CALLS_SHARE_MIN
@@ -62,7 +62,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
     (parts.len() > 1).then(|| Crossed { text: parts.join(" → "), tells })
 }
 
-/// Formats the operations that the test asked for.
+/// Formats the test's operations.
 fn asked(phase: &PhaseRecord) -> String {
     let count = amount(phase.counts.ops as f64).unwrap_or_default();
     match phase.workload.verb.split_once('-') {

@@ -116,7 +116,7 @@ fn value(figure: &Figure<'_>) -> f64 {
     }
 }
 
-/// Returns the part of a figure that names its thing. Two figures that differ in it are about different things.
+/// Returns the part of a figure that identifies its subject. Figures that differ in it have different subjects.
 pub(crate) fn named(figure: &Figure<'_>) -> String {
     match figure {
         Figure::Upkeep(work) => {
@@ -172,7 +172,7 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
     }
 }
 
-/// Formats upkeep: "md0: resync, 31 % done".
+/// Formats maintenance: "md0: resync, 31 % done".
 fn upkeep_of(upkeep: &UpkeepRecord, progress: Option<f64>) -> String {
     let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
     let done = progress.map_or(String::new(), |share| format!(", {} done", percent(share)));

@@ -123,8 +123,8 @@ pub fn operation(verdict: &OperationVerdict) -> String {
     told(verdict, true)
 }
 
-/// Same as [`operation`] for all operations of a test. The first one to show how awake threads spent their time tells it for
-/// all.
+/// Same as [`operation`] for all operations of a test. Only the first text includes the time of awake threads, which is
+/// the same for all.
 pub fn operations(verdicts: &[OperationVerdict]) -> Vec<String> {
     let shows = |verdict: &OperationVerdict| verdict.observations.iter().any(is_of_all);
     let first = verdicts.iter().position(shows);
