@@ -1,5 +1,5 @@
 //! Capabilities of the machine that tests may need. Each is probed by doing it, once per process; a test that cannot
-//! run says so.
+//! run reports it.
 //!
 //! ```
 //! // At the top of a test; returns from it where the machine cannot run it.
@@ -8,9 +8,9 @@
 //! }
 //! ```
 //!
-//! `SKYE_TEST_SKIPS` names the file to which skips are appended; `cargo xtask test` reads it. With
-//! `SKYE_TEST_REQUIRE=root,loop`, skips for want of these capabilities are failures. With `quiet` in it, tests that the
-//! machine was too busy to decide are failures, too.
+//! `SKYE_TEST_SKIPS` is the file to which skips are appended; `cargo xtask test` reads it. With
+//! `SKYE_TEST_REQUIRE=root,loop`, skips for lack of these capabilities are failures. With `quiet` in it, tests that
+//! were undecided on a busy machine are failures, too.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -29,10 +29,10 @@ pub const SKIPS_VARIABLE: &str = "SKYE_TEST_SKIPS";
 pub const REQUIRE_VARIABLE: &str = "SKYE_TEST_REQUIRE";
 /// Word in [`REQUIRE_VARIABLE`] that turns undecided tests into failures.
 pub const QUIET: &str = "quiet";
-/// User that tests take for "somebody else".
+/// User ID of another user than the owner, for tests.
 pub const OTHER_USER: u32 = 65534;
 
-/// Script for a shell with mounts of its own: it mounts the kernel's trace at its place.
+/// Shell script for a private mount namespace: mounts tracefs at `/sys/kernel/tracing`.
 pub const MOUNT_TRACEFS: &str = "{ test -e /sys/kernel/tracing/trace_marker || \
     mount -t tracefs skye-probe /sys/kernel/tracing; }";
 
@@ -101,7 +101,7 @@ pub fn find(name: &str) -> Option<&'static Capability> {
 
 /// Returns from a test that needs what this machine lacks: `require!(root, loop)`.
 ///
-/// `cargo xtask test` lists the skip and its reason. If `SKYE_TEST_REQUIRE` names the capability, the test fails
+/// `cargo xtask test` lists the skip and its reason. If `SKYE_TEST_REQUIRE` contains the capability, the test fails
 /// instead.
 #[macro_export]
 macro_rules! require {
@@ -203,7 +203,7 @@ pub fn list_undecided(here: &str, reason: &str) {
     Skip { is_undecided: true, test: test.to_owned(), reason: reason.to_owned() }.write();
 }
 
-/// True if a list of requirements names a word.
+/// Returns true if a list of requirements contains a name.
 fn is_required(list: &str, name: &str) -> bool {
     list.split(',').any(|word| word.trim() == name)
 }

@@ -1,8 +1,7 @@
-//! `cargo xtask lab`: guests with kernels and devices that this machine does not have, and known answers in them.
+//! `cargo xtask lab`: guests with kernels and devices that this machine does not have, and cases with known results.
 //!
-//! A guest sees this machine's files and the program that was just built, and writes only into a directory of its own.
-//! One guest runs many cases, one after the other, and several guests run side by side. They end with their owner, and
-//! leave nothing.
+//! A guest sees this machine's files and the new build of the program, and writes only into a private directory. One
+//! guest runs many cases in sequence, and several guests run in parallel. They end with their owner, and leave nothing.
 
 mod case;
 mod cuts;
@@ -76,10 +75,10 @@ pub struct Told {
     pub wrong: Vec<String>,
 }
 
-/// Cases that are told with each test of skye.
+/// Returns the cases that skye's end-to-end tests run.
 ///
 /// # Errors
-/// The files of cases are not sound.
+/// A file of cases is invalid.
 pub fn short() -> Result<Vec<Case>> {
     Ok(all()?.into_iter().filter(|case| case.is_short).collect())
 }
@@ -103,7 +102,7 @@ fn all() -> Result<Vec<Case>> {
 /// Returns the rows of a table of all cases: name, what is built, kernels, what skye must say.
 ///
 /// # Errors
-/// The files of cases are not sound.
+/// A file of cases is invalid.
 pub fn table() -> Result<String> {
     let row = |case: Case| {
         let must = case.must_say().join(", ");

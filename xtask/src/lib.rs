@@ -4,11 +4,11 @@
 //!
 //! Invariants:
 //! - Nothing here is part of the program: no crate depends on it outside `[dev-dependencies]`.
-//! - A capability is probed by doing the thing, never by guessing from names and versions, and the probe undoes it.
+//! - A capability is probed by using it, never by guessing from names and versions, and the probe undoes it.
 //! - A test is never skipped in silence: each skip is listed at the end with its reason.
-//! - No timing is asserted in tests; [`bench`] asks how fast something is, by alternating pairs.
-//! - A measuring loop takes at most 10 % more instructions per operation than the last accepted baseline. A test asks
-//!   for it where compiler, clock and architecture are those of the baseline.
+//! - No timing is asserted in tests; [`bench`] measures speed, by alternating pairs.
+//! - A measuring loop takes at most 10 % more instructions per operation than the last accepted baseline. A test checks
+//!   it if compiler, clock and architecture are those of the baseline.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bench;

@@ -81,10 +81,10 @@ pub fn alternate(
     Ok(ratios)
 }
 
-/// Runs one pair, cut into slices that take turns. It is for runs so long that the machine changes meanwhile.
+/// Runs one pair, cut into alternating slices. It is for long runs, during which the machine may change.
 ///
-/// Both get the number of a slice and return its time in seconds. The result is the speed of a relative to b. Pairs of
-/// different parity begin with different slices.
+/// Both get the number of a slice and return its time in seconds. The result is the speed of a relative to b. Even and
+/// odd pairs start with different sides.
 ///
 /// # Errors
 /// The first error of either.

@@ -1,4 +1,4 @@
-//! Loops on bytes, ours and bare. From the second thread of a process on, glibc is slower.
+//! Loops on bytes: skye's, and bare ones. glibc is slower in a process with several threads.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;

@@ -162,7 +162,7 @@ fn mapped_read(ops: u64) -> Result<()> {
     finish(Calls::Mapped { is_random: true }, Steps::READ, 1, files, Work::random_4k(size_bytes, ops))
 }
 
-/// Makes about so many operations of a mix, in whole flows.
+/// Makes about `ops` operations of a mix, in whole flows.
 fn mix(name: MixName, ops: u64) -> Result<()> {
     let mix = Mix::shipped(name);
     let population = &mix.population;
@@ -187,7 +187,7 @@ fn mix(name: MixName, ops: u64) -> Result<()> {
 /// Files of a round over a set.
 const FILES: u64 = 1000;
 
-/// Makes rounds of verbs in turn until each has made so many operations, in a new directory in memory.
+/// Makes rounds of verbs in turn until each has made `ops` operations, in a new directory in memory.
 fn rounds(specs: &[&str], ops: u64) -> Result<()> {
     // Elsewhere they take longer, but no more instructions of the loop.
     let parent = rustix::fs::open("/dev/shm", DIRECTORY_FLAGS, Mode::empty())

@@ -12,7 +12,7 @@ use io_uring::{IoUring, opcode};
 const BLOCK_BYTES: usize = 4096;
 
 /// A bare ring that reads 4 KiB blocks, or with `NOP` makes requests that do nothing. Its setup is that of the engine:
-/// one issuer, kernel work only when asked for, and a registered ring, file and buffers.
+/// one issuer, deferred task work, and a registered ring, file and buffers.
 pub(super) struct BareRing<const NOP: bool> {
     // Dropped before the buffers and files that it refers to.
     ring: IoUring,

@@ -51,7 +51,7 @@ fn code_bytes(binary: &Path) -> Result<u64> {
     line.split_whitespace().next().context("no size")?.parse().context("understand size")
 }
 
-/// User and system time of all children that ended, and of theirs.
+/// User and system time of all descendants that have exited and were waited for.
 fn children_cpu_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat").context("read /proc/self/stat")?;
     parse_children_cpu_seconds(&stat).context("understand /proc/self/stat")

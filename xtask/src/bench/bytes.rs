@@ -1,7 +1,7 @@
-//! The cost of the loop on bytes: instructions of each call through it and bare.
+//! The cost of the loop on bytes: instructions of each call, through the loop and bare.
 //!
-//! Instructions are counted, not timed: a call of the C library takes three nanoseconds. Each loop runs in a process of
-//! its own with one thread, as in the program. From the second thread on, glibc is slower.
+//! Instructions are counted, not timed: a call of the C library takes three nanoseconds. Each loop runs in a separate
+//! process with one thread, as in the program. glibc is slower in a process with several threads.
 
 use std::path::Path;
 

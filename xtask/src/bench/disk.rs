@@ -1,4 +1,4 @@
-//! Our ring against fio on storage: a disk, a loop device with direct I/O, a device behind a server of our own.
+//! Skye's ring compared with fio on storage: a disk, a loop device with direct I/O, a device behind a rig's server.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -134,8 +134,8 @@ fn served_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ratios of a test, ours over the fastest of fio's ways. The pairs take turns with the files, two pairs on each, which
-/// begin with different sides.
+/// Ratios of a test: skye over fio with its fastest options. Pairs alternate between the files, two on each, and the
+/// two start with different sides.
 fn of_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Result<[Row; 3]> {
     let pinned = &bed.pinned;
     let tuned = fastest(test, files, pinned)?;
@@ -170,7 +170,7 @@ fn of_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Resul
     .map(|row| row.noted(&command)))
 }
 
-/// Measures our worker on a file.
+/// Measures skye's worker on a file.
 fn ours(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figures> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;

@@ -86,7 +86,7 @@ impl Files {
     }
 
     /// Returns the speed of create, stat and unlink through the program's loop, relative to a loop of bare calls. Each
-    /// loop has a new directory of its own, and runs in slices.
+    /// loop has a separate new directory, and runs in slices.
     fn pair(&self, pair: usize, names: &[&CStr], pinned: &Pinned) -> Result<[f64; 3]> {
         thread::sleep(PAUSE);
         let (ours, theirs) = (self.make_directory(OURS)?, self.make_directory(BARE)?);

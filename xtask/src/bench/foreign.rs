@@ -1,5 +1,5 @@
-//! Foreign programs as references for ours. Each may be absent: the benchmarks that need it are then skipped, and say
-//! so.
+//! Foreign programs as references for skye. Each may be absent: then the benchmarks that need it are skipped, with the
+//! reason.
 
 use std::process::Command;
 use std::thread;
@@ -19,8 +19,8 @@ pub(super) fn command_line(command: &[String]) -> String {
     command.join(" ")
 }
 
-/// Runs a command that must succeed, and returns its stdout and stderr. The command starts beside the measured CPU, and
-/// its own words send the measured part there. Its helpers stay away, as ours do.
+/// Runs a command that must succeed, and returns its stdout and stderr. The command starts on the other CPUs, and its
+/// arguments pin the measured part to the measured CPU. Its helpers stay on the other CPUs, as skye's do.
 pub(super) fn run(command: &[String], pinned: &Pinned) -> Result<(String, String)> {
     thread::scope(|scope| {
         let child = scope.spawn(|| {

@@ -73,7 +73,7 @@ fn loop_command(binary: &Path, name: &str, ops: u64, file: Option<&Path>) -> Vec
     words.into_iter().chain(file.map(|file| file.display().to_string())).collect()
 }
 
-/// Compares reads of zram by a ring, 32 at a time, ours and fio's.
+/// Compares reads of zram by a ring, at depth 32: skye's and fio's.
 fn over_fio(binary: &Path) -> Result<Vec<Row>> {
     const WHAT: &str = "ring reads, depth 32, ours over fio";
     let limit = Limit::AtMost(0.5);

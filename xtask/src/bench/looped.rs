@@ -46,8 +46,8 @@ impl Done {
     }
 }
 
-/// Does the work in a thread of its own on the CPU of this thread, as a worker of the program does. A ring ends with
-/// its thread: until then the kernel keeps it, and a thread may have sixteen.
+/// Does the work in a separate thread on the CPU of this thread, as a worker of the program does. The kernel keeps a
+/// registered ring until its thread exits, and a thread may have sixteen.
 pub(super) fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| scope.spawn(work).join()).map_err(|_| anyhow!("a worker panicked"))?
 }

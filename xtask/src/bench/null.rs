@@ -80,7 +80,7 @@ fn theirs(what: String, depth: u32, setting: &Setting, pinned: &Pinned) -> Resul
     Ok(Row::new(what, "ns", values.collect::<Result<_>>()?, Limit::None).noted(job.command_line()))
 }
 
-/// An engine that marks the blocks it is asked for.
+/// An engine that counts the requests of each block.
 struct Marking<'a> {
     engine: NullEngine,
     visits: &'a Mutex<Vec<u32>>,
@@ -115,7 +115,7 @@ impl DataEngine for Marking<'_> {
     }
 }
 
-/// Checks that the loop leaves nothing out, because its rate is worth nothing otherwise. The check is not timed.
+/// Checks that the loop omits no block, because its rate is meaningless otherwise. The check is not timed.
 fn every_block_is_visited_once_a_pass(depth: u32, pinned: &Pinned) -> Result<()> {
     const BLOCKS: u64 = 100_003;
     for passes in 1..=3 {

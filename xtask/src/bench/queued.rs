@@ -1,4 +1,4 @@
-//! Our latencies of a device with a queue, compared with the log of a server of our own.
+//! Skye's latencies of a device with a queue, compared with the log of a rig's server.
 
 use std::sync::Arc;
 

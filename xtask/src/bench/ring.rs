@@ -132,7 +132,7 @@ fn over_bare(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, setting: &Setting, pinned
     Ok(Row::new("zram, ours over a bare ring", "×", values, Limit::AtLeast(0.97)))
 }
 
-/// Times of requests that do nothing: ours, and the ratio to a bare ring's.
+/// Times of requests that do nothing: skye's, and their ratio to those of a bare ring.
 fn nops(depth: u32, tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Result<[Row; 2]> {
     let files: Arc<[OwnedFd]> = Arc::new([]);
     let offsets = NOPS.offsets();

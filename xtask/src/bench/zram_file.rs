@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use super::program::file_of;
 
-/// Space that ext4 takes for itself, and some room.
+/// Space for the metadata of ext4, with a reserve.
 const FILE_SYSTEM_BYTES: u64 = 64 << 20;
 
-/// A file of bytes that cannot be compressed, on ext4 on a compressed memory device of its own.
+/// A file of incompressible bytes, on ext4 on a separate compressed memory device.
 pub(super) struct ZramFile {
     mounted: TempDir,
     /// Dropped after the file system that is mounted from it.

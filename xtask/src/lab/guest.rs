@@ -12,13 +12,13 @@ use tempfile::TempDir;
 
 use super::supplies::{KERNELS, Supplies};
 
-/// Time in which a guest that has nothing to do starts and ends.
+/// Timeout for an idle guest to boot and shut down.
 const BOOT: Duration = Duration::from_secs(120);
-/// Time in which a guest on the processor itself does. A processor that runs no guests leaves it hanging.
+/// The same for a guest with hardware virtualisation. It hangs if the processor cannot run guests.
 const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(10);
-/// Time between two looks at a guest.
+/// Poll interval for the state of a guest.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Characters of the console that a complaint contains.
+/// Maximum length of console output in an error.
 const CONSOLE_MAX: usize = 4000;
 /// Devices of NVMe that a guest has.
 const DISKS: u64 = 4;

@@ -87,10 +87,10 @@ impl Log {
         (1..=count).map(|number| all[all.len() * number / count - 1]).collect()
     }
 
-    /// Applies the entries from `from` on, up to and with `to`, to the image of a disk.
+    /// Applies the entries `from..=to` to the image of a disk.
     ///
     /// # Errors
-    /// The log cannot be read, or the image not written.
+    /// The log cannot be read, or the image cannot be written.
     pub fn apply(&self, image: &File, from: usize, to: usize) -> Result<()> {
         for entry in self.entries.iter().take(to + 1).skip(from) {
             let mut data =
@@ -98,7 +98,7 @@ impl Log {
             if entry.has_data() {
                 self.file.read_exact_at(&mut data, entry.data_at_bytes)?;
             }
-            // What was discarded reads as zeros.
+            // Discarded blocks read as zeros.
             image.write_all_at(&data, entry.offset_bytes)?;
         }
         Ok(())

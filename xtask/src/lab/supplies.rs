@@ -58,11 +58,11 @@ exec $b switch_root /root /bin/sh /lab/main
 /// A kernel that guests can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its version, as it is asked for and shown.
+    /// Its version, as in options and output.
     pub version: &'static str,
     /// Package that depends on the newest build of this version.
     package: &'static str,
-    /// Release of Debian that has the package, if this machine's own has not.
+    /// Release of Debian that has the package, if this machine's release lacks it.
     release: Option<&'static str>,
 }
 

@@ -4,7 +4,7 @@ use super::{File, Tree};
 
 /// Where printing is allowed: the program, its developers' commands, and tests.
 const MAY_PRINT: &[&str] = &["crates/skye/src/", "xtask/", "/tests/", "/benches/", "/examples/"];
-/// Where types may be serialised: what skye writes itself, others' formats, frames between hosts, messages between
+/// Where types may be serialised: formats of skye and of other programs, frames between hosts, messages between
 /// processes of one version.
 const MAY_SERIALISE: &[&str] = &[
     "crates/model/",
@@ -66,7 +66,7 @@ const MAY_HAVE_SENTENCES: &[&str] = &[
     "/tests.rs",
     "/tests/",
 ];
-/// A text of so many words is a sentence.
+/// A text of at least this many words is a sentence.
 const SENTENCE_WORDS_MIN: usize = 5;
 /// Lines above an `unsafe` in which its reason must begin.
 const SAFETY_LINES: usize = 8;
