@@ -79,7 +79,7 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
     }
     found.operations = operations::judge(&input, &found);
     record.judged.verdict = Some(Verdict { trust, trust_reasons, ..found });
-    // Nobody has seen the machines of several hosts together.
+    // The sum has no counters of several machines together.
     record.seen.disturbance = record.seen.budget.is_some().then_some(disturbed);
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Verdict {
     let has_limiter = input.is_measured() && input.record.status != Status::Failed;
     let found = match &input.record.hosts[..] {
         _ if !has_limiter => return Verdict::default(),
-        // One client shares with nobody.
+        // A single client shares with no other.
         [alone] => alone.judged.verdict.clone(),
         shares => throttled(input, &waits).or_else(|| agreed(shares)).or_else(|| below(input, &waits)),
     };
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(limit(&most), (Some(ops), Some(Confidence::Likely)));
         let observations = &most.judged.verdict.as_ref().unwrap().observations;
         assert_eq!(observations[..], [Observation::ClientsAgree { clients: Count(4), all: Count(5) }]);
-        // What one client cannot tell apart from the load of the others lies below them all.
+        // A limiter that one client cannot distinguish from the load of the others counts as below all clients.
         for limiter in [Limiter::RemoteLatency, Limiter::ServerSaturated, Limiter::NotClear] {
             let waiting = of(hosts, [limiter, limiter, limiter, limiter, cpu]);
             assert_eq!(limit(&waiting), (Some(Limiter::BelowClients), Some(Confidence::Likely)));
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(limit(&either).0, Some(Limiter::BelowClients));
         let apart = of(hosts, [ops, ops, ops, cpu, cpu]);
         assert_eq!(limit(&apart).0, Some(Limiter::NotClear));
-        // The others are other clients of the same machine, or strangers on machines of their own.
+        // Foreign load is that of clients of the same machine, or of strangers on separate machines.
         let local = ["local#1", "local#2", "local#3", "local#4", "local#5"];
         assert_eq!(limit(&of(local, [Limiter::CpuContention; 5])).0, Some(Limiter::CpuSaturated));
         assert_eq!(limit(&of(hosts, [Limiter::CpuContention; 5])).0, Some(Limiter::CpuContention));

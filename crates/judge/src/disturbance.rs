@@ -64,7 +64,7 @@ fn not_ours(input: &JudgeInput<'_>, all: fn(&CpuShares) -> f64, own: fn(&Budget)
 /// Share of the bytes on the device that were not the test's; `None` where it is unknown.
 pub(crate) fn foreign_io(input: &JudgeInput<'_>) -> Option<f64> {
     let device = input.device()?;
-    // Kernel threads write the journal and the file system's own trees, so these bytes look like others' bytes.
+    // Kernel threads write the journal and the metadata trees, so these bytes look like foreign I/O.
     let data = input.data()?;
     let is_hidden = input.writes_behind() || (data.writes() && data.sync == SyncMode::Each);
     device.foreign_share.filter(|_| !is_hidden)

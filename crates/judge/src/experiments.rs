@@ -405,7 +405,7 @@ mod tests {
         // 1.3 times, between 1.1 and 1.5.
         assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), shown(Load::Room, false));
         assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), shown(Load::Room, false));
-        // The answer could be anything: the experiment was in vain.
+        // The interval is too wide: the experiment is excluded.
         assert_eq!(load(Some((0.5, 0.9)), None), Tested::Untried);
         assert_eq!(load(Some((0.13, 0.15)), None), Tested::Untried);
     }

@@ -1,8 +1,8 @@
 //! Judges the record of a phase: its traps, the trust in its result, and its limiter.
 //!
-//! [`TRAPS`] lists the traps, and `limiters` has the rules that choose a limiter. [`next_experiment()`] chooses the
-//! most informative experiment. `wait_channels` classifies the kernel functions in which threads sleep. `operations`
-//! uses these classes to judge each operation of a mix.
+//! [`TRAPS`] lists the traps, and `limiters` has the rules for limiters. The function [`next_experiment()`] chooses the
+//! most informative experiment. Kernel functions in which threads sleep have classes in `wait_channels`, by which
+//! `operations` judges each operation of a mix.
 //!
 //! Invariants:
 //! - Pure: values in, values out. A record from disk gets the same judgement as one in memory; newer rules can judge it

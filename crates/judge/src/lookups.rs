@@ -40,7 +40,7 @@ pub fn least_bytes(input: &JudgeInput<'_>) -> f64 {
 
 /// Returns the minimum of bytes that the device reads for names that were cold in each round.
 pub fn least_cold_bytes(input: &JudgeInput<'_>, files: &FilesWork) -> f64 {
-    // Entries of a directory have no inode of their own there, and hard links share one.
+    // Entries of a directory have no separate inode there, and hard links share one.
     let has_inodes = files.verb != FileVerb::Readdir && files.kind == FileKind::File && !files.missing;
     let inodes_bytes = input.record.counts.ops as f64 * INODE_BYTES_MIN * COLD;
     if has_inodes { inodes_bytes } else { least_bytes(input) }

@@ -259,7 +259,7 @@ impl<'a> Context<'a> {
     /// Returns the class and the limiter of threads that sleep at a place in an operation.
     fn limiter(&self, symbol: &str, operation: &str) -> Option<(WaitClass, Limiter)> {
         let is_synced = !self.is_remote && self.work.syncs_in(operation) == Some(true);
-        // A call that waits for a block of its own waits for a flush only if it syncs; the removal of a file may discard.
+        // A call that waits for its own block waits for a flush only if it syncs; the removal of a file may discard.
         let class = wait_channels::class(symbol, is_synced)?;
         let found = match class {
             // A sync waits for pages under writeback first.

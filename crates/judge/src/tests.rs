@@ -224,7 +224,7 @@ fn distort(value: &mut Value, key: &str, choices: &mut impl Iterator<Item = u16>
     const WHOLE: &[u64] = &[0, 1, 4096, 99_999, 1 << 33, u64::MAX / 3, u64::MAX];
     const BROKEN: &[f64] = &[0.0, -1.0, 1e-300, 0.04, 0.6, 1.0, 7.5, 1e9, f64::MAX];
     let choice = usize::from(choices.next().unwrap());
-    // The key also names a count.
+    // A count has the same key.
     let is_count = key == "extents" && value.is_number();
     if NULLABLE.contains(&key) && !is_count && choice.is_multiple_of(11) {
         *value = Value::Null;

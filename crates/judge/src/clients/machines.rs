@@ -147,10 +147,10 @@ mod tests {
             assert!(share.judged.notes.is_empty(), "{:?}", share.judged.notes);
             assert_eq!(share.judged.verdict.as_ref().unwrap().trust, Trust::Ok);
         }
-        // Those of several machines have nobody else there.
+        // On separate machines, no other client can be the cause.
         let (trust, reasons) = doubts(&judge_sum(APART, &notes, |_| ()));
         assert_eq!((trust, reasons.len()), (Trust::Suspect, 2));
-        // Bytes of the device that no client has moved are others'.
+        // Bytes of the device that no client has moved are foreign.
         let foreign = judge_sum(ONE, &notes, |world| {
             let device: &mut DeviceUse = world.device();
             device.foreign_share = Some(0.3);

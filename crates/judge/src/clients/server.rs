@@ -225,13 +225,13 @@ mod tests {
         assert_eq!(of("read:seq1m:q4", shaped), Limiter::NetworkBandwidth);
         let few_threads = |server: &mut ServerUse| server.nfsd.as_mut().unwrap().woken_share = Some(0.1);
         assert_eq!(of("read:rnd4k:q4", few_threads), Limiter::ServerSaturated);
-        // They may be too few for the device, or wait for it in vain.
+        // The threads may be too few for the device, or may all wait for it.
         let both = |server: &mut ServerUse| {
             (server.devices[0].busy_share, server.devices[0].requests) = (0.98, 8.0);
             server.nfsd.as_mut().unwrap().woken_share = Some(0.1);
         };
         assert_eq!(of("read:rnd4k:q4", both), Limiter::Mixed);
-        // Where the CPUs are full, threads are busy because of them.
+        // If the CPUs are saturated, threads are busy because of them.
         let explained = |server: &mut ServerUse| {
             server.cpu.as_mut().unwrap().kernel = 0.85;
             server.nfsd.as_mut().unwrap().woken_share = Some(0.1);

@@ -65,7 +65,7 @@ pub(crate) fn waits_most_for_cpus(budget: &Budget) -> bool {
 /// Threads that were ready to run and had no CPU, while others had one.
 pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
-    // Threads that outnumber the CPUs wait for each other, whoever else is there.
+    // Threads that outnumber the CPUs wait for each other, even without other processes.
     let has_more_threads = reading.threads > cpus(reading);
     let is_own = has_more_threads && own_cpus(reading) >= ALL_CPUS * cpus(reading);
     if !waits_most_for_cpus(budget)
@@ -81,8 +81,8 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
         return super::cache::rule(reading).or_else(|| Some(all_cpus(reading)));
     }
     let others = used_cpus(&reading.input).filter(|others| *others > OTHER_BUSY);
-    // The kernel's own threads, and interrupts, may work for the test. Programs that came and went are not among the
-    // helpers, but have used CPU time of their own.
+    // The kernel's own threads, and interrupts, may work for the test. Short-lived programs are not among the helpers,
+    // but have used CPU time.
     let helpers = reading.system().into_iter().flat_map(|system| &system.helpers);
     let programs: f64 = helpers.filter(|helper| !helper.is_kernel).map(|helper| helper.cpu_share).sum();
     if programs <= OTHER_BUSY && programs_cpus(&reading.input).is_some_and(|used| used <= OTHER_BUSY) {

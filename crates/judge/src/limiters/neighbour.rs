@@ -29,19 +29,19 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let device = input.device()?;
     let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
-    // Kernel threads write journals, so these bytes look like others' bytes.
+    // Kernel threads write journals, so these bytes look like foreign I/O.
     let writes_journal = reading.waits(WaitClass::Sync) > 0.3;
     if !waits_for_target(reading) || input.writes_behind() || writes_journal {
         return None;
     }
-    // Without experiments, a few operations at a time may be limited by latency, whoever else is there.
+    // Without experiments, latency may limit a few operations at a time, even without foreign I/O.
     let is_tried = reading.gain().is_some();
     if !is_tried
         && (reading.in_flight < MANY || reading.occupancy().is_none_or(|occupancy| occupancy <= MORE))
     {
         return None;
     }
-    // If the device has room for more, others take nothing from us. More depth may gain the others' part, but no more
+    // If the device has headroom, foreign I/O costs the test nothing. More depth may gain the foreign part, but no more
     // than that.
     if reading.gain().is_some_and(|gain| gain.low > 1.0 / (1.0 - foreign)) {
         return None;

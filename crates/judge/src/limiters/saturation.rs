@@ -201,8 +201,8 @@ fn knee(reading: &Reading<'_>) -> Verdict {
         reading.at_target(),
         reading.answers(),
     ];
-    // A pause tells which share of a turn is the operation's own. A pause that took longer than requested, as short
-    // ones do, tells too much. Then depth decides.
+    // The response to a pause is the operation's share of a cycle. It is too large if the pause took longer than
+    // requested, as short ones do. Then depth decides.
     let by_pause = reading.pause().filter(|told| reading.in_flight > 1.0 && told.value <= 1.0);
     let by_depth = || reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
     let own = by_pause.map(|told| told.value).or_else(by_depth).unwrap_or(0.5);

@@ -106,8 +106,8 @@ fn is_not_direct(reading: &Reading<'_>) -> bool {
 pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     let data = reading.input.data_in_files()?;
     let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
-    // With read-ahead and writeback, pages are in the device while nobody waits, and the other way round. Writes that
-    // extend a file wait for one another in the file system.
+    // With read-ahead and writeback, pages are in the device while no thread waits, and the other way round. Writes
+    // that extend a file wait for one another in the file system.
     let is_direct = data.direct && !data.fresh && data.verb != DataVerb::Fsync;
     if !waits_for_target(reading) || reading.is_remote || !is_direct {
         return None;

@@ -657,7 +657,7 @@ examples! {
         |w| limited(w, |_| 500);
     a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
     many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
-        // With so many operations, chance alone makes no more than a tenth of a percent, and this is about that.
+        // With this many operations, chance alone causes at most a tenth of a percent, which is about this variation.
         |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
     lots_at_a_boundary: rate_capped REMARK, "read:rnd4k:q32",
         |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });

@@ -343,11 +343,11 @@ cases! {
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0).hogged();
     full_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0);
-    // With one at a time, a pause leaves any target idle. What counts is that four bring no more.
+    // With one at a time, a pause leaves any target idle. The evidence is that four operations at a time are no faster.
     slow_one_at_a_time: DeviceOps Confirmed,
         clean("read:rnd4k").blocked().queues(0.98).answers(1.0, 0.03, 0.0);
     at_the_knee: Mixed Likely, clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
-    // A pause that took longer than asked for; more depth brought little.
+    // A pause that took longer than requested; more depth brought little.
     at_the_knee_by_depth: Mixed Likely, clean("read:rnd4k:q8").blocked().queues(7.0).answers(0.6, 0.1, 0.0);
     busy_and_waiting: Mixed Likely, with(
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
@@ -644,7 +644,7 @@ fn memory_that_was_only_just_given_back() {
     // If no group is full, or the data read is new, the test waits for the device.
     assert_ne!(judged(&again(0, 1.0)), Limiter::MemoryPressure);
     assert_ne!(judged(&again(9000, 0.1)), Limiter::MemoryPressure);
-    // So many refaults cannot have been ours.
+    // This many refaults include those of other processes.
     assert_ne!(judged(&again(9000, 2.0)), Limiter::MemoryPressure);
 }
 
@@ -715,7 +715,8 @@ fn experiments_ask_what_is_open() {
     assert_eq!(waits.next(&[Depth]), Some(Experiment::Block));
     assert_eq!(waits.next(&[Depth, Experiment::Block]), Some(Delay));
     assert_eq!(waits.next(&[Depth, Delay, Experiment::Block]), None);
-    // Only a full target shows its unit. Much room needs no second proof, and one at a time a pause tells nothing.
+    // Only a saturated target shows its unit. Much headroom needs no second proof, and with one operation at a time a
+    // pause is no evidence.
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth, Delay]), None);
     assert_eq!(waits.clone().answers(1.0, 0.9, 0.0).next(&[Depth]), None);
     assert_eq!(waits.clone().answers(1.0, 0.3, 0.0).next(&[Depth]), Some(Delay));

@@ -157,11 +157,11 @@ fn operation_with_few_samples_is_not_clear() {
     let with = |asleep, running| mail(&[("create", 1000, &[(COMMIT, asleep), ("running", running)])]);
     let limiter = |world: &World| world.operations()[0].limiter;
     assert_eq!(limiter(&with(300, 100)), Limiter::FsyncJournal);
-    // Four threads of one look may wait for the same commit: these are five looks.
+    // Four threads of one instant may wait for the same commit: these are five samples.
     assert_eq!(limiter(&with(15, 5)), Limiter::NotClear);
     assert_eq!(limiter(&with(24, 0)), Limiter::FsyncJournal);
     assert_eq!(limiter(&with(20, 0)), Limiter::NotClear);
-    // Many looks at few calls are as few.
+    // Samples of the same call count as one.
     let mut few = with(300, 100);
     few.record.figures.steps[0].ops = 5;
     assert_eq!(limiter(&few), Limiter::NotClear);
@@ -180,7 +180,7 @@ fn two_limits_of_about_the_same_time_are_mixed() {
     assert_eq!(parts, [Limiter::FsyncJournal, Limiter::KernelCpu]);
     assert!(wording::operation(found).contains("mixed: commit / flush 50 %, kernel CPU 44 % (likely): its"));
     assert_eq!(found.observations.len(), 3);
-    // A place that nobody knows counts for nothing.
+    // An unknown wait channel is no evidence.
     let hidden = mail(&[("create", 1000, &[("unheard_of", 700), ("running", 200)])]);
     assert_eq!(hidden.operations()[0].limiter, Limiter::NotClear);
     assert!(

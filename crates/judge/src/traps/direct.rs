@@ -158,13 +158,13 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes };
         return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
-    // The kernel also charges the attempt that it refuses, before a thread of its own makes the call.
+    // The kernel also charges a refused attempt, before a kernel thread makes the call.
     if data.verb != DataVerb::Read || input.record.engine.uses_kernel_threads() {
         return None;
     }
     let device = input.device()?.bytes_read as f64;
     let (own, app) = (input.charged_read_bytes()?, input.record.counts.app_bytes_read as f64);
-    // If the device read more than we were charged for, the rest is others' I/O, and another trap reports it.
+    // If the device read more than the test was charged for, the rest is foreign I/O, which another trap reports.
     let excess = (own - device) / app.max(1.0);
     (app > 0.0 && excess > SHARE_MAX).then(|| {
         let mount_point = || input.target().mount_point.as_str().into();

@@ -110,7 +110,7 @@ fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return Some(Finding::HotReplacedInMemory { reached_share }.into());
     }
     let caught = match input.record.counts.passes > 1.0 {
-        // The user asked for several passes, but not all of their bytes reached the device.
+        // The user requested several passes, but not all of their bytes reached the device.
         true => {
             let finding =
                 Finding::ReplacedInMemory { reached_share, passes: Mean(input.record.counts.passes) };

@@ -409,7 +409,7 @@ fn variation(weighted: &[(f64, f64)]) -> Option<f64> {
 /// Several kinds of operations, for which a mean says nothing.
 fn several_modes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let modes = &input.record.figures.latency_ns.as_ref()?.modes;
-    // Operations of a mix or a load differ by their nature, and each has latencies of its own.
+    // Operations of a mix or a load differ by their nature, and each has separate latencies.
     let is_mixed = input.files().is_some() && input.phase.workload.is_continuous();
     if modes.len() < 2 || is_mixed {
         return None;
@@ -447,7 +447,7 @@ fn write_limit(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return Some(reached(limit));
     }
     let limit = input.phase.stop.bytes.filter(|_| input.phase.stop.time_ns.is_some())?;
-    // Operations on files have no bytes of their own, but what they write counts.
+    // Operations on files have no byte counts, but the bytes that they write count.
     let is_part_on_files = input.files().is_some() && input.phase.workload.is_continuous();
     let bytes = if is_part_on_files { counts.app_bytes_written } else { counts.bytes };
     (!is_one_pass(input) && bytes >= limit - limit / 50).then(|| reached(limit))
