@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn holes_and_unwritten_extents_are_distinguished() {
         let (file, can_allocate) = mixed();
-        // A file system in memory has no map; the end-to-end tests ask for one on ext4.
+        // A file system in memory has no map; the end-to-end tests read one on ext4.
         let Some(found) = mapped(file.as_fd(), &(0..4 * MIB)) else { return };
         let allocated = if can_allocate { MIB } else { 0 };
         assert_eq!(found.unwritten_bytes, allocated);

@@ -202,7 +202,7 @@ pub(crate) fn btrfs_directory(root: &Root, mount: &Mount) -> Option<String> {
     let device = source_device(root, &mount.source);
     let listed = device
         .and_then(|device| all.iter().find(|name| root.exists(&format!("{top}/{name}/devices/{device}"))));
-    // A source such as "/dev/root" names no device; if the machine has only one btrfs, it is that one.
+    // A source such as "/dev/root" is no device; if the machine has only one btrfs, it is that one.
     let only = || all.first().filter(|_| all.len() == 1);
     listed.or_else(only).map(|name| format!("{top}/{name}"))
 }

@@ -172,7 +172,7 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
     };
     let mut views: Vec<_> = view("self").into_iter().collect();
     for process in root.list("proc").iter().filter_map(|name| name.parse::<i32>().ok()) {
-        // Without the links, nobody knows the view, and the mounts are read once more.
+        // Without the links, the view is unknown, and the mounts are read once more.
         let view = view(&process.to_string());
         if view.as_ref().is_some_and(|view| views.contains(view)) {
             continue;
@@ -335,7 +335,7 @@ mod tests {
         );
         assert!(found.iter().all(|part| part.size_bytes == 1 << 20));
         assert_eq!(found.iter().filter(|part| part.is_partition).count(), 2);
-        // A partition is used by whatever lies on it, and not by its neighbour.
+        // Devices on a partition are its users, and its neighbour is not.
         let part = parts(&root, &all_mounts(&root).seen, "sda1");
         assert_eq!(part.iter().map(|part| &part.name).collect::<Vec<_>>(), ["sda1", "dm-0", "loop3"]);
     }

@@ -92,7 +92,7 @@ impl Identity {
             StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
         )
         .map_err(|error| trouble(&error.into()))?;
-        // Some servers do not have the call. Then nobody knows what is free.
+        // Some servers do not have the call. Then the free space is unknown.
         let statfs = match rustix::fs::statfs(&path) {
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => None,
             statfs => Some(statfs.map_err(|error| trouble(&error.into()))?),

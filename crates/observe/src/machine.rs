@@ -40,7 +40,7 @@ pub fn machine(root: &Root) -> Machine {
         lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
         open_files_max: root.is_system().then(open_files_max).flatten(),
         file_bytes_max: root.is_system().then(file_bytes_max).flatten(),
-        // Only an attempt tells, and the program makes that attempt.
+        // Only an attempt shows it, and the program makes it.
         io_uring_refused: None,
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn note(root: &Root, place: &Place, parts: &[MappedPart], below: &[St
     if let Some((failed, all)) = lost {
         return Some(format!("{name} has lost {failed} of {all} paths"));
     }
-    // The layers of a volume lie on layers too; only a volume that can be mounted deserves a note.
+    // The layers of a volume are on layers, too; only a volume that can be mounted deserves a note.
     if layer(&uuid).is_some() {
         return None;
     }

@@ -88,7 +88,7 @@ impl Wanted {
         // Without this flag, a file on a dead server would never answer.
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
         let found = match statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted) {
-            // A user's own FUSE file system answers nobody else, and has no devices. Its files may be those below a loop.
+            // A user's own FUSE file system refuses other users, and has no devices. Its files may back a loop device.
             Err(Errno::ACCESS) if self.file.is_none() && is_fuse(path) => {
                 return Ok(Leads::Elsewhere);
             }

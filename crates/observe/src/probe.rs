@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(read(&mut probe), (1050, 100));
         put(&child, 70);
         assert_eq!(read(&mut probe), (1070, 100));
-        // Once the child has been waited for, its file is empty and ours contains all of its I/O.
+        // Once the child has been waited for, its file is empty and that of skye contains all of its I/O.
         std::fs::write(&child, "").unwrap();
         put(&own, 1080);
         assert_eq!(read(&mut probe), (1080, 100));

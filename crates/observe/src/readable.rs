@@ -93,7 +93,7 @@ fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), Trouble>
         };
         Trouble::new(format!("open {name}"), error).remedy(remedy)
     };
-    // Opening can have effects of its own (a pipe waits for a writer), so the kind is checked first.
+    // Opening can have side effects (a pipe waits for a writer), so the kind is checked first.
     refuse_kind(&word.metadata().map_err(fail)?, name)?;
     let path = word.canonicalize().map_err(fail)?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -26,7 +26,7 @@ pub struct Resident {
 /// `mincore` replaces `cachestat` before Linux 6.5 and on overlay file systems. It needs a file that is open
 /// for reading.
 pub fn resident(file: BorrowedFd<'_>, part: Range<u64>) -> Option<Resident> {
-    // Overlay file systems keep their pages in the files of the layer beneath, where `cachestat` does not look.
+    // Overlay file systems keep their pages in the files of the layer below, which `cachestat` does not check.
     let is_overlay = file_system_magic(file) == Some(OVERLAY_MAGIC);
     let by_cachestat = || cachestat(file, &part).map(|bytes| Resident { bytes, source: "cachestat" });
     let by_mincore = || mincore(file, &part).map(|bytes| Resident { bytes, source: "mincore" });

@@ -127,8 +127,7 @@ impl Root {
             return rustix::fs::open(self.path(relative), flags, Mode::empty()).ok();
         }
         let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        // After a rename or mount anywhere on the system while ".." is resolved, the kernel asks for another
-        // try.
+        // After a rename or mount anywhere on the system while ".." is resolved, the kernel requires another try.
         let open = || rustix::fs::openat2(top.as_fd(), relative, flags, Mode::empty(), ResolveFlags::IN_ROOT);
         (0..OPEN_ATTEMPTS_MAX).map(|_| open()).find(|result| !matches!(result, Err(Errno::AGAIN)))?.ok()
     }

@@ -53,7 +53,7 @@ pub(crate) fn beneath_device(root: &Root, mounts: &[Mount], (major, minor): (u32
 
 fn walk(root: &Root, mounts: &[Mount], top: Beneath) -> Stack {
     let mut walk = Walk { root, mounts, found: Vec::new(), notes: top.notes, above: Vec::new() };
-    // The walk finds devices bottom up. The reversal puts each one before the devices it lies on.
+    // The walk finds devices bottom up. The reversal puts each one before its underlying devices.
     for name in top.devices.iter().rev() {
         walk.visit(name);
     }
@@ -71,7 +71,7 @@ fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)
     if MEMORY.contains(&kind) {
         return plain(Backing::Memory);
     }
-    // "fuseblk" lies on a block device of this machine, which the general path below finds.
+    // "fuseblk" is on a block device of this machine, which the general path below finds.
     if kind == "fuse" || kind.starts_with("fuse.") || kind.starts_with("nfs") || REMOTE.contains(&kind) {
         return plain(Backing::RemoteOrUserSpace);
     }

@@ -93,7 +93,7 @@ fn hidden_inside(root: &Root, mount_point: Option<&str>) -> Option<String> {
     if !root.real("proc/self/ns/pid").is_some_and(is_initial) {
         hidden.push("processes outside".to_owned());
     }
-    // In a cgroup namespace of its own, the own cgroup is the topmost.
+    // In a private cgroup namespace, the own cgroup is the topmost.
     let memberships = root.read("proc/self/cgroup").unwrap_or_default();
     if memberships.lines().all(|line| line.ends_with(":/")) {
         hidden.push("the cgroups above".to_owned());

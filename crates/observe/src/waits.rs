@@ -245,7 +245,7 @@ impl Waits {
             let thread = &self.threads[self.next_thread];
             let step = thread.step();
             let is_asleep = match beginning(thread.wchan.as_ref(), buffer).and_then(wchan::symbol) {
-                // If the step has changed meanwhile, it is not known to which of them the place belongs.
+                // If the step has changed during the sample, the step of the wait channel is unknown.
                 Some(symbol) => self.sites.add(symbol, step.filter(|_| thread.step() == step)),
                 // If the place is hidden, the call still shows that the thread is blocked.
                 None => thread.wchan.is_none(),

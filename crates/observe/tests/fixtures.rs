@@ -431,9 +431,9 @@ fn virtual_disk_and_zram_are_identified() {
 fn devices_are_attached_to_nodes() {
     let of_node_1: Vec<u32> = (8..16).chain(24..32).collect();
     for (path, device, nodes, near) in [
-        // The controller of a disk names its node, also for the partitions.
+        // The controller of a disk has its node, also for the partitions.
         ("/", (259, 2), &[Some(1), Some(1)][..], Some(&of_node_1)),
-        // Only the PCI function far above the disk names it.
+        // Only the PCI function far above the disk has it.
         ("/sata", (8, 0), &[Some(0)], Some(&(0..8).chain(16..24).collect())),
         ("/usb", (8, 16), &[None], None),
         // The two controllers that lead to the disk name it.

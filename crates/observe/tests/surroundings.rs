@@ -142,7 +142,7 @@ fn cgroup_v2_machine_is_sampled() {
     let scope = "sys/fs/cgroup/bench.slice/bench-a.scope";
     machine.add(&format!("{slice}/cpu.stat"), ("", "throttled_usec", 1), 300_000);
     machine.add(&format!("{slice}/cpu.stat"), ("", "nr_throttled", 1), 4);
-    // The scope has no quota of its own.
+    // The scope has no quota.
     machine.add(&format!("{scope}/cpu.stat"), ("", "throttled_usec", 1), 999_000_000);
     machine.add(&format!("{slice}/memory.events.local"), ("", "max", 1), 1);
     machine.add(&format!("{scope}/memory.events.local"), ("", "high", 1), 2);
@@ -155,7 +155,8 @@ fn cgroup_v2_machine_is_sampled() {
     machine.add("proc/vmstat", threshold, 1000 - pages);
     machine.add("proc/self/net/dev", ("", "eth0:", 1), 100_000);
     machine.add("proc/self/net/dev", ("", "eth0:", 9), 100);
-    // A kernel thread, a program, a process that began meanwhile, one below the reported share, and our own.
+    // A kernel thread, a program, a process that started during the test, one below the reported share, and the test's
+    // own.
     let (kernel, own) = machine.pids("jbd2/sda1-8");
     let kernel_stat = format!("proc/{kernel}/stat");
     let kernel_ticks = |more| machine.add(&kernel_stat, ("", &kernel.to_string(), 14), more);
@@ -259,7 +260,7 @@ fn servers_of_nfs_and_fuse() {
     surroundings.end();
     let found = surroundings.take(2 * SECOND_NS, 2 * SECOND_NS);
     assert_eq!((found.server_in_flight, found.server_slots), (Some(3.5), Some(64)));
-    // Without sessions, each connection has slots of its own, as far as the kernel shows them.
+    // Without sessions, each connection has separate slots, as far as the kernel shows them.
     let machine = Machine::copy("nfs", "/mnt/old", (0, 53));
     assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, Some(4 * 65_536));
     std::fs::remove_dir_all(machine.path("proc/sys/sunrpc")).unwrap();

@@ -34,7 +34,7 @@ struct Sum {
 
 impl Helpers {
     pub fn open(root: &Root, ns_per_tick: u64, hidden: &mut Vec<String>) -> Self {
-        // Where others' processes are hidden, process 1 is hidden too.
+        // If processes of other users are hidden, process 1 is hidden, too.
         if !root.exists("proc/1/stat") || root.open("proc/1/stat").is_none() {
             hidden.push("/proc/*/stat: CPU time of other processes".to_owned());
         }

@@ -36,9 +36,9 @@ impl Memory {
         }
         let open = |level: &Level| {
             let open = |name: &str| root.open(&format!("{}/{name}", level.directory));
-            // `memory.events` of version 2 also counts events in cgroups beneath, which are not ours. Before
-            // Linux 5.2 there was no `memory.events.local`. No cgroup lies beneath our own, so
-            // `memory.events` serves there.
+            // `memory.events` of version 2 also counts events in child cgroups, which are not those of skye. Before
+            // Linux 5.2 there was no `memory.events.local`. Skye's cgroup has no children, so `memory.events` serves
+            // there.
             let file = match level.version_2 {
                 true => open("memory.events.local").or_else(|| open("memory.events").filter(|_| level.own)),
                 false => open("memory.failcnt"),
