@@ -63,7 +63,7 @@ fn limits(measured: &[&PhaseRecord]) -> String {
         return files.sentence();
     }
     let data = Limits::of(&data, "data");
-    // Clients may have devices of their own, and none is that of the run.
+    // Clients may have separate devices, and none is that of the run.
     if measured.iter().any(|phase| !phase.hosts.is_empty()) {
         let files = (files.all > 0).then(|| files.sentence());
         return [data.sentence()].into_iter().chain(files).collect::<Vec<_>>().join(" ");

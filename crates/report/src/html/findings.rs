@@ -158,7 +158,7 @@ fn bytes(phase: &PhaseRecord) -> Option<Figure> {
         ("written by the test".to_owned(), phase.counts.app_bytes_written, "s0"),
         (format!("written to {name}"), device.bytes_written, "s5"),
     ];
-    // Leave out a direction in which almost no bytes were asked for or moved.
+    // Omit a direction in which almost no bytes were requested or moved.
     let most = all.iter().map(|(_, bytes, _)| *bytes).max().unwrap_or_default();
     let is_shown =
         |pair: &&[(String, u64, &str)]| pair.iter().any(|(_, bytes, _)| *bytes as f64 > most as f64 * 0.01);

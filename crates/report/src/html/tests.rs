@@ -75,7 +75,7 @@ pub(crate) fn long_run(intervals: u64) -> Run {
             let mut interval = Interval { start_ns: at * 100_000_000, ..first.clone() };
             interval.ops = 9_000 + wave(at);
             interval.bytes = interval.ops * 4096;
-            // Buckets from 100 µs on, 3 % apart, with fewer and fewer operations.
+            // Buckets above 100 µs, 3 % apart, with decreasing counts.
             interval.histogram = (0..60u64)
                 .map(|bucket| {
                     (

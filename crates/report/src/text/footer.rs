@@ -37,7 +37,7 @@ pub(super) fn footer(run: &Run, style: &Style) -> String {
 
 /// Returns the noise of the machine and the cost of skye itself, with their names.
 fn known_costs(run: &Run) -> [(&'static str, Option<String>); 2] {
-    // A simulated device has a clock of its own, so nothing disturbs it and nothing costs time.
+    // A simulated device has a separate clock, so nothing disturbs it and nothing costs time.
     let is_real = run.environment.target.backing != Backing::Simulated;
     let known = |text: Option<String>| text.filter(|_| is_real);
     [("noise", known(noise(run))), ("tool", known(tool(&run.tool)))]

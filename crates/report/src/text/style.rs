@@ -44,7 +44,7 @@ impl Style {
                 '×' => plain.push('x'),
                 '±' => plain.push_str("+-"),
                 '…' => plain.push('~'),
-                // The letter behind it names the unit.
+                // The letter behind it is the unit.
                 '°' => {}
                 '→' => plain.push('>'),
                 '←' => plain.push('<'),

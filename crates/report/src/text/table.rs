@@ -139,7 +139,7 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     };
     line.left(INDENT, title, Ansi::new());
     match kind {
-        // The share of each operation of a mix or a load, beneath the bytes of the load.
+        // The share of each operation of a mix or a load, below the bytes of the load.
         Kind::Files if widths.files_move_bytes => {
             line.right(columns.megabytes_end, "MB/s, time", Ansi::new());
         }

@@ -174,7 +174,7 @@ impl Axis {
 /// Draws one row: the test, the interval with its dot, the answer.
 fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: f64, title: &str) {
     let class = class_of(change);
-    // The heading of the chart names the measure.
+    // The measure is in the heading of the chart.
     let test = name(format!("{} {}", row.name, row.label).trim_end());
     drawing.text("t", Anchor::Start, 0.0, middle + 4.5, &fitted(&test, ACROSS[0] - 4.0));
     drawing.text("t", Anchor::End, WIDTH, middle + 4.5, &in_short(change));

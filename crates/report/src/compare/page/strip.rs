@@ -123,7 +123,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
             drawing.dot(&format!("p {}", class(*side)), x, y, &title);
         }
     }
-    // If all names fit beneath their runs, no legend is needed.
+    // If all names fit under their runs, no legend is needed.
     let fits = |side: usize| {
         let name = page.short_name(side);
         fitted(&name, room(sides.len())) == name
