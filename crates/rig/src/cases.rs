@@ -302,8 +302,8 @@ mod tests {
         });
         let built: BTreeSet<_> = right.collect();
         let unbuilt: Vec<_> = Limiter::ALL.iter().filter(|limiter| !built.contains(limiter)).collect();
-        // Another guest of the host is not available on demand, and no I/O is as fast as our own loop. A case has no
-        // clients, and no file with a mix. The others are not limits of their own.
+        // Another guest of the host is not available on demand, and no I/O is as fast as skye's loop. A case has no
+        // clients, and no file with a mix. The others are not separate limits.
         let expected = [
             Limiter::ThinkTime,
             Limiter::NetworkUntried,

@@ -179,11 +179,11 @@ pub fn clean() -> Vec<Cleaned> {
     list().into_iter().filter_map(|journal| clean_one(&journal)).collect()
 }
 
-/// Does so for one journal; `None` if a process works by it, or if it does not exist.
+/// Cleans one journal; `None` if a process uses it, or if it does not exist.
 pub fn clean_one(journal: &Path) -> Option<Cleaned> {
     let mut file = match lock(journal) {
         Ok(file) => file,
-        // The process that has locked it works by it, unless the kernel says that it never will again.
+        // The process with the lock uses the journal, unless it was killed or has ended.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             match holder(journal)?.state() {
                 State::Lives => return None,

@@ -45,7 +45,7 @@ impl Neighbour {
             .custom_flags(direct)
             .open(&path)
             .map_err(|error| fail("open past the page cache", error))?;
-        // The first read tells if direct reads work at all.
+        // The first read shows if direct reads work at all.
         let mut block = Aligned::new(spec.block_bytes as usize);
         file.read_exact_at(block.bytes_mut(), 0).map_err(|error| fail("read", error))?;
         let served = Arc::new(Mutex::new(Served::default()));

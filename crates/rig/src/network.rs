@@ -129,7 +129,7 @@ impl Network {
     pub(crate) fn undo(&mut self) -> Vec<String> {
         let left = self.journal.undo();
         for mut child in [self.client.take(), self.server.take()].into_iter().flatten() {
-            // A process that was found is dead by now; nobody should wait for one that was not.
+            // Undoing has killed the processes that it found; the kill of any other lets the wait end.
             let _ = child.kill();
             let _ = child.wait();
         }

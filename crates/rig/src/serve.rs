@@ -38,7 +38,7 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
     let (ends, mut work) = match built {
         Ok(built) => built,
         Err(trouble) => {
-            // Perhaps nobody listens.
+            // The owner may be gone.
             let _ = Reply::Cannot(trouble).send(&mut replies);
             return false;
         }

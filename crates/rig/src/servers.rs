@@ -94,7 +94,7 @@ mod tests {
         let mut looks = start("env", &[], word("config"));
         let elsewhere = home.with_extension("else").into_os_string();
         let mut others = start("unshare", &["--fork", "--kill-child"], elsewhere);
-        // Each has become its program when its `exe` link names it.
+        // Each has executed its program once its `exe` link shows the program.
         let lives = |process: u32| {
             let program = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
             program.file_name().is_some_and(|name| name == "unshare")

@@ -203,7 +203,7 @@ enum Mounted {
 }
 
 fn mounted(file_system: &str, at: &Path) -> Mounted {
-    // Ours is the first: its directory was made for it.
+    // The rig's mount is the first: its directory was made for it.
     match &mounts::at(at)[..] {
         [first, ..] if first.file_system != file_system => Mounted::Nothing,
         [] => Mounted::Nothing,
@@ -268,7 +268,7 @@ fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64
     let directory = identity::directory(device);
     let name = fs::canonicalize(&directory).ok().and_then(|path| path.file_name().map(ToOwned::to_owned));
     let _held = name.and_then(|name| identity::hold(&Path::new("/dev").join(name)));
-    // Limits outlive the file of a loop device: on a device without a file, the limit is still ours, and nobody else's.
+    // Limits outlive the file of a loop device: on a device without a file, the limit is still the rig's.
     if identity::is_same(&directory, sequence) || identity::is_free_loop(&directory) {
         outcome(fs::write(file, format!("{device} {old}")).map_err(|error| error.to_string()))
     } else if directory.exists() {
@@ -303,13 +303,13 @@ fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
             (Some(0), None) => return Outcome::Left("it has no size, and may be somebody else's".into()),
             _ => return Outcome::NotThere,
         }
-        // The kernel does not remove a device that is open or mounted. Where only the size tells whose it is, a device
-        // that others keep is not even tried.
+        // The kernel does not remove a device that is open or mounted. If the size is the only identification, a device
+        // that another process holds is not tried.
         let may_try = sequence.is_some() || identity::can_be_had_alone(Path::new(&zram::path(number)));
         if may_try && zram::remove(number).is_ok() {
             return Outcome::Undone;
         }
-        // A program that looks at new devices may hold it open for a moment.
+        // A program that inspects new devices may hold it open for a moment.
         thread::sleep(Duration::from_millis(20));
     }
     Outcome::Left("it is in use".into())
@@ -372,7 +372,7 @@ mod tests {
         ] {
             assert_eq!(step.undo(), Outcome::NotThere, "{step}");
         }
-        // A directory with our name that others may write to is not ours.
+        // A directory with a rig's name that is writable by other users is not the rig's.
         let open = directory.join("skye-rig.12345678");
         fs::create_dir(&open).unwrap();
         fs::write(open.join("file"), "").unwrap();
@@ -397,7 +397,7 @@ mod tests {
         let read = || fs::read_to_string(&requests).unwrap().trim().to_owned();
         let before = read();
         device.set_requests(&mut journal, &backing, 4).unwrap();
-        // A file that stands in for the kernel's, which only root of its own cgroup can have.
+        // A file in place of the kernel's, which needs privileges for the root cgroup.
         let limits = journal.file_in(&directory, "limits", 0).unwrap();
         fs::write(&limits, format!("{number} 5000\n")).unwrap();
         let steps = |sequence| {

@@ -344,7 +344,7 @@ fn disk_on_limited_disk_is_limited_too() {
     let rig = start(Spec::disk().on_disk(beneath));
     let device = rig.device().unwrap().to_owned();
     assert_eq!(limit_of(&device), None);
-    // Blocks that were never written are not read from beneath.
+    // Unwritten blocks are not read from the layer below.
     OpenOptions::new().write(true).open(&device).unwrap().write_all_at(&[1; 64 * 4096], 0).unwrap();
     let time = Duration::from_secs(2);
     // Half a second's worth may be saved up or given in advance.
@@ -648,7 +648,7 @@ fn network_carries_its_rate_and_no_more() {
     file.sync_all().unwrap();
     is_right("written", begin, 40e6);
     drop(file);
-    // A file that is opened anew is read anew.
+    // A file that is opened again is read again.
     let begin = Instant::now();
     assert!(fs::read(&path).unwrap() == random);
     is_right("read", begin, 40e6);

@@ -215,7 +215,8 @@ fn flushes() -> Vec<Case> {
 }
 
 fn others() -> Vec<Case> {
-    // With one at a time, whoever waits gets the next turn: a client with two requests waiting gets twice as much.
+    // With one at a time, each waiting request gets the next turn: a client with two waiting requests gets twice as
+    // much.
     let one_at_a_time = || disk_over(Spec::fuse().slots(1).service_us(500));
     let several = || disk_over(Spec::fuse().slots(4).service_us(1000));
     vec![

@@ -147,7 +147,8 @@ impl Server {
         config.acl = SessionACL::All;
         let server = server::Server(Arc::clone(&shared));
         let mount_point = at.clone();
-        // An urgent thread starts the session: the thread that takes requests inherits this, and ours stays as it is.
+        // An urgent thread starts the session: the thread that takes requests inherits the priority, and the caller's
+        // stays unchanged.
         let spawned = thread::spawn(move || {
             if urgent {
                 make_urgent();
