@@ -342,7 +342,7 @@ fn others_on_the_device() {
     expect("other I/O", Warn, moved(5_000_000, 0));
     let check = expect("other I/O", Warn, moved(0, 50_000_000));
     assert_eq!(check.found, "others move 0 B/s on sdb and keep it busy 5.0 % of the time");
-    // Counters that stand still would look like an idle device.
+    // Constant counters would look like an idle device.
     assert_eq!(
         after("other I/O", |health| {
             health.hidden = vec!["/sys/class/block/sda/queue/iostats: I/O counters are switched off".into()];
