@@ -299,7 +299,7 @@ fn probe_blkio() -> Result<(), String> {
 
 fn probe_tracefs() -> Result<(), String> {
     probe_root()?;
-    // Another user may have stopped the trace, which is not ours to change.
+    // Another user may have stopped the trace, which must not be changed.
     let is_on = "test \"$(cat /sys/kernel/tracing/tracing_on)\" = 1 -a -w /sys/kernel/tracing/trace_marker";
     let script = format!("{MOUNT_TRACEFS} && {is_on}");
     run(Command::new("unshare").args(["--mount", "sh", "-c", &script])).map(drop)

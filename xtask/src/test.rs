@@ -87,7 +87,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             // Without this, `.cargo/config.toml` gives property tests the same cases each time.
             command.env("PROPTEST_RNG_SEED", RandomState::new().hash_one("cases").to_string());
         }
-        // A user who names a package wants no other.
+        // With a named package, only that one is tested.
         let names_package = wish.for_cargo.iter().any(|word| word == "-p" || word.starts_with("--package"));
         let workspace = (!names_package).then_some("--workspace");
         let status = command

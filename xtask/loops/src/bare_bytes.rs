@@ -68,7 +68,7 @@ fn stream(file: OwnedFd, writes: bool) -> Result<*mut FILE> {
 }
 
 fn close(stream: *mut FILE) -> Result<()> {
-    // SAFETY: the stream is open; nobody uses it from here on.
+    // SAFETY: the stream is open, and is not used after this.
     let closed = unsafe { libc::fclose(stream) };
     (closed == 0).then_some(()).with_context(|| format!("fclose: {}", io::Error::last_os_error()))
 }

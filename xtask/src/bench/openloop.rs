@@ -74,8 +74,8 @@ fn of<E: DataEngine>(
         // The first measurement warms up.
         for measurement in 0..=setting.pairs {
             let closed = through_loop(&engine, tsc, ClosedLoop, Read, work, pinned)?.ops_per_second();
-            // Finds the highest rate of an open loop: twice the rate of a closed one is asked for, so that all slots
-            // are always busy. If nothing is waited for, drawing the distances is most of the work.
+            // Finds the highest rate of an open loop: the requested rate is twice that of a closed one, so that all
+            // slots are always busy. Without waits, drawing the distances is most of the work.
             let pacing = OpenLoop::new(2.0 * closed, is_poisson, 0, 1, SEED);
             let full = through_loop(&engine, tsc, pacing, Read, work, pinned)?;
             let pacing = OpenLoop::new(LOAD * full.ops_per_second(), is_poisson, 0, 1, SEED);
@@ -154,7 +154,7 @@ struct Noting<T> {
 
 impl<T> Drop for Noting<T> {
     fn drop(&mut self) {
-        // After a failure, nobody receives them.
+        // After a failure, there is no receiver.
         let _ = self.to.send(std::mem::take(&mut self.instants_ns));
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         child.stdout.take().unwrap().read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, [&frame[..], beat, beat].concat());
         assert!(scratch.path().join("greeted").exists());
-        // It ends by itself, because nobody reads.
+        // It ends by itself, because there is no reader.
         child.wait().unwrap();
     }
 }

@@ -147,8 +147,8 @@ impl Guest {
             layers.enumerate().map(|(number, path)| (format!("layer{number}"), path)).collect();
         let tags: Vec<_> = layers.iter().map(|(tag, _)| tag.as_str()).collect();
 
-        // The kernel ends the guest with its owner, whatever becomes of that. A guest goes before all other programs, so that
-        // none of them shows in its numbers; only root may ask for that.
+        // The kernel kills the guest with its owner. A guest has priority over all other programs, so that none of them
+        // shows in its results; only root may set that.
         let mut qemu = Command::new("nice");
         qemu.args(["--adjustment=-20", "setpriv", "--pdeathsig", "KILL"]);
         qemu.args(["qemu-system-x86_64", "-accel", accelerator.argument()]);
@@ -186,7 +186,7 @@ impl Guest {
                     .arg(format!("ide-hd,bus=ide.{port},drive=disk{number},serial=LAB{number}"));
                 continue;
             }
-            // A port of its own gives a device a link with a speed.
+            // A separate port gives a device a link with a speed.
             let port = format!("pcie-root-port,id=port{number},chassis={number},x-speed=8,x-width=4");
             let nvme = format!("nvme,drive=disk{number},serial=LAB{number},bus=port{number}");
             qemu.args(["-device", &port, "-device", &nvme]);

@@ -136,7 +136,7 @@ fn provide(tree: &Path, names: &[&str], fetch: impl FnOnce(&Path) -> Result<()>)
     if tree.exists() {
         fs::remove_dir_all(tree).with_context(|| format!("remove {}", tree.display()))?;
     }
-    // What is not whole never gets its name.
+    // An incomplete tree never gets its final name.
     let partial = super::scratch()?;
     let packages = partial.path().join("packages");
     let root = partial.path().join("root");
