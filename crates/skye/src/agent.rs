@@ -1,7 +1,7 @@
 //! `skye agent`: a client of a run, which another skye has started and drives over standard input and output.
 //!
 //! An agent is a session like any other: it plans for itself, with the same refusals, limits and removals. Its command
-//! line names its directory and its limits, and no frame raises them. However it ends, it removes what it made.
+//! line sets its directory and its limits, and no frame raises them. However it ends, it removes what it created.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,17 +23,17 @@ use crate::place::Place;
 use crate::signals::{self, Interruption};
 use crate::{Done, closing, doctor, driver, simulation};
 
-/// Interval between looks at signals.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
-/// The same while nothing is to be done. A thousand agents of one machine wake up as often.
+/// The same while the agent is idle: a thousand agents may run on one machine.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval between looks at the states of a machine that is watched.
+/// Sampling interval of a monitored machine.
 const WATCH: Duration = Duration::from_millis(20);
 /// Longest time until an agreed instant.
 const LEAD_NS_MAX: u64 = 60_000_000_000;
 /// Time before the instant at which the threads of a test begin to wait for it. They do not check for signals.
 const HANDOVER_NS: u64 = 500_000_000;
-/// Most work directories that an agent names.
+/// Maximum number of work directories that an agent lists.
 const NEIGHBOURS_MAX: usize = 10_000;
 /// Slices of one tick: those of a second.
 const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
@@ -187,7 +187,7 @@ impl Agent<'_> {
         Ok(FromAgent::Looked { checks })
     }
 
-    /// Names its work directory, and all in its directory.
+    /// Returns the name of its work directory, and of all work directories in its directory.
     fn neighbours(&self) -> Result<FromAgent, Trouble> {
         let attempt = "list its directory";
         if simulation::is_named(&self.arguments.dir) {
@@ -290,7 +290,7 @@ impl Agent<'_> {
         Ok(FromAgent::Measured(Box::new(measured)))
     }
 
-    /// Watches the machine from an instant on, until the coordinator asks for what was seen.
+    /// Samples the machine from `at_ns` until the coordinator requests the result.
     fn watch(&mut self, at_ns: u64) -> Result<FromAgent, Trouble> {
         let attempt = "watch this machine";
         let place = self.place.as_ref().ok_or_else(|| unexpected(attempt))?;

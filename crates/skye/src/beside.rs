@@ -1,9 +1,9 @@
-//! `--beside`: a command of the user's that runs beside each test, and its output.
+//! `--beside`: a user's command that runs beside each test, and its output.
 //!
-//! The command only ever comes from the command line: a preset may come from somebody else, and must not bring commands
+//! The command only ever comes from the command line: a preset may come from another user, and must not bring commands
 //! along. Its output is held in memory while its test runs, and saved afterwards: the measured disk may be the one on
-//! which results are saved. The command has a process group of its own, which ends with its test, in whatever way that
-//! ends. Processes that have left the group end, too.
+//! which results are saved. The command has its own process group, which ends with its test, however that ends.
+//! Processes that have left the group end, too.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read};
@@ -32,7 +32,7 @@ use crate::exit::Failure;
 use crate::signals::Interruption;
 use crate::{inputs, outputs, store};
 
-/// Most output of a command beside one test. It is held in memory meanwhile.
+/// Output limit of a command beside one test. The output is held in memory during the test.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// Interval between checks whether the command is ready. The command has this long at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -415,8 +415,8 @@ impl Drop for Running {
     }
 }
 
-/// Collects the output of a command as fast as it comes. The output goes through a pipe. A process that opens it anew,
-/// say as /dev/stderr, takes nothing from the output of another.
+/// Collects the output of a command as fast as it comes, through a pipe. A process that opens the pipe again, for
+/// example as /dev/stderr, takes nothing from the output of another.
 #[derive(Debug)]
 struct Output {
     printed: Arc<Printed>,
@@ -509,7 +509,7 @@ fn members(group: Pid, id: &str) -> Vec<Member> {
     all.filter(|member| !member.is_outside || was_started_beside(member.pid, id)).collect()
 }
 
-/// Returns true if a child of ours comes from the command beside this test: its environment tells it from others.
+/// Returns true if a child process belongs to the command beside this test: its environment has that `SKYE_PHASE`.
 fn was_started_beside(pid: i32, id: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment

@@ -21,7 +21,7 @@ use crate::Done;
 use crate::exit::{self, Failure};
 use crate::terminal;
 
-/// skye measures file systems and the storage under them, and names what limited every number.
+/// skye measures file systems and the storage under them, and reports what limited every number.
 #[derive(Debug, Parser)]
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(
@@ -44,7 +44,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure: a preset, or tests of your own.
+    /// Measure: a preset, or your own tests.
     Run(Box<RunArguments>),
     /// Show a saved run.
     Report(ReportArguments),
@@ -96,8 +96,8 @@ or something could not be undone, 2 refused, 128 + N ended by signal N after und
     SelfTest(SelfTestArguments),
     /// Measure as a client of a run that another skye started; skye run --hosts starts it by itself.
     ///
-    /// It speaks with that skye on stdin and stdout, and ends with it. It writes only below its directory, and nothing
-    /// that it is told raises its limits.
+    /// It communicates with that skye on stdin and stdout, and ends with it. It writes only below its directory, and no
+    /// message raises its limits.
     Agent(AgentArguments),
     /// Remove what killed runs left in a directory.
     Clean {
@@ -120,7 +120,7 @@ or something could not be undone, 2 refused, 128 + N ended by signal N after und
     },
 }
 
-/// Programs of the family, each with a command line of its own; `--help` after the name lists it.
+/// Programs of the family, each with its own command line; `--help` after the name lists it.
 #[derive(Debug, Subcommand)]
 pub enum FamilyCommand {
     /// The twelve tests of bonnie++, with its flags, its table and its CSV, and what limited each.
@@ -209,8 +209,8 @@ pub struct ClientArguments {
     /// The same from a file, a list on each line, with comments behind #.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub hosts_file: Option<PathBuf>,
-    /// Watch these hosts meanwhile: their CPUs, network and NFS server, and the devices below a directory: nas1:/export.
-    /// They run no test.
+    /// Monitor these hosts during the run: their CPUs, network and NFS server, and the devices below a directory:
+    /// nas1:/export. They run no test.
     #[arg(long, value_name = "HOSTS")]
     pub observe: Option<String>,
     /// Program that starts a command on a host, and joins its stdin and stdout. It gets the host and the command; {}
@@ -220,7 +220,7 @@ pub struct ClientArguments {
     /// Path of skye on other hosts.
     #[arg(long, value_name = "PATH", default_value = "skye")]
     pub remote_skye: String,
-    /// Start at most so many clients at once.
+    /// Start at most N clients at once.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub start_at_once: usize,
     /// Send no copy of this program to hosts that are reached by ssh and have none.
@@ -258,14 +258,14 @@ pub enum LossRule {
 #[derive(Debug, Args)]
 #[command(after_help = spec_help())]
 pub struct RunArguments {
-    /// Directory to measure in; skye makes one of its own there and removes it. Or a block device or a file, which is
-    /// only read. Or sim:FILE.toml, a simulated device.
+    /// Directory to measure in; skye creates its own directory there and removes it. Or a block device or a file, which
+    /// is only read. Or sim:FILE.toml, a simulated device.
     #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub target: PathBuf,
     /// The tests.
     #[command(flatten)]
     pub work: WorkArguments<true>,
-    /// Replay a load file of dbench in --clients threads, each in a directory of its own. The same as --test replay:FILE:tN.
+    /// Replay a load file of dbench in --clients threads, each in its own directory. The same as --test replay:FILE:tN.
     #[arg(long, value_name = "FILE", value_parser = load_name, value_hint = ValueHint::FilePath, conflicts_with = "preset")]
     pub replay: Option<String>,
     /// Threads of --replay [default: 1].
@@ -283,12 +283,11 @@ pub struct RunArguments {
     /// Exit with code 5 if a number is not what it looks like.
     #[arg(long)]
     pub strict: bool,
-    /// Run a command of yours beside each test, such as perf or iostat, by sh -c; what it prints is saved with the run.
-    /// It knows SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for files of its own, and is
-    /// ended by INT.
+    /// Run a command beside each test, such as perf or iostat, by sh -c; its output is saved with the run. It gets
+    /// SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for its files, and is ended by INT.
     #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
     pub beside: Option<String>,
-    /// Time without movement after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
+    /// Time without progress after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
     #[arg(long, value_name = "TIME", value_parser = hang_timeout)]
     pub hang_timeout: Option<Duration>,
     /// Print the plan as TOML, with estimates, and do nothing.
@@ -383,7 +382,7 @@ impl<const OF_RUN: bool> FromArgMatches for WorkArguments<OF_RUN> {
     }
 }
 
-/// Returns the argument of a flag. Two flags of one option exclude each other, and a preset has tests of its own.
+/// Returns the argument of a flag. Two flags of one option exclude each other, and a preset excludes `--test`.
 fn argument(option: &'static RequestOption, flag: &'static Flag) -> Arg {
     let others = option.flags.iter().map(|other| other.name).filter(|name| *name != flag.name);
     let others = others.chain((flag.name == "preset").then_some("test"));
@@ -426,7 +425,7 @@ pub struct SelfTestArguments {
     /// Measure as the user with this number, on devices that root has built.
     #[arg(long, hide = true, value_name = "UID")]
     pub measure_as: Option<u32>,
-    /// Keep all CPUs busy meanwhile.
+    /// Keep all CPUs busy during the measurement.
     #[arg(long, hide = true)]
     pub load: bool,
     /// Seed of the order in which they are measured.
@@ -549,11 +548,11 @@ pub struct AbArguments {
 /// Which runs to compare, and how.
 #[derive(Debug, Args)]
 pub struct CompareArguments {
-    /// The runs, each a side of its own.
+    /// The runs, one side each.
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::FilePath)]
     pub runs: Vec<String>,
-    /// Put runs with the same value of KEY together, each value a side. KEY is label, host, kernel, scheduler, mount,
-    /// "file system", or any other that a comparison names.
+    /// Group runs with the same value of KEY, one side for each value. KEY is label, host, kernel, scheduler, mount,
+    /// "file system", or any other that a comparison lists.
     #[arg(long, value_name = "KEY")]
     pub by: Option<String>,
     /// Changes below this count as none [default: 3 %].

@@ -1,7 +1,7 @@
-//! The end of the program: removals that a hanging target has delayed, and calls that the kernel still waits for.
+//! The end of the program: removals that a hung target has delayed, and calls that the kernel still waits for.
 //!
-//! The removal goes on in a thread of its own while the program prints and saves its measurements. At the very end,
-//! `main` waits for it. The kernel keeps the process until a hung call returns, and the last line says so.
+//! The removal continues in its own thread while the program prints and saves its measurements. At the very end, `main`
+//! waits for it. The kernel keeps the process until a hung call returns, and the last line says so.
 
 use std::sync::{Mutex, PoisonError};
 

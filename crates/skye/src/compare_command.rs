@@ -73,7 +73,7 @@ pub fn is_text(shown: &ShownArguments) -> bool {
     shown.format == ComparisonFormat::Text && !is_page
 }
 
-/// Prints a comparison, and writes its page if that was asked for. `runs` are the documents of its sides.
+/// Prints a comparison, and writes its page if requested. `runs` are the documents of its sides.
 ///
 /// # Errors
 /// The page cannot be written.
@@ -123,7 +123,7 @@ enum Source {
 }
 
 impl Source {
-    /// Returns the source as a side, with its document if it is one of ours.
+    /// Returns the source as a side, with its document if it is a run of skye.
     fn into_side(self) -> (Side, Vec<Run>) {
         match self {
             Self::Run { name, path, run } => with_runs(name, vec![(shown(&path), *run)]),
@@ -206,7 +206,7 @@ fn name_apart(sources: &mut [Source]) {
     }
 }
 
-/// Key that tells a run from all others, wherever its document lies.
+/// Key that identifies a run, wherever its document is saved.
 type Identity = (String, String, u64, Option<String>);
 
 fn identity(run: &Run) -> Identity {

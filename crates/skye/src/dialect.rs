@@ -73,10 +73,10 @@ impl Together {
 }
 
 impl Bench {
-    /// Looks at the machine and the directory of the first client.
+    /// Connects to all clients. The machine and the environment are those of the first client.
     ///
     /// # Errors
-    /// All refusals, of whichever client.
+    /// All refusals, of any client.
     fn with_clients(directory: &Path, clients: &Clients) -> Result<Self, Failure> {
         let greeted = Together::greet(clients, directory)?;
         let (machine, environment) = (greeted.first().machine.clone(), greeted.first().environment.clone());
@@ -89,10 +89,10 @@ impl Bench {
         Ok(Self { root: Root::system(), machine, environment, device: None, clients: Some(together) })
     }
 
-    /// Looks at the machine and at a directory, or at a simulated device.
+    /// Inspects the machine and a directory, or a simulated device.
     ///
     /// # Errors
-    /// There is no such directory, or nobody may measure there.
+    /// There is no such directory, or measuring there is not permitted.
     pub fn look(directory: &Path, clients: Option<&Clients>) -> Result<Self, Failure> {
         if let Some(clients) = clients {
             return Self::with_clients(directory, clients);
@@ -107,7 +107,7 @@ impl Bench {
         Ok(Self { root, machine, environment, device, clients: None })
     }
 
-    /// Looks at the machine, for a target that was found. Evidence of these sources counts more than one run.
+    /// Inspects the machine for a resolved target. Evidence of `shared_sources` counts more than one run.
     pub fn on(target: Target, shared_sources: Vec<String>) -> Self {
         let root = Root::system();
         let machine = driver::machine(&root);
@@ -245,7 +245,8 @@ pub struct Clients {
 const CLIENT_OPTIONS: [&str; 5] = ["--hosts", "--hosts-file", "--observe", "--rsh", "--remote-skye"];
 
 impl Clients {
-    /// Splits the options on clients from the words of a program behind them. Signals are caught from then on.
+    /// Splits the options on clients from the program's arguments after them. If there are any, starts to catch
+    /// signals.
     ///
     /// # Errors
     /// An option is not understood.
@@ -283,12 +284,11 @@ pub fn catch(clients: Option<&Clients>) -> Result<Interruption, Failure> {
     clients.map_or_else(Interruption::catch, |clients| Ok(clients.interruption.clone()))
 }
 
-/// Becomes the user and group that were asked for. As root, says on stderr who that is. The originals that want a user
-/// to be named do the same. Returns the process that saves runs for the first user, if that has changed and the runs have no
-/// `file`.
+/// Switches to the requested user and group. As root, prints them on stderr, as the originals do that require a user.
+/// Returns the process that saves runs for the first user, if that has changed and the runs have no `file`.
 ///
 /// # Errors
-/// There is no such user or group, or nobody but root may become it.
+/// There is no such user or group, or only root may switch to it.
 pub fn become_asked(
     program: &str,
     user: Option<&str>,
@@ -319,8 +319,8 @@ pub fn become_asked(
     Ok(former)
 }
 
-/// Does what a command line of a program asks for. A refusal ends with the family's code for it, 1. In Go's dialect, a
-/// wrong flag ends with 2.
+/// Executes the command line of a program. A refusal ends with the family's code for it, 1. In Go's dialect, a wrong
+/// flag ends with 2.
 ///
 /// # Errors
 /// The command line is wrong, or `measure` fails.
@@ -353,7 +353,7 @@ pub fn run_with_clients<O: Dialect>(
 /// Prints help, or a version.
 ///
 /// # Errors
-/// Nobody reads stdout any more.
+/// Stdout has no reader any more.
 pub fn print(text: &str) -> Done {
     terminal::print_line(text)?;
     Ok(exit::DONE)
@@ -373,7 +373,7 @@ pub fn failing(done: Done) -> Done {
     }
 }
 
-/// Returns a seed where none was asked for. It has 32 bits, as the family's seeds.
+/// Returns a seed for a run without a requested one. It has 32 bits, as the family's seeds.
 pub fn fresh_seed() -> u64 {
     u64::from(fastrand::u32(1..))
 }

@@ -65,11 +65,10 @@ fn exit_code<'a>(checks: impl IntoIterator<Item = &'a Check>) -> u8 {
     if is_unfit { exit::INVALID } else { exit::DONE }
 }
 
-/// Watches the machine for some seconds, and judges it for the run that would be made in a directory if nothing else
-/// were asked for.
+/// Observes the machine for some seconds, and judges it for the default run in a directory.
 ///
 /// # Errors
-/// The target does not answer, in a sentence.
+/// The target does not respond, in a sentence.
 pub fn checks(
     root: &Root,
     machine: &Machine,
@@ -90,7 +89,7 @@ fn held(root: &Root, word: &Path, environment: &Environment) -> Result<Option<Ho
         .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", word.display())))
 }
 
-/// Judges the machine for the run that would be made if nothing else were asked for.
+/// Judges the machine for the default run.
 fn judged(health: Health) -> Result<Vec<Check>, String> {
     let standard = preset::load(preset::DEFAULT).map_err(|failure| failure.to_string())?;
     let is_given = health.target.kind.is_given();

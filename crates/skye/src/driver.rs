@@ -38,17 +38,17 @@ use crate::terminal;
 pub use side::Side;
 use side::{Closed, Outcome};
 
-/// Time for which the target is watched for others' I/O before anything is written.
+/// Time for which the target is watched for foreign I/O before anything is written.
 const WATCH: Duration = Duration::from_millis(150);
-/// Rate of others' I/O above which a warning is given before the start.
+/// Rate of foreign I/O above which a warning is printed before the start.
 const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
-/// Longest time to measure each of our own limits.
+/// Time limit for measuring each of skye's own ceilings.
 const CEILING_TIME: Duration = Duration::from_millis(50);
 /// Time kept for cleaning up, within the total time.
 const CLEANING: Duration = Duration::from_secs(2);
 /// Time until the first row of a run whose tests are short. Later tests get the time that the first one leaves.
 const FIRST_ROW: Duration = Duration::from_millis(11_500);
-/// Shortest time for a phase. A phase that would get less is not begun.
+/// Shortest time for a phase. A phase that would get less is not started.
 const PHASE_NS_MIN: u64 = 200_000_000;
 
 /// Receiver of reports while a run goes on. Its output goes above the live view. After an error it gets no more
@@ -302,7 +302,7 @@ fn own_cpu_seconds() -> f64 {
 }
 
 impl Driver {
-    /// Looks at the target and at ourselves before anything is measured.
+    /// Checks the target for foreign I/O, and measures skye's own ceilings, before the first test.
     fn begin(setup: Setup, root: &Root, machine: &Machine) -> Self {
         let Setup {
             started,
@@ -444,7 +444,7 @@ impl Driver {
         self.warnings.push(message);
     }
 
-    /// Lays out files, and fills the data if the plan asks for that.
+    /// Lays out files, and fills the data if the plan requires it.
     fn lay_out(&mut self, side: &mut dyn Side, repetition: u32) -> Result<(), Trouble> {
         self.view.preparing("laying out files");
         let progress = LayoutProgress::default();
@@ -561,7 +561,7 @@ impl Driver {
     }
 
     /// Returns the time of the next phase. Shortens that of the first one, so that a reader sees a row soon, but not
-    /// below the preset's shortest time. Long tests, and those with a time of their own, stay as they are.
+    /// below the preset's shortest time. Long tests, and those of a plan without `until`, keep their time.
     fn first_row(&self, time_ns: u64) -> u64 {
         let is_short = time_ns < FIRST_ROW.as_nanos() as u64;
         match &self.plan.until {

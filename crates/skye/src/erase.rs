@@ -55,7 +55,7 @@ pub struct Erasure {
     attempt: String,
     /// Its state before the first check.
     before: State,
-    /// The device, as the document names it.
+    /// The device, for the document.
     pub erased: Erased,
 }
 
@@ -490,7 +490,7 @@ mod tests {
     /// No other device of this machine has this size.
     const SIZE_BYTES: u64 = (4 << 20) + 5 * 4096;
 
-    /// A loop device over a file, which can be attached anew under the same name.
+    /// A loop device over a file, which can be attached again under the same name.
     struct Loop {
         path: PathBuf,
         home: tempfile::TempDir,

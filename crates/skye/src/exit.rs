@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use model::Trouble;
 
-/// Everything that was asked for was done.
+/// All requested work was done.
 pub const DONE: u8 = 0;
-/// Something that was asked for failed; what was measured is kept.
+/// Requested work failed; measured results are kept.
 pub const FAILED: u8 = 1;
 /// The command line or the plan was refused; nothing was written.
 pub const REFUSED: u8 = 2;

@@ -1,4 +1,4 @@
-//! First steps: the screens for users who do not know yet what to ask for.
+//! First steps: the screens for users who do not know yet what to measure.
 
 use clap::CommandFactory;
 use model::mix::Mix;

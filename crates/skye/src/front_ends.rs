@@ -37,7 +37,8 @@ impl FrontEnd {
         ALL.iter().find(|known| name == known.name)
     }
 
-    /// Returns the front end that is meant, the words for it, and true if the user asked for more messages.
+    /// Returns the front end that the command line selects, its arguments, and true if the user requested more
+    /// messages.
     pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString], bool)> {
         let (program, rest) = words.split_first()?;
         if let Some(front_end) = Self::named(program) {
@@ -112,7 +113,7 @@ fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Res
     Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Prints lines in a form, and names those that could not be read.
+/// Prints lines as `render` formats them, and reports those that could not be read.
 fn show(source: &str, (lines, problems): &Lines, render: fn(&[Line]) -> String) -> Done {
     let shown = (!lines.is_empty()).then(|| render(lines));
     Found { shown, problems: texts(problems), ..IN_BONNIEPP }.show(source)
@@ -144,11 +145,10 @@ const IN_BONNIEPP: Found = Found {
     runs: Vec::new(),
 };
 
-/// Readers of results, one for each program. The first that finds results wins. Readers whose results cannot be taken
-/// for anything else come first.
+/// Result parsers, one per program, the most specific format first. The first that finds results wins.
 const READERS: &[fn(&str) -> Option<Found>] = &[of_gobonniego, of_bonniepp, of_bonnie, of_zcav, of_getc_putc];
 
-/// Returns the results of the family in a text that is no document of ours, if there are any.
+/// Returns the results of the family in a text that is no document of skye, if there are any.
 pub fn found_in(text: &str) -> Option<Found> {
     let all = || READERS.iter().filter_map(|read| read(text));
     // Where nothing can be shown, the problems are still worth reporting.
@@ -163,7 +163,7 @@ fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToStrin
     is_any.then(|| Found { program, besides: "", lacks, problems: texts(problems), shown, runs })
 }
 
-/// Returns a text that is no JSON. In a document of ours, anything may look like a line.
+/// Returns a text that is no JSON. In a document of skye, anything may look like a line.
 fn of_lines(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.trim_start().starts_with('{'))
 }
@@ -208,7 +208,7 @@ fn texts(problems: &[impl ToString]) -> Vec<String> {
 }
 
 impl Found {
-    /// Returns the rates, by run, as one side of a comparison. Names the problems of the file.
+    /// Returns the rates, by run, as one side of a comparison. Prints the problems of the file.
     ///
     /// # Errors
     /// The file has no rates.
@@ -231,7 +231,7 @@ impl Found {
         self.problems.iter().for_each(warn);
     }
 
-    /// Prints the results, and names the problems of the file.
+    /// Prints the results, and the problems of the file.
     pub fn show(&self, source: &str) -> Done {
         self.warn(source);
         let Some(shown) = &self.shown else {

@@ -141,7 +141,7 @@ impl Series<'_> {
         Ok(self.interruption.exit_code().unwrap_or(code))
     }
 
-    /// Returns true if another run follows: until both the number of runs and the time asked for are reached.
+    /// Returns true until both the requested number of runs and the requested time are reached.
     fn goes_on(&self, number: u64, finished: &Finished) -> bool {
         let elapsed =
             if self.bench.is_simulated() { finished.virtual_time } else { self.begun.clock.elapsed() };
@@ -179,7 +179,7 @@ impl Series<'_> {
         Ok(if is_well { exit::DONE } else { exit::FAILED })
     }
 
-    /// Says that the IOPS test was shorter than asked for, and why: cold data can be read only once.
+    /// Reports that the IOPS test was shorter than requested, and why: cold data can be read only once.
     fn note_end_by_pass(&self, ended: &Ended) {
         let asked_seconds = self.options.iops_seconds;
         let Some(iops) = ended.run.phases.get(2).filter(|phase| phase.status == Status::Done) else { return };
@@ -232,7 +232,7 @@ fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
     format!("run {number} has no results: {why}")
 }
 
-/// Names the tests that read data that was not written. Returns true if there are none.
+/// Prints the tests that read data that was not written. Returns true if there are none.
 fn tell_damage(run: &Run) -> bool {
     let damaged: Vec<_> = run.phases.iter().filter(|phase| driver::is_damaged(phase)).collect();
     for phase in &damaged {

@@ -11,7 +11,7 @@ use run::patience;
 
 /// Size limit of a run's document, and of an older program's table. A test of an hour has some 20 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
-/// Size limit of a description that somebody writes: a preset, or a simulated device.
+/// Size limit of a description that a user writes: a preset, or a simulated device.
 pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 
 /// Device and inode of each file that was read.
@@ -62,10 +62,10 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     patiently(path, move |path| whole(open(path)?, bytes_max))
 }
 
-/// Looks at a path that may lie on a server that does not answer.
+/// Accesses a path that may be on a server that does not respond.
 ///
 /// # Errors
-/// The look fails, or it hangs.
+/// The access fails, or it hangs.
 pub fn patiently<T: Send + 'static>(
     path: &Path,
     look: impl FnOnce(&Path) -> Result<T> + Send + 'static,

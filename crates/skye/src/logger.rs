@@ -16,7 +16,7 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// Shows messages from here on; only warnings unless `verbose`.
+/// Enables messages; only warnings unless `verbose`.
 pub fn install(verbose: bool) {
     log::set_max_level(if verbose { LevelFilter::Debug } else { LevelFilter::Warn });
     // Fails only if a logger is set already, which it is not.

@@ -1,9 +1,9 @@
-//! Meetings of several `skye bonnie++ -y s`: before each test, each waits until the others are there.
+//! Start barrier of several `skye bonnie++ -y s`: each test starts once all processes have reached it.
 //!
-//! `-p N` makes N seats. A program takes a seat by a lock on its file, and the kernel gives the lock back however the
-//! program ends. The file holds the place of the test that its program has come to. A program that leaves a test out comes to
-//! a later one, so nobody waits for it. One that was killed is named, and one that never comes is waited for
-//! [`COMING`]. Once all programs have ended, the seats serve the next ones.
+//! `-p N` makes N seats. A program takes a seat by a lock on its file, and the kernel releases the lock however the
+//! program ends. The file contains the position of the test that its program has reached. A program that skips a test
+//! reaches a later one, so no other program waits for it. A killed program is reported, and one that never arrives is
+//! waited for [`COMING`]. Once all programs have ended, the seats serve the next ones.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,13 +19,13 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Longest wait for a program that has not taken its seat.
 const COMING: Duration = Duration::from_secs(60);
-/// Interval between looks at the other seats.
+/// Polling interval of the other seats.
 const LOOK: Duration = Duration::from_millis(5);
 /// File with the number of seats.
 const COUNT: &str = "seats";
 /// Name of a seat until it is locked.
 const JOINING: &str = "joining";
-/// Place of a program that has ended all tests.
+/// Position of a program that has ended all tests.
 const END: u64 = u64::MAX;
 
 /// Returns the directory of this user's seats. A program that has become another user still has the variables of the
@@ -40,7 +40,7 @@ fn directory() -> PathBuf {
     }
 }
 
-/// Makes seats for so many programs, in place of all former ones.
+/// Makes this number of seats, in place of all former ones.
 ///
 /// # Errors
 /// The directory cannot be made, or is another user's.
@@ -106,9 +106,9 @@ pub struct Seat {
 /// State of another seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Other {
-    /// Nobody has taken it yet.
+    /// No program has taken it yet.
     Free,
-    /// Its program has come to that place.
+    /// Its program has reached that position.
     At(u64),
     /// Its program was killed before.
     Ended,

@@ -21,7 +21,7 @@ static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// The thread that removes files at once.
 static REMOVER: AtomicI32 = AtomicI32::new(0);
 
-/// Keeps a part of the memory from now on.
+/// Allocates both reserves.
 pub fn keep() {
     FOR_THE_END.keep();
     FOR_THE_REMOVAL.keep();

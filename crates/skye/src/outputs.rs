@@ -68,7 +68,7 @@ fn patiently<T: Send + 'static>(
         .map_err(|error| trouble(path, &error))
 }
 
-/// Checks that a file does not replace one of its own sources.
+/// Checks that a file does not replace one of its sources.
 ///
 /// # Errors
 /// The output is one of the inputs.
@@ -86,7 +86,7 @@ pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
 /// A run as a document.
 pub type Form = fn(&Run) -> String;
 
-/// Returns the files that were asked for, each with its form; JSON is the first.
+/// Returns the requested output files, each with its form; JSON is the first.
 pub fn forms(arguments: &FormArguments) -> [(Option<&Path>, Form); 4] {
     [
         (arguments.json.as_deref(), report::json::write),
@@ -157,7 +157,7 @@ pub fn try_directory(directory: &Path) -> std::io::Result<()> {
 /// Writes a document to a file, or to stdout.
 ///
 /// # Errors
-/// The message names the path and the cause.
+/// The message contains the path and the cause.
 pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
     let bytes = document.into();
     if is_stdout(path) {
@@ -169,7 +169,7 @@ pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
 /// Writes a document to a file.
 ///
 /// # Errors
-/// The message names the path, the cause, and what to do.
+/// The message contains the path, the cause, and what to do.
 pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), Trouble> {
     patiently(path, move |path, written| {
         store::write_whole(path, |file| store::write_counted(file, &bytes, written))

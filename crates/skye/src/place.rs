@@ -26,10 +26,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds the place that a word means.
+    /// Resolves the target that `word` means.
     ///
     /// # Errors
-    /// There is no such place, nobody may read there, or the description of a device cannot be understood.
+    /// There is no such target, reading it is not permitted, or the description of a device is invalid.
     pub fn find(root: &Root, word: &Path) -> Result<Self, Trouble> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device), erasure: None },
@@ -90,11 +90,11 @@ impl From<Unmade> for Failure {
     }
 }
 
-/// Finds the directory that a word means, by a name that documents can hold. The directory may lie on a server that
-/// does not answer.
+/// Finds the directory that a word means, by a name that documents can hold. The directory may be on a server that does
+/// not respond.
 ///
 /// # Errors
-/// There is no such directory, or it does not answer.
+/// There is no such directory, or it does not respond.
 pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
     found(root, word, observe::target)
 }
@@ -103,7 +103,7 @@ pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
 /// for a single block is a wrong name.
 ///
 /// # Errors
-/// It is none of them, nobody may read it, or it does not answer.
+/// It is none of them, reading it is not permitted, or it does not respond.
 pub fn real(root: &Root, word: &Path) -> Result<Target, Trouble> {
     found(root, word, |root, word| {
         let metadata = word.metadata().ok();

@@ -19,8 +19,8 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
     PRESETS.iter().filter_map(|(name, text)| Some((*name, parse(name, text).ok()?)))
 }
 
-/// Lays the flags over the preset that they name, or over `default` if they name none. Tests without a named preset
-/// have nothing beneath them.
+/// Applies the flags to the preset that they name, or to `default` if they name none. Tests without a named preset use
+/// no preset.
 ///
 /// # Errors
 /// As [`load`].

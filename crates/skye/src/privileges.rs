@@ -73,7 +73,7 @@ fn give_up_capabilities() -> std::io::Result<()> {
     }
 }
 
-/// The number that tells the kernel to leave a user or group as it is (setresuid(2)). It belongs to nobody.
+/// `(uid_t)-1`: leaves an ID unchanged in setresuid(2). No user or group has it.
 const NOBODYS: u32 = u32::MAX;
 
 /// Returns the numbers of the named user and group.

@@ -178,7 +178,7 @@ impl Begun {
     }
 }
 
-/// The documents that were asked for by name.
+/// Paths of the requested documents.
 fn documents(arguments: &RunArguments) -> impl Iterator<Item = &Path> {
     outputs::forms(&arguments.forms).into_iter().filter_map(|(file, _)| file)
 }

@@ -56,7 +56,7 @@ pub fn matching(paths: &[PathBuf], name: &str) -> Vec<PathBuf> {
     if exact.is_empty() { of(&|known| known.starts_with(name)) } else { exact }
 }
 
-/// Words that are easy to type and to tell apart.
+/// Words that are easy to type and to distinguish.
 const WORDS: [&str; 194] = [
     "adder", "alder", "amber", "anchor", "anvil", "apple", "aspen", "aster", "atlas", "badger", "bamboo",
     "barley", "basil", "beacon", "beaver", "beech", "berry", "birch", "bison", "bobcat", "boulder",

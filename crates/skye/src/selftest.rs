@@ -1,6 +1,6 @@
-//! `skye selftest`: measures devices whose limit is known, and checks that this program names it.
+//! `skye selftest`: measures devices with known limits, and checks that this program reports them.
 //!
-//! `skye run` measures, in a process of its own. It gets a directory and tests, and nothing else.
+//! `skye run` measures, in its own process. It gets a directory and tests, and nothing else.
 
 mod measured;
 

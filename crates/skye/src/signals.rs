@@ -36,20 +36,20 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// First signal that asked for an end, and its time. There is one for the process, as there is one stdout.
+/// First signal that requested an end, and its time. There is one for the process, as there is one stdout.
 static FIRST: OnceLock<(i32, Instant)> = OnceLock::new();
 
-/// Returns true if a signal asked for an end at least `age` ago, or if the user has insisted since.
+/// Returns true if a signal requested an end at least `age` ago, or if the user has insisted since.
 pub fn first_was_before(age: Duration) -> bool {
     FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::patience::is_insistent()
 }
 
-/// Returns the exit code of a program whose output nobody reads any more: that of the first signal, if any arrived.
+/// Returns the exit code of a program whose stdout has no reader any more: that of the first signal, if any arrived.
 pub fn exit_code_unread() -> u8 {
     FIRST.get().map_or(crate::exit::DONE, |(signal, _)| exit_code(*signal))
 }
 
-/// Returns the exit code that a signal calls for. A reader that is gone is no error.
+/// Returns the exit code for a signal. A reader that is gone is no error.
 fn exit_code(signal: i32) -> u8 {
     if signal == SIGPIPE { crate::exit::DONE } else { 128 + signal as u8 }
 }

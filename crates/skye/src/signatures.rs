@@ -1,8 +1,8 @@
-//! Signatures on block devices, as the programs of util-linux find them with libblkid. They read and write nothing.
+//! Signatures on block devices, found by the programs of util-linux with libblkid. The programs only read.
 //!
 //! The programs are used because mounts, LVM and installers rely on their library. No crate knows as many formats. The
-//! program `blkid` names one signature, also one without a fixed magic number. The program `wipefs` names all that have
-//! one, such as the rest of an array below a file system. A device that is to be erased is asked for both.
+//! program `blkid` reports one signature, also one without a fixed magic number. The program `wipefs` lists all with a
+//! magic number, such as the rest of an array below a file system. Both check a device that is to be erased.
 
 use std::collections::BTreeSet;
 use std::io::{Error, ErrorKind};
@@ -17,14 +17,14 @@ const DIRECTORIES: &[&str] = &["/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/", "/r
 const STDIN: &str = "/proc/self/fd/0";
 /// Part of a GPT that guards it from older programs; it goes with the GPT.
 const PROTECTIVE_MBR: &str = "PMBR";
-/// Kinds of signatures that blkid can be asked for (blkid(8)).
+/// Kinds of signatures that blkid can be restricted to (blkid(8), `--usages`).
 const USAGES: [&str; 4] = ["filesystem", "raid", "crypto", "other"];
 /// Exit code if there is no signature, or if the device cannot be opened (blkid(8)).
 const NOTHING: i32 = 2;
 /// Exit code if several signatures contradict each other.
 const AMBIVALENT: i32 = 8;
 
-/// Looks at a device and at all parts of it.
+/// Probes all parts of a device, itself included.
 pub fn look(mut holding: Holding) -> Holding {
     for part in &mut holding.parts {
         // A slash in the name of a device is an exclamation mark in sysfs.
@@ -44,7 +44,7 @@ pub fn look(mut holding: Holding) -> Holding {
 /// Returns the names of all signatures on an open device, sorted.
 ///
 /// # Errors
-/// Nobody can tell, as a program is missing or failed.
+/// A program is missing or failed, so the signatures are unknown.
 pub fn all(device: &OwnedFd) -> Result<Vec<String>, String> {
     let copy = || device.try_clone().map_or_else(|_| Stdio::null(), Stdio::from);
     let listed = run("wipefs", &["--no-act", "--parsable", STDIN], copy);
@@ -58,8 +58,8 @@ pub fn all(device: &OwnedFd) -> Result<Vec<String>, String> {
     names(&String::from_utf8_lossy(&listed.stdout), found.status.code(), &stdout, &stderr)
 }
 
-/// Returns the names of signatures in a part of an open device that has no device of its own, sorted. Only blkid can read a
-/// part. It names one signature at a time, so it is asked for each usage.
+/// Returns the sorted names of signatures in a part of an open device, where the part itself is no device. Only blkid
+/// can read a part. It reports one signature at a time, so it runs once for each usage.
 ///
 /// # Errors
 /// The program is missing or failed, or several signatures contradict each other.
@@ -77,7 +77,7 @@ pub fn within(device: &OwnedFd, offset_bytes: u64, size_bytes: u64) -> Result<Ve
     Ok(all.into_iter().collect())
 }
 
-/// Returns the names that the answers of wipefs and blkid have.
+/// Returns the names that wipefs and blkid report.
 fn names(listed: &str, code: Option<i32>, stdout: &str, stderr: &str) -> Result<Vec<String>, String> {
     let lines = listed.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     // Labels come encoded, and the name is last.

@@ -11,18 +11,18 @@ use crate::inputs;
 /// Prefix of the name of a simulated target.
 const PREFIX: &str = "sim:";
 
-/// Returns true if `word` names a simulated device.
+/// Returns true if `word` is the name of a simulated device.
 pub fn is_named(word: &Path) -> bool {
     word.to_str().is_some_and(|word| word.starts_with(PREFIX))
 }
 
-/// Returns the same word with the absolute path of its file; `None` if the word names no simulated device.
+/// Returns the same word with the absolute path of its file; `None` if it is no simulated device.
 pub fn absolute(word: &str) -> Option<std::io::Result<PathBuf>> {
     let file = std::path::absolute(word.strip_prefix(PREFIX)?);
     Some(file.map(|file| [OsStr::new(PREFIX), file.as_os_str()].into_iter().collect::<OsString>().into()))
 }
 
-/// Returns the device and the target that a word names; `None` if the word names no simulated device.
+/// Returns the device and the target of a word; `None` if it is no simulated device.
 ///
 /// # Errors
 /// The description cannot be read or understood.

@@ -55,11 +55,10 @@ pub fn takes(plan: &Plan) -> bool {
     plan.phases.iter().all(|phase| phase.workload.data().is_none() || phase.engine.needs_files())
 }
 
-/// Saves a run under a name of its own, or under `reserved` if it has that name already. Makes the directory if need
-/// be.
+/// Saves a run under a new name, or under `reserved` if it has that name already. Creates the directory if needed.
 ///
 /// # Errors
-/// The message names the path, the cause, and what to do.
+/// The message contains the path, the cause, and what to do.
 pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, Trouble> {
     let attempt = format!("save the run in {}", directory.display());
     let document = report::json::write(run).into_bytes();
@@ -253,7 +252,7 @@ pub fn runs() -> Vec<PathBuf> {
 
 /// Number of newest runs in the store that are searched for earlier rates.
 const EARLIER_RUNS_MAX: usize = 12;
-/// Fewest runs that tell how far another may lie from them, including the present run.
+/// Minimum number of runs, including the present one, for a prediction interval of another run.
 const RUNS_MIN: usize = 4;
 
 /// The tests of earlier runs on one place.
@@ -357,7 +356,7 @@ fn plural(runs: usize) -> String {
 /// Reads a run from a file.
 ///
 /// # Errors
-/// The message names the path, and what was expected where.
+/// The message contains the path, and what was expected where.
 pub fn read(path: &Path) -> Result<Run, String> {
     parse(path, &text(path)?)
 }
@@ -366,7 +365,7 @@ pub fn read(path: &Path) -> Result<Run, String> {
 /// text.
 ///
 /// # Errors
-/// The message names the path, and why it cannot be read.
+/// The message contains the path, and why it cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
     let bytes = inputs::read(path, inputs::DOCUMENT_BYTES_MAX).map_err(|error| {
         Trouble::new(format!("read the run {}", path.display()), error)
@@ -387,7 +386,7 @@ pub fn text(path: &Path) -> Result<String, String> {
 /// Parses the text of a run.
 ///
 /// # Errors
-/// The message names the path, and what was expected where.
+/// The message contains the path, and what was expected where.
 pub fn parse(path: &Path, text: &str) -> Result<Run, String> {
     report::json::read(text).map_err(|problem| format!("cannot read the run {}: {problem}", path.display()))
 }

@@ -32,7 +32,7 @@ pub fn check_stdout() -> Result<(), Failure> {
 /// Prints a line, or several, to stdout; styles are removed where it is not a terminal.
 ///
 /// # Errors
-/// [`Failure::ReaderGone`] if nobody reads it any more.
+/// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_line(text: &str) -> Result<(), Failure> {
     let choice = match job::is_rank() {
         true => anstream::ColorChoice::Never,
@@ -46,16 +46,16 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
 /// Prints bytes to stdout as they are.
 ///
 /// # Errors
-/// [`Failure::ReaderGone`] if nobody reads it any more.
+/// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| of_write(&error))
 }
 
 /// Bytes that a pipe takes at once when it has room at all (PIPE_BUF of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
-/// Interval between checks for a signal while nobody reads.
+/// Interval between checks for a signal while stdout or stdin blocks.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Time that a reader has to go on reading after a signal. Files left behind elsewhere matter more.
+/// Time that a reader has to continue reading after a signal. Files left behind elsewhere matter more.
 const READER_MAX: Duration = Duration::from_secs(5);
 
 /// Waits until the user has pressed Enter, standard input has ended, or the flag is raised.
@@ -78,7 +78,7 @@ pub fn wait_for_line(interrupt: &AtomicBool) {
     }
 }
 
-/// Returns true if a descriptor takes something without making us wait.
+/// Returns true if a descriptor accepts bytes without blocking.
 pub fn is_ready(out: BorrowedFd<'_>) -> bool {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
@@ -86,7 +86,7 @@ pub fn is_ready(out: BorrowedFd<'_>) -> bool {
     rustix::event::poll(&mut polled, Some(&NO_TIME)) != Ok(0)
 }
 
-/// Returns true if stdout is a pipe that nobody can read any more.
+/// Returns true if stdout is a pipe without a reader.
 pub fn reader_is_gone() -> bool {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let stdout = rustix::stdio::stdout();
@@ -94,7 +94,7 @@ pub fn reader_is_gone() -> bool {
     rustix::event::poll(&mut polled, Some(&NO_TIME)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Writes to a descriptor. It may be a pipe whose reader takes its time, which must not keep a signal from ending us.
+/// Writes to a descriptor. A slow reader of a pipe must not keep a signal from ending this process.
 fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
@@ -158,7 +158,7 @@ pub fn erase_above(lines: usize) {
     }
 }
 
-/// Returns true if a user sees stdout as it is written. A launcher of MPI gives its processes a terminal of its own, and
+/// Returns true if a user sees stdout as it is written. An MPI launcher gives its processes a pseudo-terminal, and
 /// copies the lines.
 pub fn is_shown() -> bool {
     std::io::stdout().is_terminal() && !job::is_rank()

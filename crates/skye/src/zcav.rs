@@ -156,7 +156,7 @@ fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
     ))
 }
 
-/// Teller of what happens meanwhile: the passes of all files, and the lines of a single one.
+/// Progress reporter: the passes of all files, and the lines of a single one.
 pub struct Teller {
     /// True if lines are printed as they come: those of one file in one pass.
     is_live: bool,

@@ -35,7 +35,7 @@ pub trait Side {
     fn is_over(&self) -> bool;
     /// Lays out fresh files for a repetition, within `time_ns`.
     fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble>;
-    /// Fills the data before the tests of a repetition, within `time_ns`, where the plan asks for that.
+    /// Fills the data before the tests of a repetition, within `time_ns`, if the plan requires it.
     fn fill(
         &mut self,
         repetition: u32,
@@ -166,7 +166,7 @@ impl Side for Fleet {
         Fleet::clear(self)
     }
 
-    /// Each client has a target of its own, and none is the run's.
+    /// Each client has its own target, and the run has none.
     fn probe_target(&mut self) -> Option<TargetProbes> {
         None
     }

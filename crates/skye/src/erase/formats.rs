@@ -95,7 +95,7 @@ pub fn places(size_bytes: u64) -> Vec<Place> {
 }
 
 impl Place {
-    /// Returns the name of the format if these bytes, which are read from the place on, have it.
+    /// Returns the name of the format if these bytes, read at its offset, have its signature.
     pub fn name(&self, bytes: &[u8]) -> Option<&'static str> {
         let has = |at: usize, magic: &[u8]| bytes.get(at..at + magic.len()) == Some(magic);
         let le32 = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));

@@ -1,4 +1,4 @@
-//! The test directory, where it has to be made. It is removed again if it is still ours and empty.
+//! The test directory, if it has to be created. It is removed again if it is still the same directory and empty.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

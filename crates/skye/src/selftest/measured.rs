@@ -88,7 +88,7 @@ impl Built {
     }
 }
 
-/// Removes the files that a killed run has left in a directory of ours.
+/// Removes the files that a killed run has left in a directory of the selftest.
 pub fn clear(directory: &Path) {
     // The removal of the directory reports what is left.
     let _ = run::clean(directory, &AtomicU64::new(0));
@@ -107,7 +107,7 @@ impl<'a> Bench<'a> {
     /// Finds out which tools it can use.
     ///
     /// # Errors
-    /// The arguments ask for another user, and this process cannot become one.
+    /// The arguments request another user, and this process cannot switch to one.
     pub fn new(
         is_root: bool,
         cpus: u32,

@@ -1,4 +1,4 @@
-//! Reads files and devices for zcav: each in a run of its own, and all from the same moment on.
+//! Reads files and devices for zcav: each in its own run, all starting at the same time.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -128,7 +128,7 @@ fn holes(found: &Found, phases: &[PhaseRecord]) -> Option<String> {
     })
 }
 
-/// Audience of a run: tells its lines and its passes.
+/// Observer of a run: reports its lines and its passes.
 struct Passes {
     runner: Runner,
     name: String,

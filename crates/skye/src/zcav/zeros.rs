@@ -1,8 +1,8 @@
 //! zcav's `-w`: writes zeros over zeros and holes of files, within their sizes.
 //!
-//! This is the one way of skye to write to a file that it has not made. It is apart from all others on purpose. The driver
+//! This is the only code of skye that writes to a file that skye has not created. It is separate on purpose. The driver
 //! of runs cannot open such a file for writing at all (`run::home`), so no wrong plan destroys anything. Only zeros are
-//! written. All that is overwritten was read before, and each call looks at the size.
+//! written. All that is overwritten was read before, and each call checks the size.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::fd::AsFd;
@@ -91,7 +91,7 @@ impl<'a> Writing<'a> {
         )
     }
 
-    /// Begins to write at `start_ns`, in a thread of its own.
+    /// Starts to write at `start_ns`, in its own thread.
     fn begin(self, passes: u32, start_ns: u64, interruption: &Interruption) -> Job<'a> {
         let found = self.found;
         let zones = found.blocks.to_vec();
@@ -142,7 +142,7 @@ pub fn write(
 }
 
 impl Job<'_> {
-    /// Waits for the end, and tells passes and lines meanwhile.
+    /// Waits for the end. Reports passes and lines until then.
     fn end(self, passes: u32, interruption: &Interruption, teller: &Teller, view: &LiveView) -> Outcome {
         let Self { found, board, moved_bytes, work } = self;
         let times = |partial| {
@@ -201,7 +201,7 @@ fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
     Some(found.hole_bytes + found.unwritten_bytes)
 }
 
-/// Refuses a file in which writing zeros would change anything, or that somebody else uses.
+/// Refuses a file in which writing zeros would change anything, or that another program uses.
 fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), Trouble> {
     let attempt = || format!("write zeros to {name}");
     let another = "name a file of zeros, made by: fallocate -l 10g FILE";

@@ -1,4 +1,4 @@
-//! Rows of real runs, kept as documents. Each is judged anew. A snapshot holds everything that is said of it: read it.
+//! Rows of real runs, kept as documents. Each is judged again. A snapshot contains all text about it: read it.
 //!
 //! `rows/NAME.json.gz` is the document of a run. Documents of a selftest are named after its cases and come from `skye
 //! selftest --keep DIR`. The others are runs of presets on the named place, by `skye run --json FILE`.

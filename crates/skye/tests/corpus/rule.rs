@@ -8,7 +8,7 @@ use model::observation::Observation;
 use model::run::{Confidence, PhaseRecord, Run, Sensed};
 use model::target::Backing;
 
-/// Least gain that counts. If more depth surely brings less, there is no more to be had.
+/// Smallest gain that counts. If the gain of more depth is surely below it, the limiter is no latency.
 const BRINGS: f64 = 1.15;
 /// Largest ratio of two figures that are called the same.
 const SAME: f64 = 1.3;

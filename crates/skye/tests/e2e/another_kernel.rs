@@ -6,7 +6,7 @@ use std::path::Path;
 
 use xtask::lab::{self, Told};
 
-/// Times that a case is asked until its answer is right. This machine is never quiet meanwhile.
+/// Attempts at a case until its result is right. This machine is never quiet while the guests run.
 const ATTEMPTS: u32 = 3;
 
 #[test]

@@ -20,8 +20,8 @@ use crate::support::program::{
 };
 use crate::support::scratch;
 
-/// Longest time in which a program must leave after it meets a call that never ends. Impatient programs wait for 8 s
-/// and 2 s. They wait longer while the machine writes back the data of others.
+/// Longest time until a program ends after it meets a call that hangs. Impatient programs wait for 8 s and 2 s. They
+/// wait longer while the machine writes back data of other processes.
 const HANG_MAX: Duration = Duration::from_secs(120);
 
 fn on(directory: &Path) -> Skye {

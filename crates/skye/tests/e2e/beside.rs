@@ -22,7 +22,7 @@ fn on(directory: &Path, seconds: &str, command: &str) -> Skye {
     program.arg("--time").arg(seconds).arg("--beside").arg(command)
 }
 
-/// Returns the whole output of the command beside a phase, as the document names it.
+/// Returns the whole output of the command beside a phase, from the file that the document names.
 #[track_caller]
 fn output(saved: &Path, phase: &Value) -> String {
     let file = phase["beside"]["output_file"].as_str().unwrap_or_else(|| panic!("{:#}", phase["beside"]));

@@ -1,4 +1,4 @@
-//! `skye bonnie` does what the users of bonnie 1.4 and Bonnie-64 expect, and does the same work as theirs.
+//! `skye bonnie` does what the users of bonnie 1.4 and Bonnie-64 expect, and does the same work as these.
 
 use std::fs;
 use std::os::unix::fs::symlink;

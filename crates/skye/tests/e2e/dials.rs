@@ -506,8 +506,7 @@ fn own_ns(run: &Value, what: &str, phase: &Value) -> Option<f64> {
     Some(alone_ns - visit_ns + visit_ns / phase["engine"]["mean_batch"].as_f64()?)
 }
 
-/// Returns the share of a number in the ceiling of our own loop, and in that of memory, by the other figures of its
-/// document.
+/// Returns a number's share of the ceiling of skye's loop, and of that of memory, by the other figures of its document.
 fn shares(run: &Value, phase: &Value) -> (Option<f64>, Option<f64>) {
     let rate = phase["rate"]["whole_ops_per_second"].as_f64().unwrap();
     let what = if phase["engine"]["name"] == "uring" { "nop ring" } else { "null engine" };

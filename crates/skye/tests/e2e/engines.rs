@@ -190,7 +190,7 @@ fn errors_and_hangs_at_depth_are_reported() {
     assert_nothing_left(fuse.path());
 }
 
-/// The rate is the one that was asked for, far below the rate of memory.
+/// The rate is the requested one, far below the rate of memory.
 #[test]
 fn open_loop_keeps_its_rate() {
     xtask::require!(root, tmpfs);

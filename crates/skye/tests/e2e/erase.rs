@@ -24,7 +24,7 @@ const MIB: u64 = 1 << 20;
 /// Sectors of 512 bytes in a MiB.
 const MIB_SECTORS: u64 = MIB / 512;
 
-/// A loop device over a file of its own, with room for partitions.
+/// A loop device over its own file, with room for partitions.
 struct Device {
     path: PathBuf,
     image: PathBuf,
@@ -77,7 +77,7 @@ impl Device {
         PathBuf::from(format!("{}p{number}", self.path.display()))
     }
 
-    /// Returns all that it holds. A disk and its partitions have caches of their own, which must be empty for that.
+    /// Returns all its contents. A disk and its partitions have separate caches, which are flushed first.
     fn contents(&self) -> Vec<u8> {
         let parts = (1..=2).map(|number| PathBuf::from(format!("{}p{number}", self.path.display())));
         for device in parts.filter(|part| part.exists()).chain([self.path.clone()]) {
@@ -90,7 +90,7 @@ impl Device {
         File::options().read(true).custom_flags(libc::O_EXCL).open(&self.path)
     }
 
-    /// Waits until nobody holds it: the kernel takes a mount namespace or a killed process apart later.
+    /// Waits until it has no user: the kernel removes a mount namespace or a killed process later.
     fn wait_until_free(&self) {
         let since = Instant::now();
         while let Err(error) = self.exclusive() {
@@ -99,7 +99,7 @@ impl Device {
         }
     }
 
-    /// Returns the first page of the file below, which the device has not in a cache of its own.
+    /// Returns the first page of the backing file, past the cache of the device.
     fn first_page(&self) -> [u8; 4096] {
         let mut page = [0; 4096];
         File::open(&self.image).unwrap().read_exact_at(&mut page, 0).unwrap();

@@ -38,7 +38,7 @@ fn calls(phase: &Value, step: &str) -> u64 {
     steps.map(|found| found["ops"].as_u64().unwrap()).sum()
 }
 
-/// The verbs with what they need, if nothing else is asked for.
+/// The verbs, each with the options that it needs.
 const VERBS: [&str; 9] = [
     "append",
     "truncate:size=1..5000",

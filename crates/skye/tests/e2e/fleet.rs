@@ -16,7 +16,7 @@ const ROOM: u64 = 256 << 20;
 /// Longest wait for processes that end by themselves.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Returns a run of clients in a directory, with words of its own.
+/// Returns a run of clients in a directory, with these arguments.
 fn together(directory: &Path, words: &str) -> Skye {
     let common = "--size 8m --allow low-space,shared-directory --seed 7";
     skye().arg("run").arg(directory).words(common).words(words)
@@ -68,7 +68,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns true once a work directory holds files of at least so many bytes.
+/// Returns true once two work directories hold at least 8 MiB each.
 fn holds_data(directory: &Path) -> bool {
     let bytes = |work: &Path| -> u64 {
         let entries = fs::read_dir(work).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
 //! `skye gobonniego` does what scripts written for the original expect, does the same work, and loses neither results
-//! nor others' files.
+//! nor files of other programs.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -34,12 +34,12 @@ fn begun(launcher: &str, directories: [&Path; 2]) -> Running {
         .spawn()
 }
 
-/// Processes that a loss has stopped. They go on once the run is over, and if the test fails.
+/// Processes that a loss has stopped. They continue once the run is over, and if the test fails.
 #[derive(Default)]
 struct Stopped {
-    /// Goes on before anybody looks for files.
+    /// Continues before the check for leftover files.
     early: Option<Pid>,
-    /// Goes on after all files are gone.
+    /// Continues after all files are gone.
     late: Option<Pid>,
 }
 

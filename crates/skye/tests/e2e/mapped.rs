@@ -1,4 +1,4 @@
-//! Files through a mapping: bytes arrive, and a page that cannot be had is an error of the row.
+//! Files through a mapping: bytes arrive, and a page that cannot be read is an error of the row.
 
 use std::fs::{self, File};
 

@@ -1,4 +1,4 @@
-//! The program measures what was asked for: every verb works in every form, files are really there, and the device
+//! The program measures the requested tests: every verb works in every form, files are really there, and the device
 //! confirms the bytes.
 
 use std::fs;

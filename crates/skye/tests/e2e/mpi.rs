@@ -146,7 +146,7 @@ fn cpu_ns(process: Pid) -> u64 {
     used.map(|text| text.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Waits of MPI spin, and ours do not: neither library may be waited in.
+/// Asserts that ranks sleep during a test. Waits in the MPI libraries spin, so skye must not use them.
 fn sleep_while_measured(launcher: (&str, &[&str])) {
     let directory = scratch(ROOM);
     let words = "--time 30 --test read:rnd4k:buffered:rate=100";

@@ -1,4 +1,4 @@
-//! `skye zcav` reads the blocks that were asked for, gives rates that a rig sets, and loses nothing.
+//! `skye zcav` reads the requested blocks, gives rates that a rig sets, and loses nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -16,7 +16,7 @@ use crate::support::program::{Ran, Skye, document, open_to_all, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
-/// Bytes that a server is asked for before the measurement, to see whether it takes direct I/O.
+/// Bytes that are read from a server before the measurement, to check whether it supports direct I/O.
 const TRIED_BYTES: u64 = 4096;
 
 fn zcav(words: &str) -> Skye {

@@ -1,8 +1,8 @@
-//! The program against limits that were built in: its answers must be those limits.
+//! The program against built-in limits: its answers must be those limits.
 //!
 //! A rate is compared with a limit of the rig, never with the speed of this machine. If the run itself has recorded a
-//! disturbance by others, a wrong answer is asked for again ([`quiet`]). One test runs at a time, and nothing else
-//! beside it. That is why these tests are a program of their own. Those in [`waiting`] run two at a time, by themselves.
+//! disturbance by other processes, a wrong answer is measured again ([`quiet`]). One test runs at a time, and nothing
+//! else beside it, so these tests are a separate program. Those in [`waiting`] run two at a time, by themselves.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod clients;

@@ -1,7 +1,7 @@
-//! Answers that only a quiet machine gives. They are asked again if others disturbed, and are undecided if others go
-//! on.
+//! Answers that only a quiet machine gives. They are measured again after a disturbance by other processes, and are
+//! undecided if it continues.
 //!
-//! Only skye's own record of others during the measurement excuses a wrong answer.
+//! Only skye's own record of other processes during the measurement excuses a wrong answer.
 
 use std::fmt::Display;
 
@@ -45,7 +45,7 @@ fn next(is_excusable: bool, is_quiet: bool, attempt: u32) -> Next {
 /// The answer stays undecided; the error is the reason.
 ///
 /// # Panics
-/// An answer is wrong, and nobody disturbed.
+/// An answer is wrong without a disturbance.
 #[track_caller]
 pub fn settle<T>(mut attempt: impl FnMut() -> (Answer<T>, Disturbance)) -> Result<T, String> {
     for number in 1.. {
@@ -131,7 +131,7 @@ mod tests {
         fields[..3].iter().sum()
     }
 
-    /// Returns true if nobody uses the CPUs while this thread sleeps for a second, by the kernel's own account.
+    /// Returns true if the CPUs are idle while this thread sleeps for a second, by the kernel's accounting.
     fn is_idle() -> bool {
         let before = busy_ticks();
         thread::sleep(Duration::from_secs(1));
@@ -139,7 +139,7 @@ mod tests {
         busy_ticks() - before < 10
     }
 
-    /// A process that takes all of a CPU, and is no child of ours. It is killed when this is dropped.
+    /// A process that takes all of a CPU, and is not a child of this process. It is killed when this is dropped.
     struct Orphan(String);
 
     impl Orphan {

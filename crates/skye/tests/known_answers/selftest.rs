@@ -1,4 +1,4 @@
-//! The selftest names what it built, and leaves the machine as it was, however it ends.
+//! The selftest reports the limits that it built, and leaves the machine as it was, however it ends.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The rigs' file system in memory, which fails where a test tells it to.
+//! The rigs' file system in memory, which fails where a test sets a fault.
 
 use std::ops::Deref;
 

@@ -1,8 +1,7 @@
 //! Foundation of the end-to-end tests: file systems made for one test, and the program run with its own home.
 //!
 //! Everything undoes itself when it is dropped, even while a failed test unwinds. Names of temporary directories begin
-//! with [`PREFIX`]. This tells leftovers of a killed test process from everything else. `cargo xtask rigs --clean`
-//! undoes its mounts.
+//! with [`PREFIX`], which identifies leftovers of a killed test process. `cargo xtask rigs --clean` undoes its mounts.
 
 pub mod fuse;
 pub mod mounts;

@@ -28,7 +28,7 @@ impl MountPoint {
     }
 }
 
-/// A tmpfs of its own size.
+/// A mounted tmpfs.
 pub struct Tmpfs {
     mount: MountPoint,
 }

@@ -1,4 +1,4 @@
-//! The program under test, with a home of its own, its output, and the files that it left.
+//! The program under test, with its own home, its output, and the files that it left.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -80,14 +80,14 @@ impl Skye {
         self
     }
 
-    /// Gives it another standard output than ours.
+    /// Replaces its standard output.
     pub fn stdout(mut self, stdout: Stdio) -> Self {
         self.command.stdout(stdout);
         self.stdout_is_set = true;
         self
     }
 
-    /// Gives it another standard error than ours.
+    /// Replaces its standard error.
     pub fn stderr(mut self, stderr: Stdio) -> Self {
         self.command.stderr(stderr);
         self.stderr_is_set = true;
@@ -167,7 +167,7 @@ impl Skye {
         self
     }
 
-    /// Runs it where the kernel's trace is mounted at its place, among mounts of its own.
+    /// Runs it in its own mount namespace, with tracefs at its usual place.
     pub fn with_tracefs(self) -> Self {
         self.through("unshare", &["--mount", "sh", "-c", &format!("{MOUNT_TRACEFS} && exec \"$@\""), "sh"])
     }

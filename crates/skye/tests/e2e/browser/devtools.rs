@@ -40,7 +40,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts it, with a profile and a home of its own.
+    /// Starts it, with its own profile and home.
     pub fn start() -> Self {
         let only = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let profile = scratch(PROFILE_BYTES);

@@ -28,7 +28,7 @@ const HEIGHT: u32 = 800;
 const HEIGHT_MAX: u64 = 16_000;
 /// Widths of A4 without margins of 1 cm, upright and across, in pixels (96 to an inch).
 const PAPER: [u32; 2] = [718, 1047];
-/// Expression that is true if a page's styles ask for landscape paper.
+/// Expression that is true if a page's styles set landscape paper.
 const ASKS_ACROSS: &str = "(() => {
     const across = (rules) => [...rules].some((rule) => rule instanceof CSSPageRule
         ? /landscape/.test(rule.cssText) : rule.cssRules && across(rule.cssRules));
@@ -137,7 +137,7 @@ struct Look<'a> {
     scheme: &'a str,
 }
 
-/// Result of one look at a page.
+/// Result of the inspection of a page.
 struct Seen {
     complaints: Vec<String>,
     /// Brightness of the background: the sum of its three colours, each 0 to 255.

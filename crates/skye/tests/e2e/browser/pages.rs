@@ -16,10 +16,10 @@ const HOSTILE: &str = "</style></title><script>alert(1)</script>\"'><img src=x o
     Wiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiide WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW 漢字漢字漢字漢字";
 /// Sections of every page of a run.
 const RUN: [&str; 5] = ["results", "findings", "tests", "machine", "method"];
-/// Sections of every page of a comparison of our own runs.
+/// Sections of every page of a comparison of skye's runs.
 const COMPARISON: [&str; 5] = ["differs", "results", "findings", "tests", "method"];
 
-/// A directory of pages, and one browser for all of them: its start takes longer than a look at a page.
+/// A directory of pages, and one browser for all of them: its start takes longer than the inspection of a page.
 struct Pages {
     place: TempDir,
     browser: Browser,

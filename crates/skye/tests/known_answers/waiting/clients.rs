@@ -90,7 +90,7 @@ fn shared_iops_limit_covers_all_clients_together() {
     rig.finish().unwrap();
 }
 
-/// The server is a process in a container of its own, and so is the observer.
+/// The server is a process in a container with a quota, and so is the observer.
 #[test]
 fn server_with_exhausted_quota_is_named() {
     xtask::require!(root, fuse, quota);
@@ -120,7 +120,7 @@ fn server_with_exhausted_quota_is_named() {
     server.finish().unwrap();
 }
 
-/// A machine with a network of its own: a link to a server, and an sshd.
+/// A machine with its own network: a link to a server, and an sshd.
 struct Host {
     /// Process that holds the namespace.
     holder: Child,
