@@ -18,7 +18,7 @@ pub fn drop_all() -> std::io::Result<()> {
 /// Drops the names and inodes of the target, and with them all caches of the machine.
 ///
 /// # Errors
-/// Names the step that failed, or that hangs.
+/// The step that failed, or that hangs.
 pub fn drop_names(directory: &Home) -> Result<(), Trouble> {
     let attempt = "drop the machine's caches";
     let refused = |error: std::io::Error| {

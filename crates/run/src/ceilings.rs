@@ -38,7 +38,7 @@ const TWIN_BYTES_MAX: u64 = 256 << 20;
 /// Files that calls on memory visit.
 const TWIN_FILES: u64 = 2048;
 
-/// CPU time of an operation: a part of its own, and its share of each visit to the engine.
+/// CPU time of an operation: its own part, and its share of each visit to the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Cost of each operation itself.

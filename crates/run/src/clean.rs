@@ -97,7 +97,7 @@ fn is_dead(modified_seconds: i64) -> bool {
     now - modified_seconds > UNMARKED_DEAD_AFTER.as_secs() as i64
 }
 
-/// Cleans one directory; `None` for anything but a directory, which was never ours.
+/// Cleans one directory; `None` for anything but a directory, which skye did not create.
 fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &AtomicU64) -> Option<Cleaned> {
     let left = |why: &str| Some(Cleaned::Left(why.to_owned()));
     let directory = match removal::open_directory(parent, name) {

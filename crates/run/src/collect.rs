@@ -160,7 +160,7 @@ pub struct Collected {
     pub verified: u64,
     /// Calls that moved a part of their block; another call moved the rest.
     pub short_calls: u64,
-    /// Longest time of many calls in a row that have no latency of their own; 0 where none was timed.
+    /// Longest time of many calls in a row that are not timed one by one; 0 where none was timed.
     pub slowest_chunk_ns: u64,
     /// Latencies of operations.
     pub operations: Distribution,
@@ -234,8 +234,8 @@ impl Collected {
         rounds.iter_mut().for_each(|rounds| rounds.end(intervals, ended_ns));
     }
 
-    /// Adds an interval of a client whose time axis begins `shift_ns` after this one. Its own intervals are from then on
-    /// no shorter.
+    /// Adds an interval of a client whose time axis begins `shift_ns` after this one. First merges its own intervals to
+    /// at least that length, up to `MERGED_MAX`.
     pub fn add_interval(&mut self, interval: &Interval, shift_ns: u64) {
         while INTERVAL_NS * self.merged < interval.length_ns && self.merged < MERGED_MAX {
             self.merge_neighbours();

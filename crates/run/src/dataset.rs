@@ -79,16 +79,16 @@ pub enum Filled {
 pub enum Origin {
     /// The run makes them in its work directory, and removes them.
     Made,
-    /// A file or device that was given, which is only read. Nobody knows its content.
+    /// An existing file or device, which is only read. Its content is unknown.
     Read,
-    /// A device that was given, whose content is lost.
+    /// An existing device, whose content is lost.
     Erased,
 }
 
-/// Files of equal size and the same kind of content, numbered from `first_number` on.
+/// Files of equal size and the same kind of content, with consecutive numbers from `first_number`.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
-    /// Beginning of the names of the files; the whole name of a file or device that was given.
+    /// Beginning of the names of the files; the whole name of an existing file or device.
     prefix: String,
     /// Origin of the files.
     pub origin: Origin,
@@ -96,7 +96,7 @@ pub struct FileGroup {
     pub files: u32,
     /// Offset of this client's part in each file, which is all of it unless clients share the file.
     pub first_bytes: u64,
-    /// Turn of this client's blocks among those of others; `None` if it has a part of its own.
+    /// Turn of this client's blocks among those of the other clients; `None` if it has a separate part.
     pub turns: Option<Turns>,
     /// Bytes of that part, once it is written.
     pub file_bytes: u64,
@@ -165,8 +165,8 @@ impl FileGroup {
         self.file_bytes * u64::from(self.files)
     }
 
-    /// Opens one of the files; `path` is the directory's, for messages. An erased device is its own directory: it is opened
-    /// anew through the descriptor that holds it.
+    /// Opens one of the files; `path` is the directory's, for messages. An erased device is its own directory: it is
+    /// reopened through the descriptor that holds it.
     ///
     /// # Errors
     /// Returns the path and the cause, with a remedy if direct I/O is refused.
@@ -270,8 +270,7 @@ fn open_at(directory: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<Owned
     rustix::fs::openat(directory, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens a device anew that is held already. The link in `/proc` leads to the very node that was opened, wherever its
-/// path leads by now.
+/// Reopens a device. The link in `/proc` leads to the very node that was opened, wherever its path leads by now.
 fn open_again(device: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let link = format!("/proc/self/fd/{}", device.as_raw_fd());
     let flags = flags.difference(OFlags::TRUNC | OFlags::CREATE) | OFlags::CLOEXEC;
@@ -390,7 +389,7 @@ impl DataSet {
 /// Returns an error if the file system of a work directory cannot punch holes, tried on a scratch file.
 ///
 /// # Errors
-/// Names the directory and the cause.
+/// The directory and the cause.
 pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
     let attempt = format!("discard blocks of files in {}", directory.path().display());
     let punch = |directory: BorrowedFd<'_>, name: &str| {
@@ -525,7 +524,7 @@ pub fn limit_reached(attempt: &str) -> Trouble {
     Trouble::new(attempt, "the run has written all that its write limit allows")
 }
 
-/// Circumstances of writing files, in a thread of its own.
+/// State of writing files in a separate thread.
 struct Writing {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,

@@ -1,23 +1,23 @@
 //! The work directory, the only place that skye writes to, with a marker that outlives a kill.
 //!
 //! Linux has no call that makes a directory and returns its descriptor. [`WorkDirectory::create`] opens the new
-//! directory by its name, once. The descriptor then tells owner, mode, mount, birth and content. If one of them is
-//! wrong, skye touches nothing and refuses the run. From then on the descriptor is the directory. New files open with
-//! `O_EXCL` and `O_NOFOLLOW`.
+//! directory by its name, once. It then checks owner, mode, mount, birth time and content through the descriptor. If
+//! one of them is wrong, skye touches nothing and refuses the run. After that, skye uses only the descriptor. New files
+//! open with `O_EXCL` and `O_NOFOLLOW`.
 //!
-//! The marker is written under another name, locked, made durable and then renamed: a marker that is found can be
-//! believed. Its lock lives as long as the process, however that ends.
+//! The marker is written under another name, locked, made durable and then renamed, so an existing marker is complete.
+//! Its lock lives as long as the process, however that ends.
 //!
 //! Two writes of a run go elsewhere. `Ceilings` makes work directories in `/dev/shm`, one for each test in turn. The
 //! option `--cache drop-all` writes to the kernel's `drop_caches`.
 //!
-//! Known gaps, in a directory where others may rename:
-//! - The removal of a directory goes by its name. Device and inode are compared just before. If somebody exchanges the
-//!   directory between the two calls, an empty directory in its place goes.
-//! - Births have the ticks of the clock. An empty directory of the same user with mode 0700 counts as ours if it is
+//! Known gaps, in a directory where other users may rename:
+//! - `rmdir` works by name. Device and inode are compared just before. After a race between check and call, it can
+//!   remove another user's empty directory.
+//! - Birth times have the ticks of the clock. An empty directory of the same user with mode 0700 is accepted if it is
 //!   younger than a tick of 10 ms.
-//! - Root is refused there without `--allow shared-directory`, unless the directory belongs to another user. Where
-//!   nobody else can rename, the mode does not count: some file systems have modes of their own.
+//! - Root is refused there without `--allow shared-directory`, unless the directory belongs to another user. Where no
+//!   other user can rename, the mode is not checked: some file systems set their own modes.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -43,14 +43,13 @@ use crate::removal::{self, DIRECTORY_FLAGS};
 pub(crate) const UNFINISHED_NAME: &str = "skye-marker.new";
 /// Coarsest units in which file systems keep birth times: whole seconds (HFS+), or else hundredths (exFAT).
 const BIRTH_UNITS_NS: (i64, i64) = (1_000_000_000, 10_000_000);
-/// File systems without a device of their own that take birth times from this machine's clock
-/// (`linux/magic.h`; ZFS, bcachefs).
+/// File systems without their own device that take birth times from this machine's clock (`linux/magic.h`; ZFS,
+/// bcachefs).
 const LOCAL_MAGICS: [u64; 5] = [0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2FC1, 0xCA45_1A4E];
 
 /// A work directory of this process: `skye.XXXXXX`, mode 0700, locked while the run lives.
 ///
-/// Every file in it is opened relative to its descriptor, so that a rename by others cannot lead us
-/// elsewhere.
+/// Every file in it is opened relative to its descriptor, so that a rename by another process cannot lead elsewhere.
 #[derive(Debug)]
 pub struct WorkDirectory {
     place: Arc<Place>,
@@ -135,8 +134,8 @@ impl WorkDirectory {
     /// name and marker, and its run in the marker. Every step raises `progress`.
     ///
     /// # Errors
-    /// Returns the attempt, its path and the cause. The trouble names remains that could not be removed. It
-    /// also names a directory that someone has put in the place of ours, which is not touched.
+    /// Returns the attempt, its path and the cause. The error lists remains that could not be removed. It also lists a
+    /// directory that has replaced the new one, which is not touched.
     pub fn create(
         target: &Path,
         rules: Vec<NameRule>,
@@ -263,9 +262,9 @@ impl WorkDirectory {
         stuck.map_or(Ok(()), |(name, why)| Err(Trouble::new(attempt, format!("{name}: {why}"))))
     }
 
-    /// Begins to remove the directory with all files that the rules produce. This runs in a thread of its
-    /// own: a removal that hangs must not keep the run from reporting it. The removal moves as long as files
-    /// disappear or `movement` changes: a file may wait for its data first.
+    /// Starts to remove the directory with all files that the rules produce, in a separate thread. A removal that hangs
+    /// must not keep the run from reporting it. Files that disappear and changes of `movement` are progress: a file may
+    /// wait for its data first.
     pub fn remove(mut self, movement: impl FnMut() -> u64 + Send + 'static) -> Removing {
         self.begin_to_remove(Box::new(movement))
     }
@@ -296,7 +295,7 @@ impl Removing {
     /// Waits for the end of the removal.
     ///
     /// # Errors
-    /// Fails if the removal hangs, and names the path that is left.
+    /// Fails if the removal hangs. The error contains the path that is left.
     pub fn wait(mut self) -> Result<Removed, Trouble> {
         // While another call hangs, the data that devices move belongs to others.
         let counts = patience::hanging().is_none();
@@ -501,7 +500,7 @@ fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     )
 }
 
-/// Checks the result of mkdir: a directory of ours, with mode 0700 if the mode counts.
+/// Checks the result of mkdir: a directory of this user, with mode 0700 if the mode counts.
 fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
     let mode = u32::from(stat.stx_mode);
     let own = rustix::process::geteuid().as_raw();

@@ -87,9 +87,8 @@ pub enum Expected {
     WhileItMoves {
         /// Time that a single operation may take beyond the usual.
         slack_ns: u64,
-        /// True if a worker that gets a CPU also counts as moving: a ring may make many calls in a row before
-        /// any is counted. A worker that fills the page cache is woken in vain, so its CPU time proves
-        /// nothing.
+        /// True if CPU time of a worker also counts as progress: a ring may make many calls in a row before any is
+        /// counted. A worker that fills the page cache also wakes without progress, so its CPU time proves nothing.
         by_cpu: bool,
     },
     /// Any time while data moves: writing back a full cache takes as long as it takes.
@@ -248,7 +247,7 @@ impl Drive<'_> {
         (answers, trouble)
     }
 
-    /// Waits until every member is ready, and watches their threads from then on.
+    /// Waits until every member is ready, then starts to sample their threads.
     ///
     /// # Errors
     /// Fails if a member panics or hangs.
@@ -323,7 +322,7 @@ impl Drive<'_> {
         is_told || self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the rate is known as well as was asked for, and from then on.
+    /// Returns true once the rate has the requested precision or is steady, or a budget is spent. It then stays true.
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         self.is_enough |= self.collected.is_steady(elapsed_ns)

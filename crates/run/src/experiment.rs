@@ -22,8 +22,7 @@ use crate::session::{Manner, Session, Time};
 const PAUSE_SHARE: f64 = 0.3;
 /// Turns without and with a pause. Each turn with a pause has one without before and after it.
 const TURNS: usize = 5;
-/// Length of a turn. It is drawn anew for each, because limits by time slices would keep step with equal
-/// turns.
+/// Length of a turn, drawn for each turn: limits by time slices would keep step with equal turns.
 const TURN_NS: Range<u64> = 600_000_000..900_000_000;
 /// Runs of an experiment that changes the load; true for runs with the change. An even drift affects both
 /// kinds equally.

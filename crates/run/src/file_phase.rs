@@ -70,8 +70,7 @@ pub struct FileSet {
     /// Number of directories of each thread that `rmdir` will find.
     dirs_made: Vec<u64>,
     generation: u32,
-    /// True if something was cut short or failed. The existing names are then unknown, and the set is made
-    /// anew.
+    /// True if something was cut short or failed. The existing names are then unknown, and the set is recreated.
     is_unknown: bool,
 }
 
@@ -81,7 +80,7 @@ impl FileSet {
         self.is_unknown
     }
 
-    /// Lets the next test make all files anew.
+    /// Makes the next test recreate all files.
     pub fn forget(&mut self) {
         self.is_unknown = true;
     }

@@ -41,7 +41,7 @@ pub enum Home {
     },
     /// A device that is erased.
     Device {
-        /// The device, which nobody else may hold.
+        /// The device, opened with `O_EXCL`.
         device: OwnedFd,
         /// Path of the directory with its node, for messages.
         path: PathBuf,

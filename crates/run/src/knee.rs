@@ -60,7 +60,7 @@ fn throughput(record: &PhaseRecord) -> Option<f64> {
     record.figures.rate.bytes_per_second.or(record.figures.rate.ops_per_second).filter(|rate| *rate > 0.0)
 }
 
-/// Returns the mean latency; by Little's law if operations have no latency of their own.
+/// Returns the mean latency; by Little's law if single operations were not timed.
 fn latency_ns(record: &PhaseRecord) -> Option<f64> {
     let in_flight = f64::from(record.workload.threads) * f64::from(record.workload.iodepth);
     let little = || record.figures.rate.whole_ops_per_second.map(|rate| in_flight * 1e9 / rate);

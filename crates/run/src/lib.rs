@@ -2,15 +2,15 @@
 //! moment and cleans up.
 //!
 //! A [`Session`] is one run. Its phases are in `data_phase`, `file_phase` and `sim_phase`. The driver in `drive` waits
-//! for the workers. Counters come from `meter`, and records from `record`; `sum` adds those of several clients,
-//! and `watch` observes a server meanwhile. The rules that keep the target from harm are in `directory`, `removal` and
+//! for the workers. Counters come from `meter`, and records from `record`; `sum` adds those of several clients, and
+//! `watch` observes a server during a test. The rules that keep the target from harm are in `directory`, `removal` and
 //! `clean`.
 //!
 //! A `Plan` says what to do, and [`Moment`]s report progress. This crate has no printing, no store, no command line,
 //! and starts no other program but the process for the C library.
 //!
 //! Invariants:
-//! - Every file lies in a [`WorkDirectory`], and every way out of a run removes it. A simulated run makes none, nor does
+//! - Every file is in a [`WorkDirectory`], and every way out of a run removes it. A simulated run makes none, nor does
 //!   one on a file or device, which is only read (`home`).
 //! - Preparing and undoing are never timed.
 //! - The thread that drives a run makes no call on the target while something is measured. A worker that hangs or

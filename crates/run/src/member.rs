@@ -1,6 +1,6 @@
-//! Work of one thread of a test on data: the loop that it makes, and its answers.
+//! Work of one thread of a test on data: its loop, and its reports.
 //!
-//! The record's `engine` names the choices of an engine. A note names the features that it had to do without.
+//! The record's `engine` lists the engine's features; a note lists the unavailable ones.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -59,7 +59,7 @@ pub struct Report {
     pub features: Vec<String>,
     /// Features that its engine had to do without, each with the reason.
     pub lost: Vec<String>,
-    /// Trouble with a process of its own.
+    /// Error of its separate process.
     pub trouble: Option<Trouble>,
 }
 
@@ -166,8 +166,8 @@ pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command
     (Box::new(body), reader)
 }
 
-/// Returns the work of a member on bytes, by calls of the C library. They are made in a process of its own:
-/// `program` and its arguments.
+/// Returns the work of a member on bytes, by calls of the C library. A separate process makes them: `program` and its
+/// arguments.
 pub fn stdio_work(
     data: &DataWork,
     part: BytePart,

@@ -1,8 +1,8 @@
 //! Reads the kernel's counters around and during a measurement, and sums them up.
 //!
-//! Between ticks, at times drawn anew, the meter looks at the calls in which threads sleep (`observe::Waits`). Around
-//! each measured part it looks at the rest of the machine (`observe::Surroundings`). The driver marks where a measured
-//! part begins and ends, so untimed work is in no sum.
+//! Between ticks, at random times, the meter samples the calls in which threads sleep (`observe::Waits`). Around each
+//! measured part it samples the rest of the machine (`observe::Surroundings`). The driver marks the start and the end
+//! of each measured part, so untimed work is in no sum.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -41,11 +41,10 @@ pub struct Meter {
     processes_begun_ns: u64,
     processes_watched_ns: u64,
     watches_processes: bool,
-    /// Time of the next look at threads. Each gap is drawn anew, because the threads may have a rhythm of
-    /// their own.
+    /// Time of the next sample. Gaps are random, so that sampling cannot lock to a periodic workload.
     next_look_ns: u64,
     gaps: fastrand::Rng,
-    /// Multiple of the usual gap. Clients that share CPUs look as seldom as keeps these for the test.
+    /// Multiple of the usual gap. Clients that share CPUs sample less often, to leave the CPUs to the test.
     gap_factor: u64,
     hidden: Vec<String>,
     /// Names of the devices that no other device of the target uses.
@@ -63,10 +62,10 @@ const CALM_BYTES: u64 = 64 << 10;
 /// together, so parts in quick succession skip it.
 const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 
-/// Time between two looks at where threads sleep: six milliseconds in the mean. A look takes a microsecond
-/// for each thread. It also takes a CPU from a worker, which costs ten times as much.
+/// Sampling interval of sleeping threads, 6 ms on average. A sample takes a microsecond for each thread. It also takes
+/// a CPU from a worker, which costs ten times as much.
 const LOOK_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
-/// Clients for each CPU that look as often as one alone. Their looks then take some percent of it.
+/// Clients for each CPU that sample at the full rate. Their samples then take some percent of it.
 const LOOKERS_PER_CPU: u64 = 4;
 /// Interval between readings of the machine's counters by a client that leaves the machine to another one. It still sees
 /// that data moves.
@@ -89,9 +88,9 @@ pub struct Observed {
     pub system: SystemUse,
     /// Places where threads slept.
     pub wait_channels: Vec<WaitChannel>,
-    /// Shares of the looks at threads that found them asleep in each call; empty if calls were not counted.
+    /// Shares of the samples in which threads slept in each call; empty if calls were not counted.
     pub blocked_in: Vec<(&'static str, f64)>,
-    /// Number of worker threads that were watched.
+    /// Number of worker threads that were sampled.
     pub watched: usize,
     /// True for a simulated device, whose workers may need no CPU time at all.
     pub is_simulated: bool,
@@ -209,7 +208,7 @@ impl Meter {
         self.observed = Observed::default();
     }
 
-    /// Also looks at the operation of a mix that each of these threads is in, until the next phase.
+    /// Also samples the operation of a mix that each of these threads is in, until the next phase.
     pub fn watch_operations(
         &mut self,
         names: &'static [&'static str],
@@ -218,7 +217,7 @@ impl Meter {
         self.waits.watch_steps(names, steps);
     }
 
-    /// Switches the looks at sleeping threads and at the surroundings of a measured part on or off.
+    /// Switches the sampling of sleeping threads and of the system during a measured part on or off.
     pub fn set_observed(&mut self, is_observed: bool) {
         self.is_observed = is_observed;
     }
@@ -236,7 +235,7 @@ impl Meter {
         self.leaves_machine
     }
 
-    /// Returns the time of the next look at threads.
+    /// Returns the time of the next sample; `u64::MAX` if sampling is off.
     pub fn next_look_ns(&self) -> u64 {
         if self.is_observed { self.next_look_ns } else { u64::MAX }
     }
@@ -338,8 +337,7 @@ impl Meter {
     }
 }
 
-/// Returns the bytes that each call carried; `None` without calls. Requests in a ring are no calls of their
-/// own.
+/// Returns the bytes that each call carried; `None` without calls. Requests in a ring are not calls.
 fn call_use(calls: &OwnIo) -> Option<CallUse> {
     let each = |bytes: u64, calls: u64| (calls > 0).then(|| bytes as f64 / calls as f64);
     (calls.read_calls + calls.write_calls > 0).then(|| CallUse {
@@ -473,9 +471,9 @@ impl Observed {
         })
     }
 
-    /// Returns the share of the traffic that no one accounted to us. The traffic is the device's or our own,
-    /// whichever is more. Only reads and direct writes have a share: journals and writeback move bytes of
-    /// ours that no process is charged for.
+    /// Returns the share of the traffic that was not accounted to this process. The traffic is the device's or that of
+    /// the application, whichever is more. Only reads and direct writes have a share: no process is charged for all
+    /// bytes of journals and writeback.
     fn foreign_share(&self, phase: &PlannedPhase, app_bytes: u64) -> Option<f64> {
         let Work::Data(data) = &phase.workload.work else { return None };
         let sum = self.sum.as_ref()?;
@@ -511,16 +509,16 @@ impl Observed {
     }
 }
 
-/// New lows of pages that wait to be written. Pages of others come and go, but new lows continue only as long
-/// as something is written.
+/// Minima of the bytes that wait for writeback. Pages of other processes come and go, but new minima continue only as
+/// long as something is written.
 #[derive(Debug)]
 pub struct Lows {
     least_bytes: u64,
     count: u64,
 }
 
-/// Least distance from one low to the next. In the time that a wait for one may take, it means 1 MB/s, and
-/// pages of others seldom go so far.
+/// Least distance from one minimum to the next. Over the longest wait for one, this is 1 MB/s, and pages of other
+/// processes seldom go so far.
 const LOW_BYTES: u64 = 16 << 20;
 
 impl Default for Lows {

@@ -12,8 +12,7 @@ use crate::record::PhaseTotals;
 /// Largest share of due operations that an open loop may fail to start and still keep its rate.
 const MISSED_SHARE_MAX: f64 = 0.01;
 
-/// Returns the notes that only the run can make: tests in place of others, missing features, operations that
-/// never started.
+/// Returns the notes that only the run can make: substituted tests, missing features, operations that never started.
 pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord) -> Vec<Note> {
     let PhaseTotals { missed, ref lost, is_damaged, is_torn, .. } = *measured;
     let mut notes = Vec::new();

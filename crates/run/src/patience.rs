@@ -1,13 +1,12 @@
-//! Waiting for work that may hang: as long as it moves, and no longer. Work that hangs is named and left to
-//! itself.
+//! Hang detection. Waits for a call while it makes progress, then reports it and abandons its thread.
 //!
-//! Movement is a count of the work itself (operations, bytes laid out, files removed), or bytes on the device of the
-//! target's file system. A target without devices moves as long as the machine has fewer dirty pages than ever before.
-//! Time in which the process was stopped does not count.
+//! Progress is a count of the work itself (operations, bytes laid out, files removed), or bytes on the device of the
+//! target's file system. For a target without devices, each new minimum of the machine's dirty pages is progress. Time
+//! in which the process was stopped does not count.
 //!
 //! Slow is not hung: a wait may take longer than the longest one before it. See [`patience`].
 //!
-//! The thread of hung work stays behind, and no other test begins. If no thread can be made, the work runs in place:
+//! The thread of a hung call stays, and no other test starts. If no thread can be started, the work runs in place:
 //! removing must be done.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -20,27 +19,27 @@ use observe::Root;
 
 use crate::meter::Lows;
 
-/// Time without movement after which work that has moved before counts as hanging.
+/// Time without progress after which work that has made progress before counts as hung.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The same for work that has not moved yet: the kind of its calls may be slow.
+/// The same for work without any progress yet: the kind of its calls may be slow.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
-/// Work counts as hanging after this multiple of the longest time without movement that ended.
+/// Work counts as hung after this multiple of the longest time without progress that ended.
 const LONGEST_FACTOR: u32 = 4;
-/// Longest time without movement, whatever came before.
+/// Upper limit of the hang timeout.
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
-/// Time once the user insists on the end, or another call hangs. Removing a file may wait for its data.
+/// Timeout once the user insists on the end, or another call hangs. Removing a file may wait for its data.
 const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
 /// Environment variable of tests: a time limit in seconds. Only builds with debug assertions read it, so that no user
 /// shortens the time by accident.
 const TEST_LIMIT: &str = "SKYE_TEST_PATIENCE";
-/// Interval between looks at work.
+/// Polling interval of work.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Longest gap between two looks of a process that runs; after a longer gap, it was stopped meanwhile.
+/// Longest gap between two checks while the process runs. A longer gap means that the process was stopped.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
-/// Longest time without movement that ended, in nanoseconds.
+/// Longest time without progress that ended, in nanoseconds.
 static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
 /// Time limit that the user has set.
 static LIMIT: OnceLock<Duration> = OnceLock::new();
@@ -52,8 +51,8 @@ struct Left {
     says: String,
 }
 
-/// Returns how long to wait for work that does not move: 60 s until it has moved once. After that, the larger of 20 s and
-/// four times the longest time without movement so far, but at most 10 min. A time that the user has set replaces all.
+/// Returns the hang timeout: four times the longest time without progress so far, but at most 10 min. It is at least 60
+/// s until the first progress, and then at least 20 s. A time that the user has set replaces all.
 pub fn patience(has_moved: bool) -> Duration {
     if is_insistent() || hanging().is_some() {
         return LITTLE_PATIENCE.min(limit().unwrap_or(LITTLE_PATIENCE));
@@ -72,7 +71,7 @@ fn adaptive_patience(has_moved: bool, longest: Duration) -> Duration {
     (longest * LONGEST_FACTOR).clamp(least, MOST_PATIENCE)
 }
 
-/// Sets the time without movement after which work counts as hanging. Only the first call counts.
+/// Sets the time without progress after which work counts as hung. Only the first call counts.
 pub fn set_limit(time: Duration) {
     let _ = LIMIT.set(time);
 }
@@ -90,7 +89,7 @@ fn limit() -> Option<Duration> {
     set_by_user().or(*OF_TESTS)
 }
 
-/// Notes that work went on after this time without movement.
+/// Records that work continued after this time without progress.
 pub(crate) fn went_on_after(time: Duration) {
     LONGEST_NS.fetch_max(time.as_nanos() as u64, Ordering::Relaxed);
 }
@@ -100,7 +99,7 @@ pub fn is_insistent() -> bool {
     IS_INSISTENT.load(Ordering::Relaxed)
 }
 
-/// Shortens the wait for work that does not move to five seconds, from now on.
+/// Shortens the hang timeout to five seconds.
 pub fn insist() {
     IS_INSISTENT.store(true, Ordering::Relaxed);
 }
@@ -112,7 +111,7 @@ pub fn hanging() -> Option<String> {
     left.iter().find(|left| observe::thread_lives(left.thread)).map(|left| left.says.clone())
 }
 
-/// Work in a thread of its own.
+/// Work in a separate thread.
 pub struct Patient<T> {
     attempt: String,
     thread: Arc<AtomicI32>,
@@ -130,7 +129,7 @@ enum State<T> {
 /// Stack of a thread whose work may hang, as large as for the system's threads.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Begins `work` in a thread of its own.
+/// Starts `work` in a separate thread.
 pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Patient<T> {
     let (sender, receiver) = sync_channel(1);
     let result = Arc::new(Mutex::new(None));
@@ -245,7 +244,7 @@ fn wait_for(
     }
 }
 
-/// Runs `work` in a thread of its own and waits for it as long as it moves.
+/// Runs `work` in a separate thread, and waits while it makes progress.
 ///
 /// # Errors
 /// As [`Patient::wait`].
@@ -257,8 +256,8 @@ pub fn wait_while_it_moves<T: Send + 'static>(
     begin(attempt, work).wait(progress)
 }
 
-/// Makes or changes a file in a thread of its own. Waits as long as bytes are written or the machine writes
-/// pages: a sync may have to wait for pages of others.
+/// Makes or changes a file in a separate thread. Waits while bytes are written or the machine writes pages: a sync may
+/// have to wait for pages of other processes.
 ///
 /// # Errors
 /// As [`Patient::wait`].
@@ -276,8 +275,7 @@ pub fn write_patiently<T: Send + 'static>(
     wait_while_it_moves(attempt, progress, move || work(&theirs))
 }
 
-/// Runs a look at something that nothing depends on. Returns `None` if it hangs, which does not mean that the
-/// target hangs.
+/// Runs a check that nothing depends on. Returns `None` if it hangs, which does not mean that the target hangs.
 pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match begin(attempt, work).state {
         State::Working(result, receiver) => {
@@ -288,8 +286,8 @@ pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 
     }
 }
 
-/// Returns the message about threads that hang, and leaves them behind. It names the call of the first thread
-/// that is in one.
+/// Returns the error about threads that hang, and abandons them. It contains the call of the first thread that is in
+/// one.
 pub fn hangs(attempt: &str, threads: &[i32], still_for: Duration) -> Trouble {
     let seconds = still_for.as_secs();
     let since = SystemTime::now().checked_sub(still_for).unwrap_or_else(SystemTime::now);

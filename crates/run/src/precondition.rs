@@ -1,4 +1,4 @@
-//! Fills of the data before the tests: discards it where that was asked for, then writes all of it in sequence.
+//! Fills of the data before the tests: discards it if requested, then writes all of it in sequence.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

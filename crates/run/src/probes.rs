@@ -45,8 +45,8 @@ pub fn rules(plan: &Plan, target: &Target) -> Vec<NameRule> {
     }
 }
 
-/// Makes the experiments that mean something here. An experiment that fails tells nothing, and does not fail
-/// the run. A test that meets the same problem will report it.
+/// Runs the applicable probes. A failed probe is ignored, and does not fail the run: a test with the same problem
+/// reports it.
 pub fn probe(
     directory: &Home,
     dataset: &DataSet,

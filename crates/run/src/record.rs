@@ -5,8 +5,8 @@
 //! each operation, unless the test says `sync=none`.
 //!
 //! Buffered writes may wait in the page cache. Their headline is all operations over all of the time with the sync; the
-//! rate into the cache is a figure of its own. The headline of tests on files is operations over the measured time of
-//! all rounds, and its interval comes from the rounds.
+//! rate into the cache is a separate figure. The headline of tests on files is operations over the measured time of all
+//! rounds, and its interval comes from the rounds.
 
 use engine::bytes::CHUNK_CALLS;
 use engine::files::Unexpected;
@@ -226,7 +226,7 @@ pub fn record(
     record
 }
 
-/// Returns an id that is unique in the run: with the repetition, from the second on.
+/// Returns an id that is unique in the run. It contains the repetition, except for the first.
 pub fn record_id(phase: &PlannedPhase, repetition: u32) -> String {
     if repetition > 1 { format!("{}#{repetition}", phase.id) } else { phase.id.clone() }
 }

@@ -19,8 +19,8 @@ pub const NOT_OURS: &str = "not made by skye";
 /// Reason for leaving a file with a name of the kind that a rule produces, and a number beyond it.
 pub const UNNAMED: &str = "not named by its marker";
 
-/// Names that a pass over a directory may meet without removing one of them. No one else makes any in a
-/// directory that is ours alone.
+/// Names that a pass over a directory may read without removing one of them. In a private directory, only skye makes
+/// names.
 const PASSED_OVER_MAX: u64 = 10_000;
 /// Passes in a row that may remove no less than the pass before. Each pass meets only names that the one
 /// before has left.
@@ -144,7 +144,7 @@ fn remove_level(
 enum PassEnd {
     /// The pass reached the end of the directory.
     Reached,
-    /// The pass stopped earlier: no directory of ours has so many names.
+    /// The pass stopped earlier: no work directory has this many names.
     Endless,
 }
 

@@ -90,7 +90,7 @@ impl Rounds {
 mod tests {
     use super::*;
 
-    /// Returns intervals of so many operations each, ten to a round of a second.
+    /// Returns intervals with these operations each, ten to a round of a second.
     fn intervals(rounds: &[u64]) -> Vec<Interval> {
         let each = rounds.iter().flat_map(|ops| [*ops; 10]);
         let interval = |(index, ops): (usize, u64)| Interval {

@@ -77,7 +77,7 @@ pub struct Session {
 
 /// Place of a run.
 enum Place {
-    /// A directory of ours on the target, that of a file or device which is only read, or an erased device.
+    /// A work directory on the target, the directory of a file or device which is only read, or an erased device.
     Directory(Box<OnDisk>),
     /// No directory, only a simulated device.
     Simulated(Box<Simulated>),
@@ -244,7 +244,7 @@ impl Session {
         }
     }
 
-    /// Sets the program, with its first arguments, that serves the C library's streams in a process of its own.
+    /// Sets the program, with its first arguments, that serves the C library's streams in a separate process.
     pub fn set_stdio_program(&mut self, words: Vec<OsString>) {
         self.stdio_program = words;
     }
@@ -254,8 +254,8 @@ impl Session {
         self.start_ns
     }
 
-    /// Switches the looks at sleeping threads and at the surroundings of each test on or off. The devices'
-    /// counters are read in any case.
+    /// Switches the sampling of sleeping threads and of the system during each test on or off. The devices' counters
+    /// are always read.
     pub fn set_observed(&mut self, is_observed: bool) {
         if let Place::Directory(on_disk) = &mut self.place {
             on_disk.meter.set_observed(is_observed);

@@ -18,7 +18,7 @@ use model::Trouble;
 
 use crate::patience;
 
-/// Interval between looks at the stop flag while the process works.
+/// Polling interval of the stop flag while the process works.
 const LOOK: Duration = Duration::from_millis(50);
 /// Share of the driver's wait for us that the process may take to get ready and to end.
 const GRACE_SHARE: u32 = 2;

@@ -22,7 +22,7 @@ pub struct SteadyState {
     pub ci95: Option<(f64, f64)>,
     /// Number of independent values that tell as much about the rate as the intervals do.
     pub independent: f64,
-    /// True if there is one rate from the beginning to the end, as far as so short a time tells.
+    /// True if the rate is constant from the beginning to the end, as far as so short a time can show.
     pub is_level: bool,
 }
 
@@ -145,7 +145,7 @@ fn times_of(rounds: &[RoundRecord]) -> Vec<f64> {
     whole_rounds(rounds).map(|round| round.elapsed_ns as f64 / round.ops as f64).collect()
 }
 
-/// Returns true if rounds have shown the rate as precisely as was asked for.
+/// Returns true if rounds have shown the rate as precisely as requested.
 pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, until: Until) -> bool {
     let known =
         || of_rounds(rounds).is_some_and(|(low, high)| (high - low) <= until.precision * (high + low));

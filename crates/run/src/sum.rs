@@ -1,9 +1,9 @@
 //! Sum of a test that several clients made together.
 //!
 //! The headline of tests on data is the rate over the time in which every client worked. That time ends when the first
-//! client is done; IOR and mdtest call it the stonewall. Where a steady part lies within that time, the headline is the
-//! slope over it. Writes with a sync at the end, and writes into a cache, count until the last client is done. Nobody
-//! knows when such a byte was written.
+//! client is done; IOR and mdtest call it the stonewall. Where a steady part is within that time, the headline is the
+//! slope over it. Writes with a sync at the end, and writes into a cache, count until the last client is done. The time
+//! at which such a byte was written is unknown.
 //!
 //! Tests on files go in rounds that all clients begin together. Each round counts until its first client is done; the
 //! rate of a client is taken as even within a round.
@@ -34,7 +34,7 @@ const KEPT_MAX: usize = 20_000;
 /// Fewest of each client.
 const KEPT_EACH_MIN: usize = 10;
 
-/// Measurements of a test's clients, summed up as they arrive. What only the sum needs is not kept.
+/// Measurements of a test's clients, summed up as they arrive. Input that only the sum needs is not kept.
 pub struct Gathered {
     /// Begin of the sum's time axis, on the coordinator's clock.
     origin_ns: u64,

@@ -50,7 +50,7 @@ pub struct Measured {
     pub totals: Result<PhaseTotals, Trouble>,
     /// Counts of the workers.
     pub collected: Collected,
-    /// Counters of the machine meanwhile.
+    /// Counters of the machine during the phase.
     pub observed: Observed,
     /// Start of the phase; `None` on a virtual clock, which begins with each phase.
     pub start_ns: Option<u64>,

@@ -69,7 +69,7 @@ impl<C, R> Mailbox<C, R> {
 
 /// Stack of each thread.
 const STACK_BYTES: usize = 256 << 10;
-/// Interval between looks at threads that are about to end.
+/// Polling interval of threads that are about to end.
 const END_LOOK: Duration = Duration::from_micros(200);
 /// Time that threads may take to end if another thread hangs.
 const END_GRACE: Duration = Duration::from_secs(1);

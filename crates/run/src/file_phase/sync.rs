@@ -1,5 +1,5 @@
-//! Makes the changes of a test durable at its end, inside the measured time: its own directories, and its own
-//! files with content. A sync of the whole file system would also write data of others.
+//! Makes the changes of a test durable at its end, inside the measured time: its own directories, and its own files
+//! with content. A sync of the whole file system would also write data of other processes.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};

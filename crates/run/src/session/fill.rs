@@ -1,4 +1,4 @@
-//! Fills of a session's data before its tests, as preconditioning asks for them.
+//! Fills of a session's data before its tests, for preconditioning.
 
 use engine::clock::{Clock, Monotonic};
 use model::Trouble;

@@ -89,7 +89,7 @@ impl Session {
         matches!(&self.place, Place::Directory(on_disk) if on_disk.files.is_unknown())
     }
 
-    /// Lets the next test on files make its files anew: another client does not know the names of those that are there.
+    /// Makes the next test on files recreate its files: another client does not know the existing names.
     pub fn forget_names(&mut self) {
         if let Place::Directory(on_disk) = &mut self.place {
             on_disk.files.forget();
