@@ -47,7 +47,7 @@ pub struct Wire {
 struct Shared {
     /// Held while a frame is written, so that frames never mix.
     writing: Mutex<()>,
-    /// Raised when the coordinator is gone, or an end was asked for.
+    /// Raised when the coordinator is gone, or an end was requested.
     interrupt: Arc<AtomicBool>,
     /// Raised when the running test has done enough.
     enough: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ struct Shared {
     is_gone: AtomicBool,
     /// The parent that is the coordinator; `None` for a coordinator elsewhere.
     parent: Option<Pid>,
-    /// Returns true once a signal has asked this process to end.
+    /// Returns true once a signal has requested the end of this process.
     is_ended: fn() -> bool,
 }
 
@@ -80,11 +80,11 @@ pub fn words_here(directory: &str, limits: &[String]) -> Vec<String> {
 
 impl Wire {
     /// Exchanges the first frames on standard input and output, and starts the threads. `interrupt` is raised when the
-    /// work in progress has to end. With `is_here`, the parent of this process is the coordinator. `is_ended` returns true
-    /// once a signal has asked this process to end.
+    /// work in progress has to end. With `is_here`, the parent of this process is the coordinator. `is_ended` returns
+    /// true once a signal has requested the end of this process.
     ///
     /// # Errors
-    /// Nobody speaks the protocol on standard input, or a signal ends the wait.
+    /// No coordinator uses the protocol on standard input, or a signal ends the wait.
     pub fn open(
         version: &str,
         is_here: bool,
@@ -154,7 +154,7 @@ impl Wire {
         }
     }
 
-    /// Sends a frame. Where nobody takes it, the next command says so.
+    /// Sends a frame. If the coordinator is gone, the next command reports that.
     pub fn send(&self, frame: &FromAgent) {
         let _ = self.shared.write(frame);
     }
@@ -278,7 +278,7 @@ impl Shared {
         !is_given_up && !self.is_lost(quiet)
     }
 
-    /// Carries out commands that cannot wait, and hands over all others; false if nobody takes them.
+    /// Executes commands that cannot wait, and hands over all others; false if their receiver is gone.
     fn take(&self, command: ToAgent, commands: &Sender<ToAgent>) -> bool {
         match command {
             ToAgent::Beat {} => true,
@@ -298,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// Sends signs of life until the coordinator is gone.
+    /// Sends heartbeats until the coordinator is gone.
     fn beat(&self) {
         while !self.is_gone.load(Ordering::SeqCst) {
             let _ = self.write(&FromAgent::Beat {});

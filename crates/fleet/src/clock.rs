@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(offset(&[]), None);
     }
 
-    /// Clients of a large fleet, each with a clock and a way of its own, of which some answers are late.
+    /// Clients of a large fleet, each with its own clock and delays, of which some answers are late.
     #[test]
     fn thousand_clients_start_within_half_round_trip() {
         const CLIENTS: u32 = 1000;

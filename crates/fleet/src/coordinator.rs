@@ -1,7 +1,7 @@
-//! The coordinator's side of a run: its clients, from their first word to their last.
+//! The coordinator's side of a run: its clients, from their first frame to their last.
 //!
-//! [`Fleet`] goes through the stages in their order: start, plan, open, lay out, tests, close. In each, it waits for all
-//! clients and tells all refusals at once. The program plans, judges and prints.
+//! [`Fleet`] goes through the stages in their order: start, plan, open, lay out, tests, close. In each, it waits for
+//! all clients and reports all refusals at once. The program plans, judges and prints.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -29,11 +29,11 @@ use crate::send::Copy;
 use crate::texts;
 use crate::waiting::{self, Urgency, Wait};
 
-/// Interval between looks at the user's signals.
+/// Polling interval of the user's signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
-/// Most checks of a machine: a doctor makes fewer than thirty.
+/// Maximum number of checks of a machine: a doctor makes fewer than thirty.
 const CHECKS_MAX: usize = 100;
-/// Directory of an observer that names none.
+/// Default directory of an observer.
 const ROOT: &str = "/";
 
 /// Rule for a client that is lost.
@@ -51,7 +51,7 @@ pub type Say = Box<dyn FnMut(&str, &str)>;
 
 /// Clients of a run, by their numbers.
 pub enum Clients {
-    /// Those that a command line names.
+    /// The hosts of a command line.
     Hosts(Vec<HostWord>),
     /// The ranks of the job that this process is rank 0 of.
     Ranks(Ranks),
@@ -433,7 +433,7 @@ impl Fleet {
     /// Makes the work directories. Returns the sources of evidence that the first client cannot read.
     ///
     /// # Errors
-    /// The troubles of all clients that cannot. Work directories of others are there until [`Fleet::close`].
+    /// The errors of all clients that fail. Work directories of the other clients exist until [`Fleet::close`].
     pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
         let clients_here = self.clients_here();

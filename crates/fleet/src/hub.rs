@@ -1,7 +1,8 @@
-//! The thread with all channels: it waits for all at once, and sends signs of life. It ends channels whose client owes an
-//! answer, or is silent, for too long.
+//! Event loop over all channels, in one thread: polls them and sends heartbeats. Ends channels whose client is silent
+//! or owes an answer for too long.
 //!
-//! Its clock goes on only while it runs. It reads no channel whose events are not taken, so no client fills the memory.
+//! Time in which this thread did not run does not count towards a timeout. It reads no channel whose events are not
+//! taken, so no client fills the memory.
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -21,7 +22,7 @@ use crate::link::{Event, Far, Link};
 use crate::send::Copy;
 use crate::waiting::Lived;
 
-/// Interval between looks at all channels. Silence is noticed within it.
+/// Polling interval of all channels, and precision of timeouts.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time that processes have to end once their channels are closed.
 const ENDING: Duration = Duration::from_secs(5);
@@ -42,13 +43,13 @@ enum Order {
     AskTime(usize, u32),
     /// Close the channel to a client.
     Close(usize),
-    /// Wait that long for the answer that a client owes; no more for `None`.
+    /// Set the timeout of the answer that a client owes; no answer is due for `None`.
     Expect(usize, Option<Duration>),
-    /// Wait at most that long for all answers of a client from now on; without such an end for `None`.
+    /// Set a deadline, after this time, for all further answers of a client; no deadline for `None`.
     Within(usize, Option<Duration>),
-    /// Wait at most that long for all answers that clients owe.
+    /// Lower the time for all answers that clients owe to at most this.
     Hasten(Duration),
-    /// Something is measured from now on, or nothing any more.
+    /// A test is running, or none any more.
     Measured(bool),
 }
 
@@ -131,7 +132,7 @@ impl Hub {
         self.order(Order::Expect(client, limit));
     }
 
-    /// Waits at most this long for all answers of a client from now on, whatever it sends. They have no such end for `None`.
+    /// Sets a deadline, after `limit`, for all further answers of a client, whatever it sends; no deadline for `None`.
     pub fn within(&mut self, client: usize, limit: Option<Duration>) {
         self.order(Order::Within(client, limit));
     }
@@ -141,7 +142,7 @@ impl Hub {
         self.order(Order::Hasten(limit));
     }
 
-    /// Tells that something is measured from now on, or nothing any more. Meanwhile ranks of a job are left alone.
+    /// Sets whether a test is running. During a test, ranks of a job get no heartbeat requests, and may be silent.
     pub fn set_measured(&mut self, is_measured: bool) {
         self.order(Order::Measured(is_measured));
     }
@@ -192,7 +193,7 @@ struct Loop {
     is_measured: bool,
     orders: Receiver<Order>,
     woken: PipeReader,
-    /// Set of all channels, from which the kernel names those that are ready.
+    /// Set of all channels, from which the kernel returns those that are ready.
     ready: OwnedFd,
     events: Sender<Queued>,
     queued: Arc<[AtomicUsize]>,

@@ -1,8 +1,8 @@
-//! Command lines that start an agent: on this machine, over ssh, or by a launcher of the user's.
+//! Command lines that start an agent: on this machine, over ssh, or by the user's launcher.
 //!
-//! ssh never asks for anything: a prompt would wait for ever in a run that nobody watches. Another launcher gets the
-//! host and the words of a command. It may join them for a shell, as ssh does, or not, as kubectl does. So these words
-//! have no signs that a shell would take for others.
+//! ssh never prompts: a prompt would block an unattended run for ever. Another launcher gets the host and the arguments
+//! of a command. It may join them for a shell, as ssh does, or not, as kubectl does. So these arguments contain no
+//! special characters of a shell.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -13,9 +13,9 @@ use model::hosts::HostWord;
 
 use crate::send::Copy;
 
-/// Options of ssh, unless the user names a launcher: no prompt, and a limit for the connection.
+/// Options of ssh, unless the user sets another launcher: no prompt, and a limit for the connection.
 const SSH: &[&str] = &["ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=10"];
-/// Word of a launcher that stands for the host.
+/// Placeholder of the host in the arguments of a launcher.
 const HOST: &str = "{}";
 
 /// Way to start programs on hosts.
@@ -52,7 +52,7 @@ impl Launcher {
     /// Returns the command that runs skye with `arguments` on a host. A host that is reached by ssh may want a copy.
     ///
     /// # Errors
-    /// A word needs quotes, and nobody knows if the user's launcher has a shell that takes them away.
+    /// An argument needs quotes, and it is unknown if the user's launcher has a shell that removes them.
     pub fn command(
         &self,
         host: &HostWord,
@@ -121,7 +121,7 @@ impl Launcher {
     }
 }
 
-/// Lets a command run in a group of its own, with its streams as a channel.
+/// Makes a command run in its own process group, with its streams as a channel.
 fn apart(mut command: Command) -> Command {
     // A signal from the terminal is the coordinator's, which ends its agents in order.
     command.process_group(0);

@@ -207,7 +207,7 @@ impl Link {
         Ok(())
     }
 
-    /// Adds a sign of life. A rank is asked for one instead, unless something is measured: no message crosses then.
+    /// Sends a heartbeat. Requests one from a rank instead, except during a test: no message crosses then.
     pub fn beat(&mut self, is_measured: bool, now: Duration) {
         match self.is_rank() {
             _ if !self.is_greeted => {}
@@ -228,7 +228,7 @@ impl Link {
         self.due = due.map(|due| self.last_due.map_or(due, |last| due.min(last)));
     }
 
-    /// Waits this long for all answers from now on, however many there are; without such an end for `None`.
+    /// Sets a deadline, after `limit`, for all further answers, however many there are; no deadline for `None`.
     pub fn within(&mut self, limit: Option<Duration>, now: Duration) {
         self.last_due = limit.map(|limit| (now + limit, limit));
     }

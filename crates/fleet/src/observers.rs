@@ -13,7 +13,7 @@ use crate::coordinator::{Client, Fleet, LOOK, State};
 use crate::link::Event;
 use crate::texts;
 
-/// Time that an observer has to tell what it has seen.
+/// Timeout for the observations of an observer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// One observer.

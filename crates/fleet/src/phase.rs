@@ -255,7 +255,7 @@ impl Fleet {
         }
     }
 
-    /// Begins a measured part, once nobody prepares any more. Where a client has ended, the others begin nothing.
+    /// Starts a measured part, once no client prepares any more. After the end of a client, the others start nothing.
     fn begin(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
         let stages = || running.runners.iter().map(|runner| runner.stage);
         if stages().any(|stage| stage == Stage::Busy) || !stages().any(|stage| stage == Stage::Ready) {
@@ -371,7 +371,7 @@ struct Running {
 }
 
 impl Running {
-    /// Returns true if the rate of the sum is known as well as was asked for. Two looks in a row must agree.
+    /// Returns true if the rate of the sum has the requested precision, at two checks in a row.
     fn has_enough(&mut self) -> bool {
         let counts = self.runners.iter().map(|runner| runner.intervals).filter(|count| *count > 0);
         let Some(seen) = counts.min() else { return false };

@@ -1,10 +1,10 @@
 //! Ranks of an MPI job as clients. Rank 0 is the coordinator, and the frames are those of any other channel.
 //!
-//! Each rank starts its agent as a process of its own, which outlives a rank that the launcher kills, and then removes
+//! Each rank starts its agent as a separate process, which outlives a rank that the launcher kills, and then removes
 //! its files. A thread here carries the bytes between the channel of an agent and the messages of the job.
 //!
-//! Waits of MPI spin. So this thread does not wait in the library. It asks for messages, often while they come, and rarely
-//! while something is measured. Then no rank sends any: signs of life stay on its machine, and ticks are dropped.
+//! Waits of MPI spin. So this thread does not wait in the library. It polls for messages, often while they come, and
+//! rarely during a test. Then no rank sends any: heartbeats stay on its machine, and ticks are dropped.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ use crate::waiting::{HELLO, Lived};
 const PART_BYTES: usize = 64 << 10;
 /// Bytes before them: the rank that sends, the kind, and the number of bytes.
 const HEAD_BYTES: usize = 9;
-/// Pauses between two looks, each until this time has passed since the last byte. A look costs some microseconds.
+/// Pauses between two polls, each until this time has passed since the last byte. A poll costs some microseconds.
 const PAUSES: [(Duration, Duration); 3] = [
     (Duration::from_millis(1), Duration::ZERO),
     (Duration::from_millis(50), Duration::from_micros(200)),
@@ -362,7 +362,8 @@ pub fn serve(place: &Place, programs: impl FnOnce() -> Result<Programs, Trouble>
     Ok(true)
 }
 
-/// Tells the coordinator that this rank cannot take part, once it has spoken, and waits until it has ended the channel.
+/// Reports to the coordinator, after its first message, that this rank cannot take part. Waits until it has ended the
+/// channel.
 fn refuse(mut job: Box<dyn Job>, trouble: Trouble) {
     let refusal = FromAgent::Failed { trouble, is_refusal: true };
     let frames = [channel::encode(&Hello::new("", "")), channel::encode(&refusal)];

@@ -1,8 +1,8 @@
 //! Copies of this program for hosts that have none, sent over the channel of their agent.
 //!
-//! ssh gives a host one line for its shell. Where the shell finds skye, it becomes the agent. Where it does not, it asks
-//! for the program in a first frame. A file without a name holds it. The host skips the first frame of the coordinator,
-//! which was sent before. So it is sent again behind the program.
+//! ssh gives a host one line for its shell. Where the shell finds skye, it becomes the agent. Where it does not, its
+//! first frame requests the program, which it stores in an unlinked file. The host skips the first frame of the
+//! coordinator, which was sent before, so that frame is sent again after the program.
 
 use std::io;
 use std::sync::Arc;

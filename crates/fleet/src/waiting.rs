@@ -142,7 +142,7 @@ impl Fleet {
         self.hub.expect(index, Some(self.shorter(limit)));
     }
 
-    /// Waits at most this long for all answers of a client from now on, and less after a signal.
+    /// Sets a deadline, after `limit`, for all further answers of a client; an earlier one after a signal.
     pub(crate) fn within(&mut self, index: usize, limit: Duration) {
         self.hub.within(index, Some(self.shorter(limit)));
     }
