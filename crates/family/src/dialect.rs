@@ -88,7 +88,7 @@ impl<O> Flag<O> {
         !self.form.starts_with('-')
     }
 
-    /// Word of the usage: in brackets if it may be left away.
+    /// Word of the usage: in brackets if it is optional.
     fn usage(&self) -> String {
         if self.is_positional() { self.form.into() } else { format!("[{}]", self.form) }
     }
@@ -198,7 +198,7 @@ pub trait Dialect: Default + 'static {
     }
 }
 
-/// Finds the versions that words ask for before they are parsed. One that is missing is empty.
+/// Finds the versions that the arguments request, before they are parsed. One that is missing is empty.
 fn versions(words: &[OsString]) -> impl Iterator<Item = OsString> {
     words.iter().enumerate().filter_map(|(index, word)| {
         match word.as_bytes().strip_prefix(COMPAT.as_bytes())? {

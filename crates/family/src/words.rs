@@ -18,9 +18,9 @@ pub(crate) struct Given {
     parser: Parser,
     /// Name of the flag, with its dashes.
     pub name: String,
-    /// Value in the same word as the flag, until it is taken. lexopt keeps those of its own flags.
+    /// Value in the same word as the flag, until it is taken. lexopt keeps those of the flags that it parses.
     pub attached: Option<OsString>,
-    /// True if the version is asked for, unless a later flag is wrong.
+    /// True if the version is requested, unless a later flag is wrong.
     pub shows_version: bool,
 }
 
@@ -100,7 +100,7 @@ impl Given {
         }
     }
 
-    /// Takes and parses the value. The error message asks for `allowed` words.
+    /// Takes and parses the value. The error message contains `allowed`.
     pub fn parsed<T>(
         &mut self,
         parse: impl FnOnce(&str) -> Option<T>,

@@ -20,7 +20,7 @@ const LINES: [(&str, usize); 10] = [
     ("bonnie++-2.00a_s512_64k_2000seeks_3procs_c4.out", 1),
 ];
 
-/// Rows of text tables that are wrong in the original: the file, their row and ours. CSV lines have no exception.
+/// Rows of text tables that are wrong in the original: the file, their row and skye's. CSV lines have no exception.
 const WRONG_ROWS: [(&str, &str, &str); 4] = [
     // The number of files in place of their rate.
     (

@@ -11,7 +11,7 @@ use family::bonnie::{Head, Program, Table, Test, read};
 const TEXTS: [&str; 3] =
     ["bonnie-1.4_s400.stdout", "bonnie-1.4_y_u_v2_S8000_p8.stdout", "bonnie-1.4_phase_io.txt"];
 
-/// Columns that ran together in the original: the file, their text and ours.
+/// Columns that ran together in the original: the file, their text and skye's.
 const RUN_TOGETHER: [(&str, &str, &str); 6] = [
     ("bonnie-1.4_s400.stdout", "83.7362515", "83.7 362515"),
     ("bonnie-1.4_s400.stdout", "89.014751854", "89.0 14751854"),

@@ -29,8 +29,8 @@ const CELLS_64: &str = "14 cells: a label, MB and six pairs of a rate and %CPU";
 /// table.
 ///
 /// The text may be a lone row, or the whole output with progress and other lines between. Columns of bonnie 1.4 that
-/// ran together are split again: `83.7362515` is 83.7 and 362515. A share of a CPU has one digit after the point; from
-/// 99.95 on it has no point and three digits. Rows of Bonnie-64 need their heading, because it has their unit. HTML may
+/// ran together are split again: `83.7362515` is 83.7 and 362515. A share of a CPU has one digit after the point; 99.95
+/// and more have no point and three digits. Rows of Bonnie-64 need their heading, because it has their unit. HTML may
 /// have tags in upper or lower case, attributes, and rows over several lines.
 pub fn read(text: &str) -> (Vec<Table>, Vec<Problem>) {
     let mut found = lines(text);

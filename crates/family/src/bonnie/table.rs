@@ -12,7 +12,7 @@ const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 /// MiB in a GB of Bonnie-64.
 const MIB_PER_GB: u64 = 1000;
-/// Shares of a CPU from here on have no decimals: they would be wider than others.
+/// Smallest share of a CPU without decimals, in percent: it would be wider than others.
 const WHOLE_PERCENT: f64 = 99.95;
 /// Sign for a value that was not measured. The originals print no table then.
 pub(super) const ABSENT: &str = "-";

@@ -99,7 +99,7 @@ pub struct DataOptions {
 /// Seats of programs that meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seats {
-    /// Seats for so many programs.
+    /// Seats for this number of programs.
     Made(u32),
     /// None any more.
     Removed,
@@ -171,9 +171,9 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
         /// MAX, MIN: bytes of each [0]; MAX -1: hard links, -2: symbolic links; DIRS [1].
         /// CHUNK of their writes [8k]
         "-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]" => options.number(&flag.text()?)?,
-        /// number of copies of each test at once, each with a file and files of its own [1]
+        /// number of copies of each test at once, each with its own file and files [1]
         "-c COPIES" if after_1_03 => options.concurrency = flag.within(1..=CONCURRENCY_MAX, "copies")?,
-        /// no tests byte by byte, or of so many MiB [3]
+        /// no tests byte by byte, or of MIB MiB [3]
         "-f[MIB]" => options.fast(flag)?,
         /// make each update and each file durable at once
         "-b" => options.syncs_each = true,

@@ -9,7 +9,7 @@ use super::table::{
 use super::{Layout, Line, Test};
 
 /// Formats the lines as two tables, one for the tests on data and one for the tests on files. Each has the lines with
-/// such tests. Lines of other versions get tables of their own, after an empty line. Each line of the text ends with a
+/// such tests. Lines of other versions get separate tables, after an empty line. Each line of the text ends with a
 /// newline.
 pub fn csv2txt(lines: &[Line]) -> String {
     let mut versions: Vec<(Layout, &str)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Finds lines of every layout in any text, as far as they can be told from the rest.
+//! Finds lines of every layout in any text, as far as they differ from the rest.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! The text table that bonnie++ prints above the CSV line after a run.
 //!
-//! It is theirs to the letter, except for two errors. In place of the rates of the tests on files, 2.00a shows how many
-//! files there are. It also drops the number of seekers if that has one digit.
+//! It equals the original to the letter, except for two errors. In place of the rates of the tests on files, 2.00a
+//! shows how many files there are. It also drops the number of seekers if that has one digit.
 
 use super::figure::{chunk_text, latency_text, size_text};
 use super::line::{DEFAULT_SEEKERS, DEFAULT_SEEKS};

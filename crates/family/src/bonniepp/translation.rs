@@ -108,7 +108,7 @@ fn size_of(data: &DataOptions, memory_mib: u64, copies: u64, options: &Options) 
     )))
 }
 
-/// `:tN` for several copies, each in a file of its own.
+/// `:tN` for several copies, each in a separate file.
 fn threads(copies: u32) -> String {
     if copies > 1 { format!(":t{copies}") } else { String::new() }
 }

@@ -17,7 +17,7 @@ const IOPS_SECONDS_RANGE: RangeInclusive<f64> = 0.001..=1e6;
 const SIZE_GIB_RANGE: RangeInclusive<f64> = 1.0 / 1024.0..=1_048_576.0;
 /// Largest number of runs.
 const RUNS_MAX: u64 = 1_000_000_000;
-/// Longest time that `-seconds` can ask for, in seconds.
+/// Maximum of `-seconds`, in seconds.
 const SECONDS_MAX: u64 = 10_000_000;
 
 options! {
@@ -66,7 +66,7 @@ results of all runs that were over.";
         "-dir DIR" => options.directory = Some(flag.path()?),
         /// size over all threads, such as 0.5 [twice the memory]
         "-size GIB" => options.size_gib = Some(decimal(flag, SIZE_GIB_RANGE, "GiB")?),
-        /// threads of each test, each with a file of its own [the CPUs]
+        /// threads of each test, each with its own file [the CPUs]
         "-threads N" => options.threads = Some(flag.within(1..=CONCURRENCY_MAX, "threads")?),
         /// number of runs [1]
         "-runs N" => options.runs = flag.within(0..=RUNS_MAX, "runs")?,

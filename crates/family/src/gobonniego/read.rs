@@ -175,7 +175,7 @@ fn object_from(text: &str, at: usize) -> Option<usize> {
     rest.find("\n{").map(|found| at + found + 1)
 }
 
-/// True if an object is a report of GoBonnieGo. A document of ours has a schema.
+/// Returns true if an object is a report of GoBonnieGo. A document of skye has a schema.
 fn is_report(keys: &Map<String, Value>) -> bool {
     let has = |key: &str| keys.contains_key(key);
     !has("schema") && (has("gobonniego_directory") || has("num_readers_and_writers") || has("results"))

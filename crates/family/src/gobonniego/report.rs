@@ -120,7 +120,7 @@ impl Keys {
 }
 
 /// Formats a number as Go's `encoding/json` does: with as few digits as read back the same. It has an exponent below
-/// 10^-6 and from 10^21 on.
+/// 10^-6, and at 10^21 or more.
 fn real(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

@@ -10,7 +10,8 @@ pub(super) const HEADING: &str = "#block offset (GiB), MiB/s, time";
 pub(super) const TOO_FAST: &str = "++++";
 /// Prefix of the number of passes.
 pub(super) const LOOPS: &str = "#loops: ";
-/// Prefix of a file's name if there are several files. It is ours: the original tells files apart by `-l` alone.
+/// Prefix of a file's name if there are several files. Only skye prints it: the original distinguishes files by `-l`
+/// alone.
 pub(super) const DEVICE: &str = "# device ";
 
 /// The results of one file.

@@ -1,4 +1,4 @@
-//! Finds logs of zcav in any text, as far as they can be told from the rest.
+//! Finds logs of zcav in any text, as far as they differ from the rest.
 
 use model::printable::printable;
 
