@@ -193,6 +193,11 @@ pub struct PlannedPhase {
 }
 
 impl Plan {
+    /// Returns true if a test on data has a property.
+    pub fn has_data_test(&self, has_property: impl Fn(&DataWork) -> bool) -> bool {
+        self.phases.iter().filter_map(|phase| phase.workload.data()).any(has_property)
+    }
+
     /// Gives tests the mixes of files, whose texts are in the plan. A plan from a document has only their names in its tests.
     pub fn read_mixes(&mut self) {
         let mixes = mix::parse_all(&self.mixes.0).unwrap_or_default();
@@ -223,7 +228,7 @@ impl Plan {
 
     /// Returns true if any test reads what another client wrote.
     pub fn reads_of_others(&self) -> bool {
-        self.phases.iter().any(|phase| phase.workload.data().is_some_and(|data| data.reads_of_others()))
+        self.has_data_test(DataWork::reads_of_others)
     }
 
     /// Returns true if it sweeps over clients, so that some tests run on a part of the clients.

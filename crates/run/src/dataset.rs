@@ -409,9 +409,8 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
     })
 }
 
-/// Returns true if the file system of a target refuses direct I/O: when a file is opened with `O_DIRECT`, or, as FUSE servers
-/// over a real directory may, when a block is transferred. Tried with one block: written to a scratch file, or read from a
-/// file that is only read. A device never refuses.
+/// Returns true if the file system of a target refuses direct I/O; false for a device. Some FUSE servers open a file with
+/// `O_DIRECT` and refuse its transfers. So one block is written to a scratch file, or read from a file that is only read.
 ///
 /// # Errors
 /// Fails if the scratch file cannot be made or removed, or a call hangs.
@@ -440,7 +439,8 @@ pub fn refuses_direct(directory: &Home, plan: &Dataset, budget: &Arc<Budget>) ->
 /// Bytes of a block that direct I/O takes on every common file system.
 const DIRECT_BYTES: usize = 4096;
 
-/// Returns true if opening with `O_DIRECT` or the transfer of an aligned block fails with EINVAL, and opening without it does not.
+/// Returns true if opening with `O_DIRECT`, or the transfer of an aligned block, fails with EINVAL, and opening without
+/// it does not.
 fn is_direct_refused(
     directory: BorrowedFd<'_>,
     name: &str,
@@ -450,14 +450,16 @@ fn is_direct_refused(
     let open = |flags| open_at(directory, name, flags);
     let transferred = open(access | OFlags::DIRECT).and_then(|file| {
         // The alignment of the file system is checked with the blocks of each test.
-        let align_bytes = observe::direct_io(file.as_fd()).map_or(0, |align| align.offset_align_bytes as usize);
+        let align_bytes =
+            observe::direct_io(file.as_fd()).map_or(0, |align| align.offset_align_bytes as usize);
         let mut block = AlignedBuffer::new(DIRECT_BYTES.max(align_bytes));
         transfer(&file, block.bytes_mut())
     });
     transferred == Err(Errno::INVAL) && open(access).is_ok()
 }
 
-/// Makes an empty file in a work directory, calls `work` with the directory and its name, and removes it. `None` if the target is no directory.
+/// Makes an empty file in a work directory, calls `work` with the directory and the name, and removes the file. `None` if
+/// the target is no directory.
 fn on_scratch_file<T: Send + 'static>(
     directory: &Home,
     plan: &Dataset,

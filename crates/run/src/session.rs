@@ -291,15 +291,12 @@ impl Session {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
             let OnDisk { directory, meter, first, .. } = &mut **on_disk;
-            let uses = |is_used: fn(&DataWork) -> bool| {
-                self.plan.phases.iter().filter_map(|phase| phase.workload.data()).any(is_used)
-            };
             let is_purged = self.plan.precondition.as_ref().is_some_and(|fill| fill.purge);
-            if is_purged || uses(|data| data.verb == DataVerb::Discard) {
+            if is_purged || self.plan.has_data_test(|data| data.verb == DataVerb::Discard) {
                 dataset::check_discard(directory, plan)?;
             }
-            let refuses_direct =
-                uses(|data| data.direct) && dataset::refuses_direct(directory, plan, &self.budget)?;
+            let refuses_direct = self.plan.has_data_test(|data| data.direct)
+                && dataset::refuses_direct(directory, plan, &self.budget)?;
             let (room, moved) = (meter.room().cloned(), meter.movement());
             let (seed, budget, stop) = (self.seed, &self.budget, &self.interrupt);
             let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };
