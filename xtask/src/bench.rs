@@ -17,10 +17,10 @@ mod callgrind;
 mod clients;
 mod disk;
 mod drained;
+mod existing_target;
 mod files;
 mod fio;
 mod foreign;
-mod given;
 mod instructions;
 mod looped;
 mod memory;
@@ -78,7 +78,7 @@ pub const BENCHES: &[Bench] = &[
     disk::DISK,
     disk::LOOP,
     disk::SERVED,
-    given::BENCH,
+    existing_target::BENCH,
     workers::BENCH,
     cache::BENCH,
     stamps::BENCH,
@@ -105,7 +105,7 @@ pub struct Setting {
     /// True if so few pairs are wanted that no limit counts as met.
     pub is_quick: bool,
     /// True if the measured values become the baseline of later measurements.
-    pub bless: bool,
+    pub updates_baseline: bool,
 }
 
 /// Limit of a median.
@@ -251,12 +251,12 @@ pub fn command(arguments: &[String]) -> Result<bool> {
 /// Parses the command line. Returns the benchmarks and their setting, or `None` if `--list` is given.
 fn understood(arguments: &[String]) -> Result<Option<(Vec<&'static Bench>, Setting)>> {
     let mut chosen = Vec::new();
-    let (mut pairs, mut is_quick, mut bless) = (None, false, false);
+    let (mut pairs, mut is_quick, mut updates_baseline) = (None, false, false);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--list" => return Ok(None),
-            "--bless" => bless = true,
+            "--bless" => updates_baseline = true,
             "--quick" => is_quick = true,
             "--pairs" => {
                 let number = words.next().and_then(|text| text.parse().ok());
@@ -282,7 +282,7 @@ fn understood(arguments: &[String]) -> Result<Option<(Vec<&'static Bench>, Setti
     if chosen.is_empty() {
         chosen.extend(BENCHES.iter().filter(|bench| !is_quick || !NOT_QUICK.contains(&bench.name)));
     }
-    Ok(Some((chosen, Setting { pairs, is_quick, bless })))
+    Ok(Some((chosen, Setting { pairs, is_quick, updates_baseline })))
 }
 
 /// Replaces this process by the same command, compiled as the program is released.
@@ -318,7 +318,7 @@ bench        figure                                              median   interv
 
 fn line(name: &str, row: &Row, found: Option<(&Median, Outcome)>) -> String {
     let mut line = format!("{name:<12} {:<44}", row.what);
-    let asked = match row.limit {
+    let limit_text = match row.limit {
         Limit::AtLeast(limit) => format!("≥ {}", number(limit, row.unit)),
         Limit::AtMost(limit) => format!("≤ {}", number(limit, row.unit)),
         Limit::AtLeastBoth(median, low) => {
@@ -347,7 +347,7 @@ fn line(name: &str, row: &Row, found: Option<(&Median, Outcome)>) -> String {
         Outcome::Open => ": not clear",
         Outcome::NoLimit => "",
     };
-    let _ = write!(line, "   {asked}{outcome}");
+    let _ = write!(line, "   {limit_text}{outcome}");
     line.trim_end().to_owned()
 }
 
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn quick_leaves_long_benches_out_unless_named() {
         let (all, setting) = understood(&words("--quick")).unwrap().unwrap();
-        assert_eq!(setting, Setting { pairs: PAIRS_QUICK, is_quick: true, bless: false });
+        assert_eq!(setting, Setting { pairs: PAIRS_QUICK, is_quick: true, updates_baseline: false });
         assert_eq!(all.len(), BENCHES.len() - NOT_QUICK.len());
         assert!(all.iter().all(|bench| !NOT_QUICK.contains(&bench.name)));
         let (named, _) = understood(&words("--quick clients")).unwrap().unwrap();

@@ -317,12 +317,12 @@ fn probe_memory() -> Result<(), String> {
 
 fn probe_overlay() -> Result<(), String> {
     find("ext4").map_or(Ok(()), Capability::check)?;
-    let overlay = rig::Spec::disk().size_mib(16).file_system("ext4").overlay();
+    let overlay = rig::Spec::disk().size_mib(16).file_system("ext4").with_overlay();
     rig::Disk::build(&overlay).map(drop).map_err(|trouble| trouble.to_string())
 }
 
 fn probe_bonnie() -> Result<(), String> {
-    match packages::is_there("bonnie++") {
+    match packages::is_installed("bonnie++") {
         true => Ok(()),
         false => Err("there is no bonnie++ (package bonnie++)".into()),
     }

@@ -129,7 +129,7 @@ fn trust() -> String {
 fn rows<W>(keys: &[Key<W>], verbs: &[(W, &str)]) -> String {
     let mut text = String::new();
     for key in keys {
-        let (taking, others): (Vec<_>, Vec<_>) = verbs.iter().partition(|(work, _)| key.takes(work));
+        let (taking, others): (Vec<_>, Vec<_>) = verbs.iter().partition(|(work, _)| key.accepts(work));
         let listed = |verbs: &[&(W, &str)]| {
             verbs.iter().map(|(_, verb)| format!("`{verb}`")).collect::<Vec<_>>().join(" ")
         };

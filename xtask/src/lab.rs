@@ -66,11 +66,11 @@ fn directory() -> PathBuf {
 
 /// Answer of a case in a guest.
 #[derive(Debug)]
-pub struct Told {
+pub struct CaseResult {
     /// Name of the case.
     pub case: String,
     /// Words of skye.
-    pub said: String,
+    pub verdicts: String,
     /// Differences from the known answer; none if it is right.
     pub wrong: Vec<String>,
 }
@@ -87,7 +87,7 @@ pub fn short() -> Result<Vec<Case>> {
 ///
 /// # Errors
 /// No guest can run here, or it did not come to its end.
-pub fn ask(cases: &[Case], program: &Path) -> Result<Vec<Told>> {
+pub fn run_cases(cases: &[Case], program: &Path) -> Result<Vec<CaseResult>> {
     Ok(run(&KERNELS[0], cases, program, None)?.0)
 }
 
@@ -105,7 +105,7 @@ fn all() -> Result<Vec<Case>> {
 /// A file of cases is invalid.
 pub fn table() -> Result<String> {
     let row = |case: Case| {
-        let must = case.must_say().join(", ");
+        let must = case.expectations().join(", ");
         let versions = KERNELS.iter().map(|kernel| kernel.version).filter(|version| case.runs_on(version));
         let kernels = versions.collect::<Vec<_>>().join(", ");
         format!("| `{}` | {} | {kernels} | {must} |\n", case.name, case.built)
@@ -118,14 +118,14 @@ fn run(
     cases: &[Case],
     program: &Path,
     keep: Option<&Path>,
-) -> Result<(Vec<Told>, Disturbance)> {
+) -> Result<(Vec<CaseResult>, Disturbance)> {
     let cases: Vec<_> = cases.iter().filter(|case| case.runs_on(kernel.version)).collect();
-    let mut supplies = Supplies::of(kernel)?;
+    let mut supplies = Supplies::load(kernel)?;
     let packages: BTreeSet<&str> = cases.iter().flat_map(|case| &case.packages).map(String::as_str).collect();
     supplies.add(&packages.into_iter().collect::<Vec<_>>())?;
     let guests = if cases.len() > CASES_ALONE_MAX { GUESTS } else { 1 };
     let before = Load::now()?;
-    let told = thread::scope(|scope| {
+    let results = thread::scope(|scope| {
         let part = |number: usize| cases.iter().skip(number).step_by(guests).copied().collect::<Vec<_>>();
         let supplies = &supplies;
         let start = |number: usize| {
@@ -139,8 +139,8 @@ fn run(
         ended.collect::<Result<Vec<_>>>()
     })?;
     let disturbance = Load::now()?.since(&before);
-    let mut told: Vec<_> = told.into_iter().map(Vec::into_iter).collect();
-    let in_order = (0..cases.len()).filter_map(|number| told[number % guests].next());
+    let mut results: Vec<_> = results.into_iter().map(Vec::into_iter).collect();
+    let in_order = (0..cases.len()).filter_map(|number| results[number % guests].next());
     Ok((in_order.collect(), disturbance))
 }
 
@@ -151,7 +151,7 @@ fn in_guest(
     cases: &[&Case],
     program: &Path,
     keep: Option<&Path>,
-) -> Result<Vec<Told>> {
+) -> Result<Vec<CaseResult>> {
     let disks = scratch()?;
     let guest = Guest::boot(supplies, disks.path(), &case::script(), |shared| {
         put(program, shared)?;
@@ -167,11 +167,11 @@ fn in_guest(
             Command::new("cp").args(["--recursive", "--no-target-directory"]).arg(place).arg(kept),
         )?;
     }
-    let told = cases.iter().enumerate().map(|(number, case)| {
-        let Answer { said, wrong } = case.judge(&place(&ended.path().join("lab"), number));
-        Told { case: case.name.clone(), said, wrong }
+    let results = cases.iter().enumerate().map(|(number, case)| {
+        let Answer { verdicts, wrong } = case.judge(&place(&ended.path().join("lab"), number));
+        CaseResult { case: case.name.clone(), verdicts, wrong }
     });
-    Ok(told.collect())
+    Ok(results.collect())
 }
 
 /// Time that this machine's CPUs have spent, in the kernel's ticks.
@@ -210,7 +210,7 @@ impl Load {
         let all = (self.all - before.all).max(1.0);
         let others = (self.busy - before.busy) - (self.own - before.own);
         Disturbance {
-            others_cpus: cpus * others.max(0.0) / all,
+            foreign_cpus: cpus * others.max(0.0) / all,
             steal: (self.stolen - before.stolen) / all,
             ..Disturbance::default()
         }
@@ -246,7 +246,7 @@ fn place(shared: &Path, number: usize) -> PathBuf {
 
 /// Requested cases.
 #[derive(Debug)]
-struct Wish<'a> {
+struct LabOptions<'a> {
     file: Option<&'a str>,
     cuts: Option<u32>,
     is_long: bool,
@@ -256,9 +256,9 @@ struct Wish<'a> {
     kernels: Vec<Kernel>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> LabOptions<'a> {
     fn parse(words: &'a [String]) -> Result<Self> {
-        let mut wish = Self {
+        let mut options = Self {
             file: None,
             cuts: None,
             is_long: false,
@@ -271,24 +271,26 @@ impl<'a> Wish<'a> {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| Usage(USAGE.into()));
             match word {
-                "run" => wish.file = Some(value()?),
-                "cuts" => wish.cuts = Some(value()?.parse().map_err(|_| Usage(USAGE.into()))?),
-                "--long" => wish.is_long = true,
-                "--runs" => wish.runs = value()?.parse().map_err(|_| Usage(USAGE.into()))?,
-                "--only" => wish.only.push(value()?),
-                "--keep" => wish.keep = Some(Path::new(value()?)),
+                "run" => options.file = Some(value()?),
+                "cuts" => options.cuts = Some(value()?.parse().map_err(|_| Usage(USAGE.into()))?),
+                "--long" => options.is_long = true,
+                "--runs" => options.runs = value()?.parse().map_err(|_| Usage(USAGE.into()))?,
+                "--only" => options.only.push(value()?),
+                "--keep" => options.keep = Some(Path::new(value()?)),
                 "--kernel" => {
                     let version = value()?;
                     let found = KERNELS.iter().find(|kernel| kernel.version == version);
-                    wish.kernels.push(*found.ok_or_else(|| Usage(format!("no kernel {version}; {USAGE}")))?);
+                    options
+                        .kernels
+                        .push(*found.ok_or_else(|| Usage(format!("no kernel {version}; {USAGE}")))?);
                 }
                 _ => return Err(Usage(USAGE.into()).into()),
             }
         }
-        if wish.kernels.is_empty() {
-            wish.kernels = if wish.is_long { KERNELS.to_vec() } else { vec![KERNELS[0]] };
+        if options.kernels.is_empty() {
+            options.kernels = if options.is_long { KERNELS.to_vec() } else { vec![KERNELS[0]] };
         }
-        Ok(wish)
+        Ok(options)
     }
 
     fn cases(&self) -> Result<Vec<Case>> {
@@ -314,17 +316,17 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     if let Some((_, rest)) = arguments.split_first().filter(|(word, _)| *word == "record") {
         return record::command(rest);
     }
-    let wish = Wish::parse(arguments)?;
+    let options = LabOptions::parse(arguments)?;
     let program = crate::release("skye")?;
     let mut is_good = true;
-    if wish.cuts.is_none() {
-        is_good &= known_answers(&wish, &program)?;
+    if options.cuts.is_none() {
+        is_good &= known_answers(&options, &program)?;
     }
-    let is_whole = wish.file.is_none() && wish.only.is_empty();
-    let usual = if wish.is_long { CUTS_LONG } else { CUTS };
-    if let Some(count) = wish.cuts.or(is_whole.then_some(usual)) {
-        let points = if wish.is_long { POINTS_LONG } else { POINTS };
-        for kernel in &wish.kernels {
+    let is_whole = options.file.is_none() && options.only.is_empty();
+    let usual = if options.is_long { CUTS_LONG } else { CUTS };
+    if let Some(count) = options.cuts.or(is_whole.then_some(usual)) {
+        let points = if options.is_long { POINTS_LONG } else { POINTS };
+        for kernel in &options.kernels {
             let campaigns = [
                 ("killed", cuts::run(kernel, &program, count)?),
                 ("logged", cuts::replay(kernel, &program, points)?),
@@ -344,29 +346,29 @@ pub fn command(arguments: &[String]) -> Result<bool> {
 }
 
 /// Runs cases, and prints what was said. Returns true if all of it was right.
-fn known_answers(wish: &Wish<'_>, program: &Path) -> Result<bool> {
-    let cases = wish.cases()?;
+fn known_answers(options: &LabOptions<'_>, program: &Path) -> Result<bool> {
+    let cases = options.cases()?;
     let keep =
-        wish.keep.map(std::path::absolute).transpose().context("find the directory to keep results in")?;
+        options.keep.map(std::path::absolute).transpose().context("find the directory to keep results in")?;
     if let Some(keep) = &keep {
         fs::create_dir_all(keep).with_context(|| format!("make {}", keep.display()))?;
     }
-    let (mut right, mut asked) = (0, 0);
-    for kernel in &wish.kernels {
-        for _ in 0..wish.runs {
-            let (told, disturbance) = run(kernel, &cases, program, keep.as_deref())?;
+    let (mut right, mut total) = (0, 0);
+    for kernel in &options.kernels {
+        for _ in 0..options.runs {
+            let (results, disturbance) = run(kernel, &cases, program, keep.as_deref())?;
             if !disturbance.is_quiet() {
                 println!("{disturbance}");
             }
-            for Told { case, said, wrong } in told {
-                asked += 1;
+            for CaseResult { case, verdicts, wrong } in results {
+                total += 1;
                 right += u32::from(wrong.is_empty());
                 let answer = if wrong.is_empty() { "right" } else { "WRONG" };
-                println!("{:<5} {case:<24} {answer} {said}", kernel.version);
+                println!("{:<5} {case:<24} {answer} {verdicts}", kernel.version);
                 wrong.iter().for_each(|one| println!("      {one}"));
             }
         }
     }
-    println!("{right} of {asked} right");
-    Ok(right == asked)
+    println!("{right} of {total} right");
+    Ok(right == total)
 }

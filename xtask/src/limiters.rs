@@ -6,7 +6,7 @@ use wording::limiter_help::{KINDS, LIMITER_HELP, confidence, experiments, occupa
 use crate::lab;
 
 /// Heading of the cases that show a limiter.
-const SHOWN: &str = "Shown by";
+const CASES_HEADING: &str = "Shown by";
 /// Width of a line, in characters.
 const WIDTH: usize = 116;
 
@@ -51,7 +51,7 @@ pub fn generate() -> Result<String> {
         }
         if let Some(cases) = rig::cases::that_show(about.limiter) {
             text.push('\n');
-            text.push_str(&wrapped(&format!("**{SHOWN}:** {cases}")));
+            text.push_str(&wrapped(&format!("**{CASES_HEADING}:** {cases}")));
         }
     }
     text.push_str("\n## Known answers on other kernels\n\n");

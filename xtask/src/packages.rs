@@ -58,11 +58,11 @@ pub const PACKAGES: &[Package] = &[
 
 /// Packages whose command is not found.
 pub fn lacking() -> Vec<&'static Package> {
-    PACKAGES.iter().filter(|package| !is_there(package.command)).collect()
+    PACKAGES.iter().filter(|package| !is_installed(package.command)).collect()
 }
 
 /// True if a command is found where this user or an administrator would look.
-pub fn is_there(command: &str) -> bool {
+pub fn is_installed(command: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     directories.any(|directory| directory.join(command).exists())

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use model::selftest::{Answer, Outcome, Score, SelfTest, Truth};
+use model::selftest::{Outcome, Score, SelfTest, TestResult, Truth};
 
 use crate::Usage;
 use crate::capability::OTHER_USER;
@@ -38,7 +38,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
         }
         ["--clean"] => Ok(clean()),
         ["--turns", count] => turns::runs(count.parse().map_err(|_| Usage(USAGE.into()))?),
-        ref words => runs(&Wish::parse(words)?),
+        ref words => runs(&SelfTestOptions::parse(words)?),
     }
 }
 
@@ -64,82 +64,82 @@ pub(crate) fn clean() -> bool {
         for undone in &one.undone {
             println!("  undone: {undone}");
         }
-        for left in &one.left {
+        for left in &one.leftovers {
             println!("  left:   {left}");
         }
     }
     if cleaned.is_empty() {
         println!("nothing to undo");
     }
-    cleaned.iter().all(|one| one.left.is_empty())
+    cleaned.iter().all(|one| one.leftovers.is_empty())
 }
 
 /// Requested selftests.
 #[derive(Debug, Default)]
-struct Wish<'a> {
+struct SelfTestOptions<'a> {
     runs: u32,
     has_load: bool,
-    as_nobody: bool,
+    is_unprivileged: bool,
     only: Vec<&'a str>,
     json: Option<&'a str>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> SelfTestOptions<'a> {
     fn parse(words: &[&'a str]) -> Result<Self> {
-        let mut wish = Self::default();
+        let mut options = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().copied().ok_or_else(|| Usage(USAGE.into()));
             match *word {
-                "--runs" => wish.runs = value()?.parse().map_err(|_| Usage(USAGE.into()))?,
-                "--load" => wish.has_load = true,
-                "--as-nobody" => wish.as_nobody = true,
-                "--only" => wish.only.push(value()?),
-                "--json" => wish.json = Some(value()?),
+                "--runs" => options.runs = value()?.parse().map_err(|_| Usage(USAGE.into()))?,
+                "--load" => options.has_load = true,
+                "--as-nobody" => options.is_unprivileged = true,
+                "--only" => options.only.push(value()?),
+                "--json" => options.json = Some(value()?),
                 _ => bail!(Usage(USAGE.into())),
             }
         }
-        ensure!(wish.runs > 0, Usage(USAGE.into()));
-        Ok(wish)
+        ensure!(options.runs > 0, Usage(USAGE.into()));
+        Ok(options)
     }
 }
 
 /// Runs selftests of the program as users build it, and prints their score.
-fn runs(wish: &Wish<'_>) -> Result<bool> {
+fn runs(options: &SelfTestOptions<'_>) -> Result<bool> {
     let built = crate::release("skye")?;
     let reachable = tempfile::Builder::new().prefix("skye-rigs.").tempdir().context("make a directory")?;
-    let binary = if wish.as_nobody { copy_for_all(&built, reachable.path())? } else { built };
+    let binary = if options.is_unprivileged { copy_for_all(&built, reachable.path())? } else { built };
     let mut selftests = Vec::new();
-    for number in 1..=wish.runs {
-        let selftest = run(&binary, wish)?;
-        println!("run {number} of {}: {}", wish.runs, told(&selftest.score));
+    for number in 1..=options.runs {
+        let selftest = run(&binary, options)?;
+        println!("run {number} of {}: {}", options.runs, score_text(&selftest.score));
         for missing in &selftest.missing {
             println!("  no answer: {}: {}", missing.case, missing.reason);
         }
-        selftest.answers.iter().filter(|answer| answer.outcome != Outcome::Right).for_each(tell);
+        selftest.answers.iter().filter(|answer| answer.outcome != Outcome::Right).for_each(print_answer);
         selftests.push(selftest);
-        if let Some(path) = wish.json {
+        if let Some(path) = options.json {
             fs::write(path, serde_json::to_string_pretty(&selftests)?)
                 .with_context(|| format!("write {path}"))?;
         }
     }
-    let score = Score::of(selftests.iter().flat_map(|selftest| &selftest.answers));
-    println!("\nall {}: {}", wish.runs, told(&score));
+    let score = Score::from_results(selftests.iter().flat_map(|selftest| &selftest.answers));
+    println!("\nall {}: {}", options.runs, score_text(&score));
     // A case without an answer proves nothing, and nothing may be left behind.
     let is_whole = selftests.iter().all(|selftest| selftest.missing.is_empty() && selftest.left.is_empty());
-    Ok(is_good(&score, wish.has_load) && is_whole)
+    Ok(is_good(&score, options.has_load) && is_whole)
 }
 
-fn run(binary: &Path, wish: &Wish<'_>) -> Result<SelfTest> {
+fn run(binary: &Path, options: &SelfTestOptions<'_>) -> Result<SelfTest> {
     let mut command = Command::new(binary);
     command.args(["selftest", "--json", "-"]).stdin(Stdio::null()).stderr(Stdio::inherit());
-    if wish.has_load {
+    if options.has_load {
         command.arg("--load");
     }
-    if wish.as_nobody {
+    if options.is_unprivileged {
         command.args(["--measure-as", &OTHER_USER.to_string()]);
     }
-    wish.only.iter().for_each(|name| {
+    options.only.iter().for_each(|name| {
         command.args(["--only", name]);
     });
     let output = command.output().context("run the selftest")?;
@@ -159,7 +159,7 @@ fn copy_for_all(binary: &Path, directory: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-fn told(score: &Score) -> String {
+fn score_text(score: &Score) -> String {
     let Score {
         tests,
         right,
@@ -182,13 +182,13 @@ fn told(score: &Score) -> String {
 }
 
 /// Prints an answer that is not right, and its evidence.
-fn tell(answer: &Answer) {
+fn print_answer(answer: &TestResult) {
     let right = match &answer.truth {
         Truth::Limiters(right) => right.iter().map(|limiter| limiter.code()).collect::<Vec<_>>().join(" or "),
         Truth::Reason(reason) => reason.clone(),
     };
-    let said = answer.limiter.map_or("nothing", |limiter| limiter.code());
-    println!("  {} {}: {said} ({:?}), not {right}", answer.case, answer.spec, answer.confidence);
+    let found = answer.limiter.map_or("nothing", |limiter| limiter.code());
+    println!("  {} {}: {found} ({:?}), not {right}", answer.case, answer.spec, answer.confidence);
     if let Some(evidence) = answer.verdict.as_ref().and_then(|verdict| verdict.evidence.as_ref()) {
         println!("    {}", serde_json::to_string(evidence).unwrap_or_default());
     }
@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn words_are_understood_or_refused() {
-        let wish = Wish::parse(&["--runs", "3", "--load", "--only", "link"]).unwrap();
-        assert_eq!((wish.runs, wish.has_load, wish.as_nobody), (3, true, false));
-        assert_eq!(wish.only, ["link"]);
+        let options = SelfTestOptions::parse(&["--runs", "3", "--load", "--only", "link"]).unwrap();
+        assert_eq!((options.runs, options.has_load, options.is_unprivileged), (3, true, false));
+        assert_eq!(options.only, ["link"]);
         for words in [&["--runs"][..], &["--runs", "x"], &["--load"], &["--runs", "1", "now"]] {
-            assert!(Wish::parse(words).is_err(), "{words:?}");
+            assert!(SelfTestOptions::parse(words).is_err(), "{words:?}");
         }
     }
 

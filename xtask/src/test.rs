@@ -23,8 +23,8 @@ const SLOWEST: usize = 20;
 
 /// Requested options.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wish<'a> {
-    installs: bool,
+struct TestOptions<'a> {
+    installs_packages: bool,
     /// True if tests have their long size.
     is_long: bool,
     /// Largest number of undecided tests that does not fail the run.
@@ -32,27 +32,27 @@ struct Wish<'a> {
     for_cargo: &'a [String],
 }
 
-impl<'a> Wish<'a> {
+impl<'a> TestOptions<'a> {
     fn parse(arguments: &'a [String]) -> Result<Self> {
         let (own, for_cargo) = match arguments.iter().position(|word| word == "--") {
             Some(at) => (&arguments[..at], &arguments[at + 1..]),
             None => (arguments, &[][..]),
         };
-        let mut wish = Self { for_cargo, ..Self::default() };
+        let mut options = Self { for_cargo, ..Self::default() };
         let mut own = own.iter();
         while let Some(word) = own.next() {
             match word.as_str() {
-                "--install" => wish.installs = true,
-                "--long" => wish.is_long = true,
+                "--install" => options.installs_packages = true,
+                "--long" => options.is_long = true,
                 "--undecided-max" => {
                     let number = own.next().and_then(|number| number.parse().ok());
-                    wish.undecided_max =
+                    options.undecided_max =
                         Some(number.ok_or_else(|| Usage("`--undecided-max` needs a number".into()))?);
                 }
                 _ => return Err(Usage(format!("unknown argument `{word}`")).into()),
             }
         }
-        Ok(wish)
+        Ok(options)
     }
 }
 
@@ -61,10 +61,10 @@ impl<'a> Wish<'a> {
 /// # Errors
 /// The command line is not understood, or cargo cannot be run.
 pub fn command(arguments: &[String]) -> Result<bool> {
-    let mut wish = Wish::parse(arguments)?;
-    wish.installs |= std::env::var("CI").is_ok_and(|value| value == "true");
+    let mut options = TestOptions::parse(arguments)?;
+    options.installs_packages |= std::env::var("CI").is_ok_and(|value| value == "true");
     check_required_names(&std::env::var(REQUIRE_VARIABLE).unwrap_or_default())?;
-    packages::provide(wish.installs);
+    packages::provide(options.installs_packages);
     if !rig::abandoned().is_empty() {
         println!("left by tests that were killed before:");
         rigs::clean();
@@ -73,7 +73,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     let skips = NamedTempFile::new().context("make a file that lists skipped tests")?;
     let noted = NamedTempFile::new().context("make a file for test programs")?;
     // A target of documentation is no test program: rustdoc runs it in its own way.
-    let (runs_doc, runs_programs) = match wish.for_cargo {
+    let (runs_doc, runs_programs) = match options.for_cargo {
         [] => (true, true),
         words => {
             let is_doc = words.iter().any(|word| word == "--doc");
@@ -82,19 +82,20 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     };
     let cargo = |words: &[&str]| -> Result<bool> {
         let mut command = Command::new(crate::cargo());
-        if wish.is_long {
+        if options.is_long {
             command.env(crate::LONG_VARIABLE, "1");
             // Without this, `.cargo/config.toml` gives property tests the same cases each time.
             command.env("PROPTEST_RNG_SEED", RandomState::new().hash_one("cases").to_string());
         }
         // With a named package, only that one is tested.
-        let names_package = wish.for_cargo.iter().any(|word| word == "-p" || word.starts_with("--package"));
+        let names_package =
+            options.for_cargo.iter().any(|word| word == "-p" || word.starts_with("--package"));
         let workspace = (!names_package).then_some("--workspace");
         let status = command
             .args(["test", "--no-fail-fast"])
             .args(workspace)
             .args(words)
-            .args(wish.for_cargo)
+            .args(options.for_cargo)
             .current_dir(crate::root())
             .env(SKIPS_VARIABLE, skips.path())
             .env(program::PROGRAMS_VARIABLE, noted.path())
@@ -107,18 +108,18 @@ pub fn command(arguments: &[String]) -> Result<bool> {
         let runner = runner()?;
         // All targets but documentation; a named target is already among the words for cargo.
         let targets: &[&str] =
-            if wish.for_cargo.is_empty() { &["--lib", "--bins", "--tests", "--examples"] } else { &[] };
+            if options.for_cargo.is_empty() { &["--lib", "--bins", "--tests", "--examples"] } else { &[] };
         is_good &= cargo(&[&["--config", &runner], targets].concat())?;
     }
     let programs = program::read(&fs::read_to_string(noted.path()).context("read the test programs")?)?;
     let documentation = || match runs_doc {
-        true => cargo(if wish.for_cargo.is_empty() { &["--doc", "--quiet"] } else { &[] }),
+        true => cargo(if options.for_cargo.is_empty() { &["--doc", "--quiet"] } else { &[] }),
         false => Ok(true),
     };
     let (tests, is_documented) = program::run_all(&programs, documentation)?;
     is_good &= is_documented;
     let skips = fs::read_to_string(skips.path()).context("read the list of skipped tests")?;
-    is_good &= summary(&tests, &skips, &wish);
+    is_good &= summary(&tests, &skips, &options);
     for journal in rig::abandoned() {
         println!("a test has left what {} says; `cargo xtask rigs --clean` undoes it", journal.display());
         is_good = false;
@@ -134,7 +135,7 @@ fn runner() -> Result<String> {
 }
 
 /// Prints the results of all tests. Returns false if they fail the run.
-fn summary(tests: &[Test], skips: &str, wish: &Wish<'_>) -> bool {
+fn summary(tests: &[Test], skips: &str, options: &TestOptions<'_>) -> bool {
     let all = Skip::read_all(skips);
     let of = |is_undecided| all.iter().filter(move |one| one.is_undecided == is_undecided);
     let (skipped, undecided) = (of(false).count(), of(true).count());
@@ -148,7 +149,7 @@ fn summary(tests: &[Test], skips: &str, wish: &Wish<'_>) -> bool {
     for test in &failed {
         println!("failed: {}", test.command_line());
     }
-    let is_too_undecided = wish.undecided_max.is_some_and(|max| undecided > max);
+    let is_too_undecided = options.undecided_max.is_some_and(|max| undecided > max);
     if undecided > 0 {
         let verdict =
             if is_too_undecided { ", which is too many: run it again on a quiet machine" } else { "" };
@@ -199,12 +200,12 @@ mod tests {
 
     #[test]
     fn arguments_after_dashes_go_to_cargo() {
-        let asked = words("--install --undecided-max 5 -- --test e2e");
-        let wish = Wish::parse(&asked).unwrap();
-        assert_eq!((wish.installs, wish.undecided_max), (true, Some(5)));
-        assert_eq!(wish.for_cargo, words("--test e2e"));
+        let arguments = words("--install --undecided-max 5 -- --test e2e");
+        let options = TestOptions::parse(&arguments).unwrap();
+        assert_eq!((options.installs_packages, options.undecided_max), (true, Some(5)));
+        assert_eq!(options.for_cargo, words("--test e2e"));
         for wrong in ["--test e2e", "--undecided-max", "--undecided-max many"] {
-            assert!(Wish::parse(&words(wrong)).is_err(), "{wrong}");
+            assert!(TestOptions::parse(&words(wrong)).is_err(), "{wrong}");
         }
     }
 
@@ -232,11 +233,11 @@ mod tests {
         };
         let passed: Vec<_> = (0..9).map(|number| test(&format!("t{number}"), Outcome::Passed)).collect();
         let failed = [test("x", Outcome::Failed)];
-        let wish = |undecided_max| Wish { undecided_max, ..Wish::default() };
-        assert!(summary(&passed, "", &wish(Some(0))));
-        assert!(summary(&passed, &undecided(5), &wish(Some(5))));
-        assert!(!summary(&passed, &undecided(6), &wish(Some(5))));
-        assert!(summary(&passed, &undecided(6), &wish(None)));
-        assert!(!summary(&failed, "", &wish(None)));
+        let options = |undecided_max| TestOptions { undecided_max, ..TestOptions::default() };
+        assert!(summary(&passed, "", &options(Some(0))));
+        assert!(summary(&passed, &undecided(5), &options(Some(5))));
+        assert!(!summary(&passed, &undecided(6), &options(Some(5))));
+        assert!(summary(&passed, &undecided(6), &options(None)));
+        assert!(!summary(&failed, "", &options(None)));
     }
 }

@@ -34,33 +34,39 @@ pub struct Tree {
 #[derive(Debug)]
 pub struct Rule {
     /// Requirement of the rule.
-    pub asks: &'static str,
+    pub requirement: &'static str,
     /// Returns the complaints about a tree, each beginning with a path.
     pub check: fn(&Tree) -> Vec<String>,
 }
 
 /// Every rule.
 pub const RULES: &[Rule] = &[
-    Rule { asks: "crates use only the crates that they may", check: crates::arrows },
-    Rule { asks: "a crate says what it is for and its invariants", check: crates::invariants },
-    Rule { asks: "ARCHITECTURE.md names every crate", check: crates::code_map },
-    Rule { asks: "only the program prints", check: source::printing },
-    Rule { asks: "types of documents live in the model", check: source::serialisation },
-    Rule { asks: "one crate reads and writes documents", check: source::formats },
-    Rule { asks: "unsafe code stays in its rooms and says why it is sound", check: source::unsafe_code },
-    Rule { asks: "findings and verdicts become English in one crate", check: source::sentences },
-    Rule { asks: "doc comments start with a noun or a verb", check: prose::openings },
-    Rule { asks: "sentences of doc comments are short", check: prose::lengths },
-    Rule { asks: "nothing is left half done", check: source::banned_words },
-    Rule { asks: "files can be read in one sitting", check: text::length },
-    Rule { asks: "no line ends in blanks", check: text::trailing_blanks },
-    Rule { asks: "every preset is documented", check: text::presets },
-    Rule { asks: "every trap is documented", check: text::traps },
-    Rule { asks: "a test that a document links to is there", check: text::linked_tests },
-    Rule { asks: "a file that ARCHITECTURE.md or CONTRIBUTING.md names is there", check: text::named_files },
-    Rule { asks: "CONTRIBUTING.md and .ci/run name every capability", check: text::capabilities },
-    Rule { asks: "no page denies what skye does", check: text::denials },
-    Rule { asks: "all pages name the oldest Rust of Cargo.toml", check: text::oldest_rust },
+    Rule { requirement: "crates use only the crates that they may", check: crates::arrows },
+    Rule { requirement: "a crate says what it is for and its invariants", check: crates::invariants },
+    Rule { requirement: "ARCHITECTURE.md names every crate", check: crates::code_map },
+    Rule { requirement: "only the program prints", check: source::printing },
+    Rule { requirement: "types of documents live in the model", check: source::serialisation },
+    Rule { requirement: "one crate reads and writes documents", check: source::formats },
+    Rule {
+        requirement: "unsafe code stays in its rooms and says why it is sound",
+        check: source::unsafe_code,
+    },
+    Rule { requirement: "findings and verdicts become English in one crate", check: source::sentences },
+    Rule { requirement: "doc comments start with a noun or a verb", check: prose::openings },
+    Rule { requirement: "sentences of doc comments are short", check: prose::lengths },
+    Rule { requirement: "nothing is left half done", check: source::banned_words },
+    Rule { requirement: "files can be read in one sitting", check: text::length },
+    Rule { requirement: "no line ends in blanks", check: text::trailing_blanks },
+    Rule { requirement: "every preset is documented", check: text::presets },
+    Rule { requirement: "every trap is documented", check: text::traps },
+    Rule { requirement: "a test that a document links to is there", check: text::linked_tests },
+    Rule {
+        requirement: "a file that ARCHITECTURE.md or CONTRIBUTING.md names is there",
+        check: text::named_files,
+    },
+    Rule { requirement: "CONTRIBUTING.md and .ci/run name every capability", check: text::capabilities },
+    Rule { requirement: "no page denies what skye does", check: text::denials },
+    Rule { requirement: "all pages name the oldest Rust of Cargo.toml", check: text::oldest_rust },
 ];
 
 /// Extensions of our text files. All files in `.ci` are our text, too.
@@ -124,7 +130,10 @@ impl Tree {
 pub fn complaints() -> Result<Vec<String>> {
     let tree = Tree::read(crate::root())?;
     let of = |rule: &Rule| -> Vec<String> {
-        (rule.check)(&tree).into_iter().map(|complaint| format!("{complaint} ({})", rule.asks)).collect()
+        (rule.check)(&tree)
+            .into_iter()
+            .map(|complaint| format!("{complaint} ({})", rule.requirement))
+            .collect()
     };
     Ok(RULES.iter().flat_map(of).collect())
 }

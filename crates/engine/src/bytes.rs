@@ -20,7 +20,7 @@ use crate::data::{self, Content, Pool, STAMP_INTERVAL_BYTES, Stamp};
 use crate::failure::{Cause, Failure};
 use crate::recorder::{INTERVAL_NS, Recorder};
 use crate::sample::Draws;
-use crate::worker::{Ended, Stamping};
+use crate::worker::{Stamping, WorkerResult};
 
 /// Calls in a row that are timed together; the longest time is kept. bonnie++ times as many at once, and every stride
 /// divides this number.
@@ -39,7 +39,7 @@ pub struct Span {
 
 /// The reason why calls were given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
+pub struct BytesError {
     /// The call that failed.
     pub call: &'static str,
     /// Bytes moved before the failure.
@@ -48,7 +48,7 @@ pub struct Refused {
     pub cause: Cause,
 }
 
-impl Refused {
+impl BytesError {
     /// A call that moved nothing and returned `errno`.
     pub fn errno(call: &'static str, errno: Errno) -> Self {
         Self { call, moved: 0, cause: errno.into() }
@@ -65,25 +65,25 @@ pub trait ByteCalls {
     ///
     /// # Errors
     /// The call that failed, on the way there or while leaving the previous file.
-    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused>;
+    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), BytesError>;
 
     /// Writes each byte.
     ///
     /// # Errors
     /// The first byte that was not written.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused>;
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BytesError>;
 
     /// Reads each byte.
     ///
     /// # Errors
     /// The first byte that was not read.
-    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused>;
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), BytesError>;
 
     /// Hands the bytes in the program's own buffer to the kernel.
     ///
     /// # Errors
     /// The error of the call.
-    fn flush(&mut self) -> Result<(), Refused>;
+    fn flush(&mut self) -> Result<(), BytesError>;
 
     /// The file of a span.
     fn file(&self, span: usize) -> &OwnedFd;
@@ -109,14 +109,14 @@ impl ByteCalls for SystemCalls {
     /// 10 ms each, a worker checks the clock every five seconds.
     const STRIDE_BYTES: usize = 512;
 
-    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused> {
+    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), BytesError> {
         self.current = span;
         let at = rustix::fs::seek(&self.files[span], SeekFrom::Start(offset_bytes));
-        at.map(drop).map_err(|errno| Refused::errno("lseek", errno))
+        at.map(drop).map_err(|errno| BytesError::errno("lseek", errno))
     }
 
     #[inline]
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BytesError> {
         let file = self.files[self.current].as_fd();
         let mut at = 0;
         loop {
@@ -131,13 +131,13 @@ impl ByteCalls for SystemCalls {
             let Some(moved) = stopped else { return Ok(()) };
             at += moved;
             if result != Err(Errno::INTR) {
-                return Err(refused("write", at, result));
+                return Err(bytes_error("write", at, result));
             }
         }
     }
 
     #[inline]
-    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), BytesError> {
         let file = self.files[self.current].as_fd();
         let mut at = 0;
         loop {
@@ -152,12 +152,12 @@ impl ByteCalls for SystemCalls {
             let Some(moved) = stopped else { return Ok(()) };
             at += moved;
             if result != Err(Errno::INTR) {
-                return Err(refused("read", at, result));
+                return Err(bytes_error("read", at, result));
             }
         }
     }
 
-    fn flush(&mut self) -> Result<(), Refused> {
+    fn flush(&mut self) -> Result<(), BytesError> {
         Ok(())
     }
 
@@ -202,9 +202,9 @@ pub(crate) fn in_rows_mut(bytes: &mut [u8], mut call: impl FnMut(&mut u8) -> boo
 
 /// The failure of a call for one byte that did not move it.
 #[cold]
-fn refused(call: &'static str, moved: usize, result: Result<usize, Errno>) -> Refused {
+fn bytes_error(call: &'static str, moved: usize, result: Result<usize, Errno>) -> BytesError {
     let short = |got_bytes| Cause::Short { got_bytes, wanted_bytes: 1 };
-    Refused { call, moved, cause: result.map_or_else(Cause::Errno, short) }
+    BytesError { call, moved, cause: result.map_or_else(Cause::Errno, short) }
 }
 
 /// Receives the counts of a worker and decides when it stops.
@@ -245,7 +245,7 @@ impl Tally for Recorded<'_> {
     #[inline]
     fn moved(&mut self, bytes: u64, written: bool) {
         self.recorder.operations(bytes, bytes);
-        if written { self.recorder.written(bytes) } else { self.recorder.read(bytes) }
+        if written { self.recorder.write(bytes) } else { self.recorder.read(bytes) }
     }
 
     fn verified(&mut self) {
@@ -302,7 +302,7 @@ pub struct ByteWorker<C, B, T> {
     next_tick_ns: u64,
     /// The earlier of tick and deadline: time of the next call of `look_up`.
     look_up_ns: u64,
-    drained: bool,
+    is_stopping: bool,
     failure: Option<Failure>,
 }
 
@@ -349,40 +349,45 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             chunk_start_ns: 0,
             next_tick_ns: 0,
             look_up_ns: 0,
-            drained: is_empty || ops == 0,
+            is_stopping: is_empty || ops == 0,
             failure: None,
             spans,
         };
-        if let Err(refused) = placed {
-            worker.fail(refused, None);
+        if let Err(bytes_error) = placed {
+            worker.fail(bytes_error, None);
         }
         worker
     }
 
     /// Starts at `start_ns`, as all workers do. Runs until `deadline_ns`, or until all operations are done, the tally
     /// stops it, or a call fails.
-    pub fn run(mut self, start_ns: u64, deadline_ns: u64) -> Ended {
+    pub fn run(mut self, start_ns: u64, deadline_ns: u64) -> WorkerResult {
         self.deadline_ns = deadline_ns;
         self.clock.wait_until(start_ns);
         self.tally.start(start_ns);
         self.next_tick_ns = start_ns + INTERVAL_NS;
         self.look_up_ns = self.next_tick_ns.min(self.deadline_ns);
-        self.drained |= start_ns >= self.deadline_ns;
+        self.is_stopping |= start_ns >= self.deadline_ns;
         // A late wake-up does not count as time of the calls.
         self.chunk_start_ns = self.clock.now_ns();
-        while !self.drained {
+        while !self.is_stopping {
             self.piece();
         }
         // Bytes in the program's own buffer are not written yet: flushing them is part of the operations.
         if matches!(self.block, Block::Written(_))
-            && let Err(refused) = self.calls.flush()
+            && let Err(bytes_error) = self.calls.flush()
         {
-            self.fail(refused, None);
+            self.fail(bytes_error, None);
         }
         let end_ns = self.clock.now_ns();
         self.complete();
         self.tally.finish(end_ns);
-        Ended { end_ns, result: self.failure.map_or(Ok(()), Err), is_covered: self.is_covered, missed: 0 }
+        WorkerResult {
+            end_ns,
+            result: self.failure.map_or(Ok(()), Err),
+            is_covered: self.is_covered,
+            missed: 0,
+        }
     }
 
     /// Moves one piece, or as much of it as the stop rule allows.
@@ -396,7 +401,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         let len = self.piece_bytes.min(end_bytes - start_bytes) as usize;
         self.stamp(file, start_bytes);
         let mut at = 0;
-        while at < len && !self.drained {
+        while at < len && !self.is_stopping {
             let stride =
                 (len - at).min(B::STRIDE_BYTES).min(usize::try_from(self.left).unwrap_or(usize::MAX));
             let result = match &mut self.block {
@@ -405,14 +410,14 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             };
             let moved = match result {
                 Ok(()) => stride,
-                Err(refused) => {
-                    self.fail(refused, Some(start_bytes + (at + refused.moved) as u64));
-                    refused.moved
+                Err(bytes_error) => {
+                    self.fail(bytes_error, Some(start_bytes + (at + bytes_error.moved) as u64));
+                    bytes_error.moved
                 }
             };
             at += moved;
             self.left -= moved as u64;
-            self.drained |= self.left == 0;
+            self.is_stopping |= self.left == 0;
             self.tally.moved(moved as u64, matches!(self.block, Block::Written(_)));
             let now_ns = self.clock.now_ns();
             self.chunk_calls += moved as u64;
@@ -437,8 +442,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         self.is_covered |= self.span + 1 == self.spans.len();
         self.span = if self.span + 1 == self.spans.len() { 0 } else { self.span + 1 };
         self.offset_bytes = self.spans[self.span].start_bytes;
-        if let Err(refused) = self.calls.go_to(self.span, self.offset_bytes) {
-            self.fail(refused, None);
+        if let Err(bytes_error) = self.calls.go_to(self.span, self.offset_bytes) {
+            self.fail(bytes_error, None);
         }
         // A span may end within a chunk. The next span lies elsewhere, so a new chunk begins.
         (self.chunk_calls, self.chunk_start_ns) = (0, self.clock.now_ns());
@@ -465,15 +470,15 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             return;
         }
         self.until_verified = self.draws.distance();
-        let begun_ns = self.clock.now_ns();
+        let start_ns = self.clock.now_ns();
         match verifier.verify(&block[..len], self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.tally.verified(),
             Err(mismatch) => {
-                let refused = Refused { call: "verify", moved: 0, cause: Cause::Mismatch(mismatch) };
-                self.fail(refused, Some(offset_bytes));
+                let bytes_error = BytesError { call: "verify", moved: 0, cause: Cause::Mismatch(mismatch) };
+                self.fail(bytes_error, Some(offset_bytes));
             }
         }
-        self.chunk_start_ns += self.clock.now_ns().saturating_sub(begun_ns);
+        self.chunk_start_ns += self.clock.now_ns().saturating_sub(start_ns);
     }
 
     /// Writes the rest of the last piece, uncounted and after the measured time. The stop rule may end a piece
@@ -496,7 +501,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
                 result => {
                     let short = |got_bytes| Cause::Short { got_bytes, wanted_bytes: rest.len() };
                     let cause = result.map_or_else(Cause::Errno, short);
-                    self.fail(Refused { call: "pwrite", moved: 0, cause }, Some(offset_bytes));
+                    self.fail(BytesError { call: "pwrite", moved: 0, cause }, Some(offset_bytes));
                     return;
                 }
             }
@@ -505,9 +510,9 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
 
     /// Stops the worker after a failure. Only the first failure is reported.
     #[cold]
-    fn fail(&mut self, refused: Refused, offset_bytes: Option<u64>) {
-        self.drained = true;
-        let Refused { call, cause, .. } = refused;
+    fn fail(&mut self, bytes_error: BytesError, offset_bytes: Option<u64>) {
+        self.is_stopping = true;
+        let BytesError { call, cause, .. } = bytes_error;
         let file = self.spans.get(self.span).map_or(0, |span| span.file.into());
         self.failure.get_or_insert(Failure { call, file, offset_bytes, cause });
     }
@@ -515,11 +520,11 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
     #[cold]
     fn look_up(&mut self, now_ns: u64) {
         if now_ns >= self.next_tick_ns {
-            self.drained |= self.tally.tick(now_ns);
+            self.is_stopping |= self.tally.tick(now_ns);
             let missed = (now_ns - self.next_tick_ns) / INTERVAL_NS;
             self.next_tick_ns += (missed + 1) * INTERVAL_NS;
         }
-        self.drained |= now_ns >= self.deadline_ns;
+        self.is_stopping |= now_ns >= self.deadline_ns;
         self.look_up_ns = self.next_tick_ns.min(self.deadline_ns.max(now_ns + 1));
         self.chunk_start_ns += self.clock.now_ns().saturating_sub(now_ns);
     }
@@ -589,7 +594,7 @@ pub(crate) mod tests {
     }
 
     /// Counted operations, bytes read, bytes written, pieces compared.
-    pub fn counted(reader: &DeltaReader) -> [u64; 4] {
+    pub fn counter_totals(reader: &DeltaReader) -> [u64; 4] {
         let mut sums = [0; 4];
         reader.drain(|delta| {
             assert_eq!(delta.ops, delta.bytes);
@@ -601,9 +606,9 @@ pub(crate) mod tests {
     }
 
     /// A clock that advances by one nanosecond with each read, and by ten at one chosen read.
-    struct Looks(std::cell::Cell<u64>, std::cell::Cell<u64>, u64);
+    struct SteppingClock(std::cell::Cell<u64>, std::cell::Cell<u64>, u64);
 
-    impl Clock for Looks {
+    impl Clock for SteppingClock {
         fn now_ns(&self) -> u64 {
             self.0.set(self.0.get() + 1);
             self.1.set(self.1.get() + if self.0.get() == self.2 { 10 } else { 1 });
@@ -615,13 +620,13 @@ pub(crate) mod tests {
 
     #[test]
     fn slowest_chunk_duration_is_recorded() {
-        let slowest = |file: &File, span_bytes: u64, slow_look, verify_every: Option<u32>| {
+        let slowest = |file: &File, span_bytes: u64, slow_read, verify_every: Option<u32>| {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(false);
             let tally = Recorded { recorder, stop: &stop };
             let span = vec![Span { file: 0, start_bytes: 0, end_bytes: span_bytes }];
-            let clock = Looks(0.into(), 0.into(), slow_look);
-            let calls = SystemCalls::new(vec![own(file)]);
+            let clock = SteppingClock(0.into(), 0.into(), slow_read);
+            let calls = SystemCalls::new(vec![duplicate(file)]);
             let stamping = stamping(0, verify_every);
             let worker = ByteWorker::new(calls, clock, tally, span, None, stamping, span_bytes);
             assert_eq!(worker.run(0, u64::MAX).result, Ok(()));
@@ -641,26 +646,26 @@ pub(crate) mod tests {
         // A comparison reads the clock once before and once after. The second read is not counted, however long it
         // takes.
         let [file, ..] = data_set();
-        for slow_look in [u64::MAX, 11] {
-            assert_eq!(slowest(&file, CHUNK_CALLS, slow_look, Some(1)), strides + 1);
+        for slow_read in [u64::MAX, 11] {
+            assert_eq!(slowest(&file, CHUNK_CALLS, slow_read, Some(1)), strides + 1);
         }
     }
 
-    fn own(file: &File) -> OwnedFd {
+    fn duplicate(file: &File) -> OwnedFd {
         file.try_clone().unwrap().into()
     }
 
-    fn run(files: &[File], writes: bool, stamping: Stamping, ops: u64) -> (Ended, [u64; 4]) {
+    fn run(files: &[File], is_write: bool, stamping: Stamping, ops: u64) -> (WorkerResult, [u64; 4]) {
         let (recorder, reader) = Recorder::new(Shape::default());
         let stop = AtomicBool::new(false);
-        let calls = SystemCalls::new(files[..2].iter().map(own).collect());
+        let calls = SystemCalls::new(files[..2].iter().map(duplicate).collect());
         let tally = Recorded { recorder, stop: &stop };
-        let writes = writes.then_some(CONTENT);
-        let worker = ByteWorker::new(calls, Monotonic, tally, spans(), writes, stamping, ops);
+        let is_write = is_write.then_some(CONTENT);
+        let worker = ByteWorker::new(calls, Monotonic, tally, spans(), is_write, stamping, ops);
         let start_ns = Monotonic.now_ns();
         let ended = worker.run(start_ns, u64::MAX);
         assert!(ended.end_ns > start_ns);
-        (ended, counted(&reader))
+        (ended, counter_totals(&reader))
     }
 
     #[test]
@@ -701,7 +706,7 @@ pub(crate) mod tests {
         for (deadline_ns, stopped) in [(30_000_000, false), (u64::MAX / 2, true)] {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(stopped);
-            let calls = SystemCalls::new(files[..2].iter().map(own).collect());
+            let calls = SystemCalls::new(files[..2].iter().map(duplicate).collect());
             let tally = Recorded { recorder, stop: &stop };
             let start_ns = Monotonic.now_ns();
             let stamping = stamping(3, None);
@@ -709,7 +714,7 @@ pub(crate) mod tests {
             let ended = worker.run(start_ns, start_ns + deadline_ns);
             assert_eq!(ended.result, Ok(()));
             assert!(ended.end_ns - start_ns >= if stopped { INTERVAL_NS } else { 30_000_000 });
-            assert_eq!(counted(&reader)[0] % SystemCalls::STRIDE_BYTES as u64, 0);
+            assert_eq!(counter_totals(&reader)[0] % SystemCalls::STRIDE_BYTES as u64, 0);
             generations(&files[0], 10);
             generations(&files[1], 11);
         }
@@ -726,7 +731,7 @@ pub(crate) mod tests {
     #[test]
     fn failures_say_where() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let (ended, counts) = run(&[own(&full).into(), full], true, stamping(1, None), 100);
+        let (ended, counts) = run(&[duplicate(&full).into(), full], true, stamping(1, None), 100);
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.offset_bytes), ("write", 0, Some(4096)));
         assert_eq!((failure.cause, counts[0]), (Errno::NOSPC.into(), 0));
@@ -752,11 +757,11 @@ pub(crate) mod tests {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(false);
             let tally = Recorded { recorder, stop: &stop };
-            let (calls, stamping) = (SystemCalls::new(vec![own(&file)]), stamping.clone());
+            let (calls, stamping) = (SystemCalls::new(vec![duplicate(&file)]), stamping.clone());
             let worker = ByteWorker::new(calls, Monotonic, tally, span.clone(), writes, stamping, 9 * 512);
             let ended = worker.run(Monotonic.now_ns(), u64::MAX);
             assert_eq!((ended.result, ended.is_covered), (Ok(()), true));
-            assert_eq!(counted(&reader)[3], if writes.is_some() { 0 } else { 2 });
+            assert_eq!(counter_totals(&reader)[3], if writes.is_some() { 0 } else { 2 });
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Draft;
+use crate::PendingBlock;
 use crate::buffer::AlignedBuffer;
 
 /// Largest distance between stamps. If blocks are smaller or not a multiple of it, the distance is their common
@@ -188,7 +188,7 @@ impl Pool {
 
     /// Returns the next block of `slot`, and frees the slice that the slot wrote before.
     #[inline]
-    pub fn draft(&mut self, slot: u32) -> Draft<'_> {
+    pub fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         let slot = slot as usize;
         self.due_percent += self.dedupe_percent;
         let is_duplicate = self.due_percent >= 100;
@@ -203,7 +203,7 @@ impl Pool {
         self.offsets[slot] = offset;
         let phase_bytes = (offset % self.period_bytes) as u32;
         let bytes = self.memory.part_mut(offset, self.block_bytes);
-        Draft { bytes, phase_bytes, is_duplicate }
+        PendingBlock { bytes, phase_bytes, is_duplicate }
     }
 
     /// Offset in [`Pool::memory`] of the block that [`Pool::draft`] gave to `slot`.
@@ -231,9 +231,9 @@ pub struct Mismatch {
     /// Offset in the file of the first wrong byte.
     pub offset_bytes: u64,
     /// Expected bytes at that offset. Zeros fill the array behind the end of the bytes compared at once.
-    pub expected: [u8; Mismatch::SHOWN],
+    pub expected: [u8; Mismatch::EXCERPT_BYTES],
     /// Bytes found at that offset.
-    pub found: [u8; Mismatch::SHOWN],
+    pub found: [u8; Mismatch::EXCERPT_BYTES],
     /// Stamp of the interval, if the bytes belong to another place or time.
     pub belongs_to: Option<Stamp>,
     /// Bytes from there to the end of the interval, if all of them are zeros; else 0.
@@ -242,21 +242,21 @@ pub struct Mismatch {
 
 impl Mismatch {
     /// Bytes of either side that a mismatch shows.
-    pub const SHOWN: usize = 8;
+    pub const EXCERPT_BYTES: usize = 8;
 
     fn new(offset_bytes: u64, expected: &[u8], found: &[u8], belongs_to: Option<Stamp>) -> Self {
         let differs = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(0);
-        let shown = |bytes: &[u8]| {
-            let mut shown = [0; Self::SHOWN];
-            let bytes = &bytes[differs..bytes.len().min(differs + Self::SHOWN)];
-            shown[..bytes.len()].copy_from_slice(bytes);
-            shown
+        let excerpt = |bytes: &[u8]| {
+            let mut excerpt = [0; Self::EXCERPT_BYTES];
+            let bytes = &bytes[differs..bytes.len().min(differs + Self::EXCERPT_BYTES)];
+            excerpt[..bytes.len()].copy_from_slice(bytes);
+            excerpt
         };
         let offset_bytes = offset_bytes + differs as u64;
         let rest = &found[differs..];
         let zeros_bytes = if rest.iter().all(|byte| *byte == 0) { rest.len() as u64 } else { 0 };
         let belongs_to = belongs_to.filter(|_| zeros_bytes == 0);
-        Self { offset_bytes, expected: shown(expected), found: shown(found), belongs_to, zeros_bytes }
+        Self { offset_bytes, expected: excerpt(expected), found: excerpt(found), belongs_to, zeros_bytes }
     }
 }
 
@@ -439,21 +439,21 @@ mod tests {
         let mut pool = Pool::new(CONTENT, 8192, 1);
         let verifier = Verifier::new(CONTENT, 1..=1);
         let block = write(&mut pool, 0, CONTENT, 3, 8192);
-        let said = |from: usize, to: usize| {
+        let mismatch_text = |from: usize, to: usize| {
             let mut zeroed = block.clone();
             zeroed[from..to].fill(0);
             let mismatch = verifier.verify(&zeroed, 3, 8192).unwrap_err();
             (mismatch.zeros_bytes, crate::failure::Cause::Mismatch(mismatch).to_string())
         };
         // The first bytes of a stamp may be zeros themselves.
-        let (zeros_bytes, text) = said(0, 8192);
+        let (zeros_bytes, text) = mismatch_text(0, 8192);
         assert!(
             (4000..=4096).contains(&zeros_bytes) && text.ends_with(" bytes from there on are zeros)"),
             "{text}"
         );
-        let (zeros_bytes, text) = said(4096 + 2000, 8192);
+        let (zeros_bytes, text) = mismatch_text(4096 + 2000, 8192);
         assert!((2090..=2096).contains(&zeros_bytes) && !text.contains("these are bytes of"), "{text}");
-        assert_eq!(said(2000, 2008).0, 0, "others follow");
+        assert_eq!(mismatch_text(2000, 2008).0, 0, "others follow");
     }
 
     #[test]

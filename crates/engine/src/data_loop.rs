@@ -26,7 +26,7 @@ use crate::recorder::{Recorder, Shape};
 use crate::sync::SyncEngine;
 use crate::uring::{Options, UringEngine};
 use crate::verb::{Read, Steps, Verb, Write};
-use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts, WorkerResult};
 use crate::zones::Zones;
 use crate::{Call, DataEngine, Failure};
 
@@ -80,20 +80,20 @@ pub struct DataLoop {
 }
 
 /// A loop whose types are chosen.
-type Run = dyn FnOnce(u64, Limits<'_>, Recorder) -> Ended;
+type Run = dyn FnOnce(u64, Limits<'_>, Recorder) -> WorkerResult;
 
 /// A loop that is ready to run.
 pub struct ReadyLoop {
     /// Features of its calls that are in use.
     pub features: Vec<String>,
     /// Features that it has to do without, each with the reason.
-    pub lost: Vec<String>,
+    pub missing_features: Vec<String>,
     run: Box<Run>,
 }
 
 impl ReadyLoop {
     /// Runs from the instant `start_ns`, until the limits or a failure end it.
-    pub fn run(self, start_ns: u64, limits: Limits<'_>, recorder: Recorder) -> Ended {
+    pub fn run(self, start_ns: u64, limits: Limits<'_>, recorder: Recorder) -> WorkerResult {
         (self.run)(start_ns, limits, recorder)
     }
 }
@@ -101,7 +101,7 @@ impl ReadyLoop {
 impl DataLoop {
     /// Shape of the counts.
     pub fn shape(&self) -> Shape {
-        Shape::of(&self.verb, self.pacing.is_some())
+        Shape::from_verb(&self.verb, self.pacing.is_some())
     }
 
     /// Makes the loop, in the thread that will run it, so that its memory is local and its ring belongs to that thread.
@@ -163,7 +163,7 @@ impl DataLoop {
         V: Verb + 'static,
         P: Pacing + 'static,
     {
-        let (features, lost) = (engine.features().to_vec(), engine.lost().to_vec());
+        let (features, missing_features) = (engine.features().to_vec(), engine.missing_features().to_vec());
         let Self { pattern, zones, layout, stamping, timer: clock, .. } = self;
         let run = move |start_ns, limits: Limits<'_>, recorder| {
             let parts =
@@ -175,7 +175,7 @@ impl DataLoop {
             };
             worker.run(start_ns)
         };
-        ReadyLoop { features, lost, run: Box::new(run) }
+        ReadyLoop { features, missing_features, run: Box::new(run) }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 
 use crate::clock::{Clock, Monotonic};
-use crate::{Completion, DataEngine, Draft, Io};
+use crate::{Completion, DataEngine, Io, PendingBlock};
 
 /// A sleep shorter than this consists mostly of the way back to a CPU. Several short pauses are therefore merged into
 /// one, before every n-th call.
@@ -110,7 +110,7 @@ impl<E: DataEngine> DataEngine for Delayed<E> {
         self.inner.block_bytes()
     }
 
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         self.inner.draft(slot)
     }
 
@@ -155,16 +155,16 @@ impl<E: DataEngine> DataEngine for Delayed<E> {
         }
     }
 
-    fn left(&self) -> usize {
-        self.inner.left()
+    fn unreaped_count(&self) -> usize {
+        self.inner.unreaped_count()
     }
 
     fn features(&self) -> &[String] {
         self.inner.features()
     }
 
-    fn lost(&self) -> &[String] {
-        self.inner.lost()
+    fn missing_features(&self) -> &[String] {
+        self.inner.missing_features()
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         for depth in [1, 8] {
             let mut engine = delayed(depth, 300_000, &[0]);
             let mut done = [Completion { slot: 0, result: 0 }; 8];
-            let begun_ns = Monotonic.now_ns();
+            let start_ns = Monotonic.now_ns();
             let mut ended = 0;
             for _ in 0..5 {
                 (0..depth).for_each(|slot| engine.queue(read(slot)));
@@ -211,7 +211,7 @@ mod tests {
             }
             assert_eq!(ended, 5 * depth as usize);
             // Slots wait side by side.
-            assert!(Monotonic.now_ns() - begun_ns >= 5 * 300_000);
+            assert!(Monotonic.now_ns() - start_ns >= 5 * 300_000);
             let waited_ns = engine.delay.waited_ns.load(Ordering::Relaxed);
             assert!(waited_ns >= 5 * u64::from(depth) * 300_000);
             assert_eq!(engine.reap(&mut done, u64::MAX), Ok(0));

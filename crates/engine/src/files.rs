@@ -50,7 +50,7 @@ pub use measured::{Measured, Part, measured};
 pub use replay::{Client, Replay};
 pub use trees::{RemoveTree, WalkTree};
 pub use verbs::{
-    Content, Create, CreateLinks, NameCall, NameChange, Numbered, Open, ReadFile, Readlink, Stat,
+    Content, Create, CreateLinks, IndexedOps, NameCall, NameChange, Open, ReadFile, Readlink, Stat,
     StatContents, UnlinkNamed,
 };
 
@@ -59,7 +59,7 @@ const WRITE_FLAGS: OFlags = OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags:
 
 /// Location of a thread's files.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct FileLocation<'a> {
     /// The directory that names are relative to.
     pub directory: BorrowedFd<'a>,
     /// The lowest directories, if a verb makes each of its changes durable there; else empty.
@@ -68,7 +68,7 @@ pub struct Place<'a> {
     pub tree: Tree,
 }
 
-impl Place<'_> {
+impl FileLocation<'_> {
     fn leaf(&self, file: u64) -> BorrowedFd<'_> {
         let leaf = self.leaves.get((file / self.tree.files_per_dir()) as usize);
         leaf.map_or(self.directory, OwnedFd::as_fd)
@@ -77,7 +77,7 @@ impl Place<'_> {
 
 /// Times the calls of an operation, one after the other.
 #[derive(Debug)]
-pub struct Laps<'a> {
+pub struct StepTimer<'a> {
     clock: &'a Timer,
     recorder: &'a mut Recorder,
     last_ns: u64,
@@ -89,7 +89,7 @@ pub struct Laps<'a> {
     purse: Purse<'a>,
 }
 
-impl Laps<'_> {
+impl StepTimer<'_> {
     /// Publishes that `step` starts, for samples of its thread's wait channel.
     #[inline]
     pub fn enter(&mut self, step: usize) {
@@ -108,7 +108,7 @@ impl Laps<'_> {
 
     /// Ends `step`, whose call has just returned, and records its time.
     #[inline]
-    pub fn lap(&mut self, step: usize) {
+    pub fn record_step(&mut self, step: usize) {
         let now_ns = self.clock.now_ns();
         self.recorder.step(step, now_ns.saturating_sub(self.last_ns));
         self.last_ns = now_ns;
@@ -214,24 +214,24 @@ fn open_first(
     directory: BorrowedFd<'_>,
     name: &CStr,
     flags: OFlags,
-    laps: &mut Laps<'_>,
+    timer: &mut StepTimer<'_>,
 ) -> Result<OwnedFd, CallError> {
     let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
     let opened = opened.map_err(|errno| (0, errno.into()))?;
-    laps.lap(0);
+    timer.record_step(0);
     Ok(opened)
 }
 
-/// Makes a file durable if `durable` is set, and closes it: the steps after the second.
+/// Makes a file durable if `is_durable` is set, and closes it: the steps after the second.
 #[inline]
-fn finish(file: OwnedFd, durable: bool, laps: &mut Laps<'_>) -> Result<(), CallError> {
-    if durable {
+fn finish(file: OwnedFd, is_durable: bool, timer: &mut StepTimer<'_>) -> Result<(), CallError> {
+    if is_durable {
         rustix::fs::fsync(&file).map_err(|errno| (2, errno.into()))?;
-        laps.lap(2);
+        timer.record_step(2);
     }
-    let last = 2 + usize::from(durable);
+    let last = 2 + usize::from(is_durable);
     close(file).map_err(|errno| (last, errno.into()))?;
-    laps.lap(last);
+    timer.record_step(last);
     Ok(())
 }
 
@@ -244,14 +244,19 @@ pub trait FileOps {
     ///
     /// # Errors
     /// The call that failed.
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError>;
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError>;
 
     /// Takes note that a round begins.
     fn begin(&mut self, _start_ns: u64) {}
 
     /// Makes ready for the next operation. Returns false if the round is over before it is due.
     #[inline]
-    fn is_due(&mut self, _: &mut Laps<'_>, _: RoundLimits<'_>) -> bool {
+    fn is_due(&mut self, _: &mut StepTimer<'_>, _: RoundLimits<'_>) -> bool {
         true
     }
 
@@ -271,7 +276,7 @@ pub trait FileOps {
     }
 
     /// Makes the files that the operation works on, untimed, if only it knows them. Returns the bytes written, too.
-    fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
+    fn populate(&mut self, _: &FileLocation<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
         None
     }
 }
@@ -295,7 +300,7 @@ pub trait NameOps {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError>;
 }
 
@@ -327,7 +332,7 @@ pub struct Round {
 
 /// Files that a round visits, and their order.
 #[derive(Debug, Clone, Copy)]
-pub struct Visits {
+pub struct VisitOrder {
     /// Number of the first file.
     pub first: u64,
     /// Number of files visited.
@@ -336,7 +341,7 @@ pub struct Visits {
     pub order: Option<Permutation>,
 }
 
-impl Visits {
+impl VisitOrder {
     /// Visits in the order of file numbers.
     pub fn in_sequence(first: u64, files: u64) -> Self {
         Self { first, files, order: None }
@@ -360,7 +365,7 @@ fn permuted(order: &Permutation, place: u64) -> u64 {
 
 /// Progress of a round.
 struct Walk<'a> {
-    laps: Laps<'a>,
+    timer: StepTimer<'a>,
     limits: RoundLimits<'a>,
     done: u64,
     start_ns: u64,
@@ -372,29 +377,29 @@ impl<'a> Walk<'a> {
         recorder.start(start_ns);
         let next_tick_ns = start_ns + INTERVAL_NS;
         let purse = Purse::empty(limits.budget);
-        let laps = Laps { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns, purse };
-        Self { laps, limits, done: 0, start_ns }
+        let timer = StepTimer { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns, purse };
+        Self { timer, limits, done: 0, start_ns }
     }
 
     /// Counts a completed operation. Returns false if no other may begin.
     #[inline]
     fn count(&mut self) -> bool {
-        let now_ns = self.laps.last_ns;
-        self.laps.recorder.operation(now_ns.saturating_sub(self.laps.since_ns), 0);
-        self.laps.since_ns = now_ns;
+        let now_ns = self.timer.last_ns;
+        self.timer.recorder.operation(now_ns.saturating_sub(self.timer.since_ns), 0);
+        self.timer.since_ns = now_ns;
         self.done += 1;
-        if now_ns < self.laps.next_tick_ns {
+        if now_ns < self.timer.next_tick_ns {
             return true;
         }
-        self.laps.tick(now_ns);
+        self.timer.tick(now_ns);
         !self.limits.stop.load(Ordering::Relaxed)
     }
 
     /// Ends the round and returns it. If the bytes were spent, the last operation has not started, and nothing has
     /// failed.
     fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
-        self.laps.recorder.flush(end_ns);
-        let result = if self.laps.purse.is_spent() { Ok(()) } else { result };
+        self.timer.recorder.flush(end_ns);
+        let result = if self.timer.purse.is_spent() { Ok(()) } else { result };
         Round { done: self.done, missed: 0, start_ns: self.start_ns, end_ns, result }
     }
 }
@@ -402,8 +407,8 @@ impl<'a> Walk<'a> {
 /// Performs an operation on every file of a set, once.
 pub fn round<V: FileOps + ?Sized>(
     verb: &mut V,
-    place: &Place<'_>,
-    visits: Visits,
+    place: &FileLocation<'_>,
+    visits: VisitOrder,
     clock: &Timer,
     recorder: &mut Recorder,
     limits: RoundLimits<'_>,
@@ -411,12 +416,12 @@ pub fn round<V: FileOps + ?Sized>(
     let mut walk = Walk::start(clock, recorder, limits);
     verb.begin(walk.start_ns);
     let mut result = Ok(());
-    while walk.done < visits.files && walk.laps.last_ns < limits.deadline_ns {
-        if !verb.is_due(&mut walk.laps, limits) {
+    while walk.done < visits.files && walk.timer.last_ns < limits.deadline_ns {
+        if !verb.is_due(&mut walk.timer, limits) {
             break;
         }
         let file = visits.at(walk.done);
-        if let Err((step, cause)) = verb.operate(place, file, &mut walk.laps) {
+        if let Err((step, cause)) = verb.operate(place, file, &mut walk.timer) {
             let call = verb.steps().get(step).copied().unwrap_or("call");
             result = Err(Failure { call, file: verb.failed_at(file), offset_bytes: None, cause });
             break;
@@ -425,7 +430,7 @@ pub fn round<V: FileOps + ?Sized>(
             break;
         }
     }
-    let end_ns = walk.laps.last_ns;
+    let end_ns = walk.timer.last_ns;
     let round = walk.finish(end_ns, result);
     Round { missed: verb.missed(end_ns.min(limits.deadline_ns)), ..round }
 }
@@ -433,8 +438,8 @@ pub fn round<V: FileOps + ?Sized>(
 /// Same as [`round`], for work that is not measured: one loop for all verbs.
 pub fn untimed(
     verb: &mut dyn FileOps,
-    place: &Place<'_>,
-    visits: Visits,
+    place: &FileLocation<'_>,
+    visits: VisitOrder,
     recorder: &mut Recorder,
     limits: RoundLimits<'_>,
 ) -> Round {
@@ -445,17 +450,17 @@ pub fn untimed(
 mod tests {
     use super::*;
     use crate::budget::{BOUNDLESS, Budget};
-    use crate::names::{Names, Spelling};
+    use crate::names::{NameFormat, Names};
     use crate::recorder::Shape;
     use model::workload::CopyWay;
     use rustix::io::Errno;
 
-    fn place(directory: &std::fs::File, tree: Tree) -> Place<'_> {
-        Place { directory: directory.as_fd(), leaves: &[], tree }
+    fn place(directory: &std::fs::File, tree: Tree) -> FileLocation<'_> {
+        FileLocation { directory: directory.as_fd(), leaves: &[], tree }
     }
 
     /// Operations, bytes written or read, calls of each step.
-    pub(super) type Counted = (u64, u64, Vec<u64>);
+    pub(super) type RoundCounts = (u64, u64, Vec<u64>);
 
     /// Runs a round and returns its counts. Another thread reads them during the round, which may last for several
     /// intervals.
@@ -463,7 +468,7 @@ mod tests {
         steps: usize,
         deadline_ns: u64,
         one: impl FnOnce(&mut Recorder, RoundLimits<'_>) -> Round,
-    ) -> (Round, Counted) {
+    ) -> (Round, RoundCounts) {
         let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
         let stop = AtomicBool::new(false);
         let (round, counted) = std::thread::scope(|scope| {
@@ -489,7 +494,7 @@ mod tests {
         (round, counted)
     }
 
-    fn all<V: FileOps>(mut verb: V, place: &Place<'_>, visits: Visits) -> Counted {
+    fn all<V: FileOps>(mut verb: V, place: &FileLocation<'_>, visits: VisitOrder) -> RoundCounts {
         let (round, counted) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
             round(&mut verb, place, visits, &Timer::Kernel, recorder, limits)
         });
@@ -501,10 +506,10 @@ mod tests {
     fn in_directories<O: NameOps>(
         names: Names,
         operation: O,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         files: u64,
         deadline_ns: u64,
-    ) -> (Round, Counted) {
+    ) -> (Round, RoundCounts) {
         let mut entries = Entries::new(names, operation);
         watched(entries.steps().len(), deadline_ns, |recorder, limits| {
             entries.round(place, files, &Timer::Kernel, recorder, limits)
@@ -524,8 +529,8 @@ mod tests {
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 20, dirs: 1, levels: 1 };
         let place = place(&directory, tree);
-        let visits = Visits { first: 0, files: 20, order: Some(Permutation::new(20, 3)) };
-        let sequence = Visits::in_sequence(0, 20);
+        let visits = VisitOrder { first: 0, files: 20, order: Some(Permutation::new(20, 3)) };
+        let sequence = VisitOrder::in_sequence(0, 20);
 
         let names_of_set = tree.plain();
         let content = Content::new(100, 5000, 1 << 20, 9, 0);
@@ -534,11 +539,11 @@ mod tests {
         assert_eq!(created, (20, sizes, vec![20; 4]));
         assert_eq!(names(temp.path())[3], "f00000003");
 
-        assert_eq!(all(Numbered::new(names_of_set, Stat::new(false, false)), &place, visits).0, 20);
-        assert_eq!(all(Numbered::new(names_of_set, Stat::new(true, false)), &place, visits).0, 20);
-        assert_eq!(all(Numbered::new(names_of_set, Open::new(false, false)), &place, sequence).2, [20, 20]);
-        assert_eq!(all(Numbered::new(names_of_set, Open::new(true, false)), &place, sequence).0, 20);
-        assert_eq!(all(Numbered::new(names_of_set, UnlinkNamed::missing()), &place, sequence).0, 20);
+        assert_eq!(all(IndexedOps::new(names_of_set, Stat::new(false, false)), &place, visits).0, 20);
+        assert_eq!(all(IndexedOps::new(names_of_set, Stat::new(true, false)), &place, visits).0, 20);
+        assert_eq!(all(IndexedOps::new(names_of_set, Open::new(false, false)), &place, sequence).2, [20, 20]);
+        assert_eq!(all(IndexedOps::new(names_of_set, Open::new(true, false)), &place, sequence).0, 20);
+        assert_eq!(all(IndexedOps::new(names_of_set, UnlinkNamed::missing()), &place, sequence).0, 20);
         assert_eq!(all(NameChange::link(names_of_set, false), &place, sequence).0, 20);
         assert_eq!(all(NameChange::symlink(names_of_set, true), &place, sequence).2, [20, 20]);
         assert_eq!(std::fs::read_link(temp.path().join("s00000007")).unwrap().to_str(), Some("f00000007"));
@@ -570,7 +575,7 @@ mod tests {
         let bounded = |verb: &mut dyn FnMut(&mut Recorder, RoundLimits<'_>) -> Round| {
             watched(5, u64::MAX, |recorder, limits| verb(recorder, RoundLimits { budget: &budget, ..limits }))
         };
-        let visits = Visits::in_sequence(0, 20);
+        let visits = VisitOrder::in_sequence(0, 20);
         let mut create = Create::new(tree.plain(), Some(Content::new(1000, 1000, 300, 9, 0)), false);
         let (made, counted) = bounded(&mut |recorder, limits| {
             round(&mut create, &place, visits, &Timer::Kernel, recorder, limits)
@@ -597,7 +602,7 @@ mod tests {
         std::fs::write(temp.path().join("f00000002"), "in the way").unwrap();
         let mut verb = Create::new(tree.plain(), None, false);
         let (round, _) = watched(2, u64::MAX, |recorder, limits| {
-            let visits = Visits::in_sequence(0, 5);
+            let visits = VisitOrder::in_sequence(0, 5);
             round(&mut verb, &place(&directory, tree), visits, &Timer::Kernel, recorder, limits)
         });
         assert_eq!(round.done, 2);
@@ -606,15 +611,15 @@ mod tests {
         assert_eq!(std::fs::read(temp.path().join("f00000002")).unwrap(), b"in the way");
     }
     /// Makes all files of a set, in the directories of its tree.
-    fn make(path: &std::path::Path, names: Names, place: &Place<'_>, content: Option<Content>) {
+    fn make(path: &std::path::Path, names: Names, place: &FileLocation<'_>, content: Option<Content>) {
         for dir in 0..names.tree.dirs {
             std::fs::create_dir_all(path.join(names.tree.directory(dir))).unwrap();
         }
-        let visits = Visits::in_sequence(0, names.tree.files);
+        let visits = VisitOrder::in_sequence(0, names.tree.files);
         assert_eq!(all(Create::new(names, content, false), place, visits).0, names.tree.files);
     }
 
-    fn every_entry_is_visited(spelling: Spelling) {
+    fn every_entry_is_visited(spelling: NameFormat) {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let below = |tree: Tree| temp.path().join(tree.directory(tree.dirs - 1));
@@ -633,11 +638,11 @@ mod tests {
             assert!(counted.2[1] >= 2 * dirs && counted.2[1] < files + 2 * dirs, "{counted:?}");
             let (round, counted) = in_directories(names, Open::new(false, false), &place, files, u64::MAX);
             assert_eq!((round.result, &counted.2[..2]), (Ok(()), &[files, files][..]));
-            let durable = files < 100;
-            let unlink = UnlinkNamed::new(durable);
+            let is_durable = files < 100;
+            let unlink = UnlinkNamed::new(is_durable);
             let (round, counted) = in_directories(names, unlink, &place, files, u64::MAX);
             assert_eq!((round.result, counted.2[0]), (Ok(()), files));
-            assert!(!durable || counted.2[1] == files);
+            assert!(!is_durable || counted.2[1] == files);
             let left = std::fs::read_dir(below(tree)).unwrap().filter(|entry| {
                 let entry = entry.as_ref().unwrap();
                 entry.file_type().unwrap().is_file()
@@ -654,9 +659,9 @@ mod tests {
 
     #[test]
     fn directories_lead_to_every_file_and_to_no_other() {
-        every_entry_is_visited(Spelling::Plain);
-        every_entry_is_visited(Spelling::NumberFirst { seed: 3 });
-        every_entry_is_visited(Spelling::LettersFirst { seed: 3 });
+        every_entry_is_visited(NameFormat::Plain);
+        every_entry_is_visited(NameFormat::NumberFirst { seed: 3 });
+        every_entry_is_visited(NameFormat::LettersFirst { seed: 3 });
     }
 
     #[test]
@@ -696,12 +701,12 @@ mod tests {
         std::fs::write(temp.path().join("f00000003"), "").unwrap();
         let empty = sizes.iter().enumerate().filter(|(file, size)| *file == 3 || **size == 0).count() as u64;
         let bytes: u64 = sizes.iter().sum::<u64>() - sizes[3];
-        let visits = Visits::in_sequence(0, 50);
+        let visits = VisitOrder::in_sequence(0, 50);
         for chunk_bytes in [1, 700, 1 << 20] {
             let contents = || StatContents::new(chunk_bytes, false);
-            let read = all(Numbered::new(names, ReadFile::new(chunk_bytes, None)), &place, visits);
+            let read = all(IndexedOps::new(names, ReadFile::new(chunk_bytes, None)), &place, visits);
             assert_eq!(read, (50, bytes, vec![50, 50, 50]));
-            let numbered = all(Numbered::new(names, contents()), &place, visits);
+            let numbered = all(IndexedOps::new(names, contents()), &place, visits);
             assert_eq!(numbered, (50, bytes, vec![50, 50 - empty, 50 - empty, 50 - empty]));
             let (round, counted) = in_directories(names, contents(), &place, 50, u64::MAX);
             assert_eq!((round.result, counted.1), (Ok(()), bytes));
@@ -723,7 +728,7 @@ mod tests {
             let found: Vec<_> = (0..20).map(|file| std::fs::metadata(path(file)).unwrap().len()).collect();
             assert_eq!(found, sizes, "{chunk_bytes}");
             let all_removed = NameChange::unlink(names, Kind::File, false);
-            assert_eq!(all(all_removed, &place, Visits::in_sequence(0, 20)).0, 20);
+            assert_eq!(all(all_removed, &place, VisitOrder::in_sequence(0, 20)).0, 20);
         }
     }
 
@@ -738,10 +743,10 @@ mod tests {
         let leaves: Vec<OwnedFd> = (0..if dirs > 1 { dirs } else { 0 })
             .map(|dir| std::fs::File::open(temp.path().join(tree.directory(dir))).unwrap().into())
             .collect();
-        let place = Place { directory: directory.as_fd(), leaves: &leaves, tree };
-        let names = Names { tree, spelling: Spelling::LettersFirst { seed: 5 } };
+        let place = FileLocation { directory: directory.as_fd(), leaves: &leaves, tree };
+        let names = Names { tree, spelling: NameFormat::LettersFirst { seed: 5 } };
         // This thread acts as the second of several in the same directories.
-        let visits = Visits::in_sequence(10, 20);
+        let visits = VisitOrder::in_sequence(10, 20);
         let made = all(CreateLinks::new(names, is_symbolic, 10, true), &place, visits);
         assert_eq!(made, (20, 0, vec![19, 1, 1, 20]));
         let path = |file| temp.path().join(names.path(file).to_str().unwrap());
@@ -751,8 +756,8 @@ mod tests {
             let is_link = std::fs::symlink_metadata(path(file)).unwrap().is_symlink();
             assert_eq!(is_link, is_symbolic && file != 10);
         }
-        assert_eq!(all(Numbered::new(names, Stat::new(false, is_symbolic)), &place, visits).0, 20);
-        assert_eq!(all(Numbered::new(names, Open::new(false, is_symbolic)), &place, visits).0, 20);
+        assert_eq!(all(IndexedOps::new(names, Stat::new(false, is_symbolic)), &place, visits).0, 20);
+        assert_eq!(all(IndexedOps::new(names, Open::new(false, is_symbolic)), &place, visits).0, 20);
         let stat = in_directories(names, Stat::new(false, is_symbolic), &place, 20, u64::MAX).0;
         assert_eq!((stat.result, stat.done), (Ok(()), 20));
         let unlink = in_directories(names, UnlinkNamed::new(false), &place, 20, u64::MAX).0;

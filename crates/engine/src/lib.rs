@@ -13,7 +13,7 @@
 //!   choices are types, and why.
 //! - A clock times every operation except single bytes, no later than the operation is reaped. The clock is the
 //!   processor's counter, the kernel's monotonic clock, or that of a simulated device ([`clock`]).
-//! A verb that writes never has one block in flight twice: the final data would be undefined.
+//! - A verb that writes never has one block in flight twice: the final data would be undefined.
 //! - Workers have disjoint ranges, and a pass visits each block once. Where two passes overlap, a block in flight waits
 //!   (`Worker::next_block`). A skewed order ([`skew`]) repeats blocks at any time, so there every block does.
 //! - Buffers in flight are never freed or reused. A slot queues nothing before its call has ended. A pool hands out no
@@ -123,7 +123,7 @@ pub trait DataEngine {
 
     /// The bytes that the next write on `slot` will move. The caller stamps them before it queues the write. No call in
     /// flight uses them.
-    fn draft(&mut self, slot: u32) -> Draft<'_>;
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_>;
 
     /// The bytes that the last read on `slot` returned.
     fn block_read(&self, slot: u32) -> &[u8];
@@ -150,7 +150,7 @@ pub trait DataEngine {
 
     /// Completed calls that the last [`DataEngine::reap`] has kept back.
     #[inline]
-    fn left(&self) -> usize {
+    fn unreaped_count(&self) -> usize {
         0
     }
 
@@ -160,14 +160,14 @@ pub trait DataEngine {
     }
 
     /// Features that the engine had to do without, each with the reason.
-    fn lost(&self) -> &[String] {
+    fn missing_features(&self) -> &[String] {
         &[]
     }
 }
 
 /// A block about to be written.
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub struct PendingBlock<'a> {
     /// Bytes of the block, without the stamps.
     pub bytes: &'a mut [u8],
     /// Offset of the block in the pool, which determines its content ([`data::Stamp::phase_bytes`]).
@@ -185,7 +185,7 @@ impl<E: DataEngine + ?Sized> DataEngine for Box<E> {
         (**self).block_bytes()
     }
 
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         (**self).draft(slot)
     }
 
@@ -205,15 +205,15 @@ impl<E: DataEngine + ?Sized> DataEngine for Box<E> {
         (**self).move_rest(io, from_bytes)
     }
 
-    fn left(&self) -> usize {
-        (**self).left()
+    fn unreaped_count(&self) -> usize {
+        (**self).unreaped_count()
     }
 
     fn features(&self) -> &[String] {
         (**self).features()
     }
 
-    fn lost(&self) -> &[String] {
-        (**self).lost()
+    fn missing_features(&self) -> &[String] {
+        (**self).missing_features()
     }
 }

@@ -150,12 +150,12 @@ struct Mapping {
 }
 
 impl Mapping {
-    fn new(file: BorrowedFd<'_>, writes: bool, reads_by_page: bool) -> Result<Self, Errno> {
+    fn new(file: BorrowedFd<'_>, is_writable: bool, reads_by_page: bool) -> Result<Self, Errno> {
         let length = usize::try_from(seek(file, SeekFrom::End(0))?).map_err(|_| Errno::NOMEM)?;
         if length == 0 {
             return Ok(Self { start: ptr::null_mut(), length });
         }
-        let protection = if writes { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let protection = if is_writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: the kernel chooses a free place, so nothing else is replaced.
         let start = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
         if reads_by_page {

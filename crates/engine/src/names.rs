@@ -50,7 +50,7 @@ const NUMBERED: usize = 1 + FILE_DIGITS;
 
 /// Spelling of the last part of a path. A name takes one branch on it, always the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spelling {
+pub enum NameFormat {
     /// The kind's letter and the number, nothing else.
     Plain,
     /// The kind's letter, the number, then letters that follow from the seed and the number.
@@ -65,7 +65,7 @@ pub enum Spelling {
     },
 }
 
-impl Spelling {
+impl NameFormat {
     /// The spelling of a naming. Letters follow from the seed.
     pub fn new(naming: Naming, seed: u64) -> Self {
         match naming {
@@ -137,8 +137,8 @@ fn is_numbered(name: &[u8], kind: Kind) -> bool {
 }
 
 #[inline]
-fn are_letters(beside: &[u8]) -> bool {
-    beside.len() <= LETTERS_MAX && beside.iter().all(u8::is_ascii_alphanumeric)
+fn are_letters(text: &[u8]) -> bool {
+    text.len() <= LETTERS_MAX && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
 /// Returns the text before the first NUL; nothing if the last byte is none. Same as [`CStr::from_bytes_until_nul`], whose
@@ -202,7 +202,7 @@ impl Tree {
 
     /// Names in this tree without letters beside the number.
     pub const fn plain(self) -> Names {
-        Names { tree: self, spelling: Spelling::Plain }
+        Names { tree: self, spelling: NameFormat::Plain }
     }
 
     /// Directories in each directory of the upper levels: the smallest fan-out that gives enough at the lowest level.
@@ -252,13 +252,13 @@ pub struct Names {
     /// Location of the files.
     pub tree: Tree,
     /// Spelling of the last part of a path.
-    pub spelling: Spelling,
+    pub spelling: NameFormat,
 }
 
 impl Names {
     /// Path of a file, relative to the root.
     pub fn path(self, file: u64) -> CString {
-        Name::new(self, Kind::File).of(file).to_owned()
+        Name::new(self, Kind::File).path_of(file).to_owned()
     }
 
     /// Content of a symbolic link to a file, for links in any of the lowest directories.
@@ -273,7 +273,7 @@ impl Names {
 #[derive(Debug, Clone)]
 pub struct Name {
     tree: Tree,
-    spelling: Spelling,
+    spelling: NameFormat,
     letter: u8,
     bytes: Vec<u8>,
     /// Offset of the last part of the path.
@@ -299,7 +299,7 @@ impl Name {
     /// Path of a file. It becomes a part of the loop. There the compiler sees that no call needs a length, and drops the
     /// search for the end.
     #[inline(always)]
-    pub fn of(&mut self, file: u64) -> &CStr {
+    pub fn path_of(&mut self, file: u64) -> &CStr {
         if file.wrapping_sub(self.first_file) >= self.files {
             self.enter(file / self.tree.files_per_dir());
         }
@@ -310,8 +310,8 @@ impl Name {
 
     /// Name of a file within its directory.
     #[inline]
-    pub fn leaf_of(&mut self, file: u64) -> &CStr {
-        self.of(file);
+    pub fn name_of(&mut self, file: u64) -> &CStr {
+        self.path_of(file);
         until_nul(&self.bytes[self.start..])
     }
 
@@ -355,7 +355,7 @@ impl Name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::marker::{Letters, NameRule};
+    use model::marker::{NamePattern, RandomSuffix};
     use std::collections::HashSet;
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
             let mut seen = HashSet::new();
             // Backwards, then forwards: the cached directory must follow.
             for file in (0..files).rev().chain(0..files) {
-                let path = name.of(file).to_str().unwrap().to_owned();
+                let path = name.path_of(file).to_str().unwrap().to_owned();
                 let (directory, leaf) = path.rsplit_once('/').unwrap_or(("", &path));
                 assert!(directories.contains(directory), "{path}");
                 assert_eq!(leaf, format!("f{file:08x}"));
@@ -387,7 +387,7 @@ mod tests {
                 let expected = if path.is_empty() { "." } else { &path };
                 assert_eq!(name.directory(dir).to_str(), Ok(expected));
             }
-            let first = name.of(0).to_str().unwrap();
+            let first = name.path_of(0).to_str().unwrap();
             assert!(first.ends_with("f00000000"), "a file again: {first}");
         }
     }
@@ -412,28 +412,28 @@ mod tests {
 
     #[test]
     fn names_allocate_nothing_after_they_are_made() {
-        fn check(spelling: Spelling) {
+        fn check(spelling: NameFormat) {
             let tree = Tree { files: 1 << 20, dirs: 1000, levels: 3 };
             let mut name = Name::new(Names { tree, spelling }, Kind::Link);
             let capacity = name.bytes.capacity();
             for file in (0..1 << 20).step_by(777) {
-                name.of(file);
+                name.path_of(file);
             }
             assert_eq!(name.bytes.capacity(), capacity);
         }
-        check(Spelling::Plain);
-        check(Spelling::NumberFirst { seed: 7 });
-        check(Spelling::LettersFirst { seed: 7 });
+        check(NameFormat::Plain);
+        check(NameFormat::NumberFirst { seed: 7 });
+        check(NameFormat::LettersFirst { seed: 7 });
     }
 
     /// Names of the first files. The rule for `clean` produces each of them, and no other kind can have them.
-    fn spelled(spelling: Spelling, letters: Option<Letters>, count: u64) -> Vec<String> {
-        let rule = NameRule::files(Kind::File.letter(), FILE_DIGITS, count).lettered(letters);
+    fn spelled(spelling: NameFormat, letters: Option<RandomSuffix>, count: u64) -> Vec<String> {
+        let rule = NamePattern::files(Kind::File.letter(), FILE_DIGITS, count).lettered(letters);
         let names = Names { tree: Tree { files: count, dirs: 3, levels: 2 }, spelling };
         let mut name = Name::new(names, Kind::File);
         let mut leaf = |file| {
-            let leaf = name.leaf_of(file).to_str().unwrap().to_owned();
-            assert_eq!(name.of(file).to_str().unwrap().rsplit_once('/').unwrap().1, leaf);
+            let leaf = name.name_of(file).to_str().unwrap().to_owned();
+            assert_eq!(name.path_of(file).to_str().unwrap().rsplit_once('/').unwrap().1, leaf);
             leaf
         };
         // Backwards first: no rest of a longer name may show in a shorter one.
@@ -451,10 +451,10 @@ mod tests {
     #[test]
     fn random_letters_depend_on_seed_not_on_position() {
         const COUNT: u64 = 5000;
-        let plain = spelled(Spelling::Plain, None, COUNT);
-        let (after, before) = (Some(Letters::After(12)), Some(Letters::Before(12)));
-        let number_first = spelled(Spelling::NumberFirst { seed: 7 }, after, COUNT);
-        let letters_first = spelled(Spelling::LettersFirst { seed: 7 }, before, COUNT);
+        let plain = spelled(NameFormat::Plain, None, COUNT);
+        let (after, before) = (Some(RandomSuffix::After(12)), Some(RandomSuffix::Before(12)));
+        let number_first = spelled(NameFormat::NumberFirst { seed: 7 }, after, COUNT);
+        let letters_first = spelled(NameFormat::LettersFirst { seed: 7 }, before, COUNT);
         let mut lengths = HashSet::new();
         let mut letters_seen = HashSet::new();
         for ((plain, first), last) in plain.iter().zip(&number_first).zip(&letters_first) {
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(number_first.iter().collect::<HashSet<_>>().len() as u64, COUNT);
         assert_eq!(letters_first.iter().collect::<HashSet<_>>().len() as u64, COUNT);
         assert!(number_first.is_sorted() && !letters_first.is_sorted());
-        assert_ne!(number_first, spelled(Spelling::NumberFirst { seed: 8 }, after, COUNT));
+        assert_ne!(number_first, spelled(NameFormat::NumberFirst { seed: 8 }, after, COUNT));
     }
 
     #[test]
@@ -475,11 +475,11 @@ mod tests {
         for name in
             ["", ".", "..", ".nfs0001", "notes.txt", "file-copy", "f0000000g", "f000000010", "F00000000"]
         {
-            assert!(!Spelling::Plain.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!NameFormat::Plain.can_be(name.as_bytes(), Kind::File), "{name}");
         }
         for name in ["f0000000", "f0000000x", ".f00000000", "f00000000.", "f000000000123456789abc"] {
-            assert!(!Spelling::NumberFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
-            assert!(!Spelling::LettersFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!NameFormat::NumberFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
+            assert!(!NameFormat::LettersFirst { seed: 1 }.can_be(name.as_bytes(), Kind::File), "{name}");
         }
     }
 

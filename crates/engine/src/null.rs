@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::{Completion, DataEngine, Draft, Io};
+use crate::{Completion, DataEngine, Io, PendingBlock};
 
 /// Completes every queued call as soon as it is reaped, at the depth of a ring.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ impl DataEngine for NullEngine {
     }
 
     #[inline]
-    fn draft(&mut self, _: u32) -> Draft<'_> {
-        Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
+    fn draft(&mut self, _: u32) -> PendingBlock<'_> {
+        PendingBlock { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
     }
 
     fn block_read(&self, _: u32) -> &[u8] {

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
 use crate::data::{Content, Pool};
-use crate::{Call, Completion, DataEngine, Draft, Io};
+use crate::{Call, Completion, DataEngine, Io, PendingBlock};
 
 /// The blocks that an engine reads into and writes from.
 #[derive(Debug)]
@@ -102,11 +102,11 @@ impl<C: Calls> DataEngine for OneByOne<C> {
     }
 
     #[inline]
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         match &mut self.blocks.pool {
             Some(pool) => pool.draft(slot),
             // The engine was made to read only. The write fails.
-            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: false },
+            None => PendingBlock { bytes: &mut [], phase_bytes: 0, is_duplicate: false },
         }
     }
 

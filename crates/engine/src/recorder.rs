@@ -118,7 +118,7 @@ impl Shape {
     }
 
     /// Shape for the loop of a verb on data, in an open or closed loop.
-    pub fn of(verb: &impl Verb, is_open: bool) -> Self {
+    pub fn from_verb(verb: &impl Verb, is_open: bool) -> Self {
         Self { is_open, ..Self::closed(verb.steps().len()) }
     }
 }
@@ -334,7 +334,7 @@ impl Recorder {
 
     /// Counts bytes that a write call took.
     #[inline]
-    pub fn written(&mut self, bytes: u64) {
+    pub fn write(&mut self, bytes: u64) {
         self.current.written_bytes += bytes;
     }
 

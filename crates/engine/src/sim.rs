@@ -12,7 +12,7 @@
 //! - **Bytes per second.** At the same time its bytes pass a pipe, behind those of earlier requests. The bytes of a
 //!   write also pass the pipe of writes. The request ends when server and pipes are done.
 //! - **Age.** The device counts the bytes written over all tests. Before a write passes its pipe, the pipe takes the cap
-//!   of the last `worn` whose `after_bytes` were written before. A purge sets the count to 0.
+//!   of the last `wear` whose `after_bytes` were written before. A purge sets the count to 0.
 //! - **Cache.** With a cache, a write needs no server and draws no latency. It waits until the cache has room, then
 //!   takes the latency of the cache. The cache drains all the while, independent of reads. A flush waits until all
 //!   earlier writes are drained, then takes its own latency. It needs no server and passes no cap.
@@ -49,9 +49,9 @@ use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
 use crate::pattern::Pattern;
 use crate::recorder::{INTERVAL_NS, Recorder};
 use crate::verb::{Steps, Verb};
-use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts, WorkerResult};
 use crate::zones::Zones;
-use crate::{Call, Completion, DataEngine, Draft, Io};
+use crate::{Call, Completion, DataEngine, Io, PendingBlock};
 use time::{NS, Pipe, SECOND, Stalls};
 
 /// A clock that advances only when [`drive`] moves it.
@@ -96,7 +96,7 @@ type Event = Reverse<(u64, u64, u32, u32)>;
 
 /// The device, all requests in flight, and the machine around it. Engines share it.
 #[derive(Debug)]
-pub struct World {
+pub struct SimSystem {
     device: SimDevice,
     cpus: u32,
     /// State of the random generator.
@@ -135,7 +135,7 @@ pub struct World {
     interrupt: Arc<AtomicBool>,
 }
 
-impl World {
+impl SimSystem {
     /// A world with this device in a machine of `cpus` CPUs.
     ///
     /// # Errors
@@ -335,17 +335,17 @@ impl World {
     }
 
     /// Returns the end of a read or write that arrives at `come`, both in device time.
-    fn transfer(&mut self, come: u64, writes: bool, bytes: u64) -> u64 {
+    fn transfer(&mut self, come: u64, is_write: bool, bytes: u64) -> u64 {
         let admitted = come.max(self.ops.free);
         self.ops.pass(admitted, 1, &mut self.stalls);
         let mut passed = self.bytes.pass(admitted, bytes, &mut self.stalls);
-        if writes {
+        if is_write {
             self.written.limit(self.device.write_cap(self.age_bytes));
             passed = passed.max(self.written.pass(admitted, bytes, &mut self.stalls));
             self.age_bytes = self.age_bytes.saturating_add(bytes);
         }
         let served = match self.device.cache {
-            Some(cache) if writes => {
+            Some(cache) if is_write => {
                 let drains = |bytes: u64| {
                     let takes = u128::from(bytes) * u128::from(SECOND)
                         / u128::from(cache.drain_bytes_per_second.max(1));
@@ -359,7 +359,7 @@ impl World {
                 room.saturating_add((cache.latency_us * 1e6) as u64)
             }
             _ => {
-                let latency = if writes { self.device.write_latency() } else { self.device.latency };
+                let latency = if is_write { self.device.write_latency() } else { self.device.latency };
                 let latency = self.draw(latency);
                 let mut free = admitted;
                 if let Some(mut server) = self.servers.peek_mut() {
@@ -430,7 +430,7 @@ fn idle(name: &str) -> DeviceFrame {
 /// One worker's connection to the device.
 #[derive(Debug)]
 pub struct SimEngine {
-    world: Rc<RefCell<World>>,
+    world: Rc<RefCell<SimSystem>>,
     clock: SimClock,
     port: u32,
     depth: u32,
@@ -440,7 +440,7 @@ pub struct SimEngine {
 
 impl SimEngine {
     /// An engine for `depth` calls on blocks of `block_bytes`. Its reads cannot be verified.
-    pub fn new(world: &Rc<RefCell<World>>, clock: &SimClock, depth: u32, block_bytes: usize) -> Self {
+    pub fn new(world: &Rc<RefCell<SimSystem>>, clock: &SimClock, depth: u32, block_bytes: usize) -> Self {
         let ports = &mut world.borrow_mut().ports;
         let request = Request { call: Call::Read, result: 0 };
         ports.push(Port {
@@ -465,8 +465,8 @@ impl DataEngine for SimEngine {
     }
 
     /// Reports the block as stamped already: the simulated device keeps no data.
-    fn draft(&mut self, _: u32) -> Draft<'_> {
-        Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: true }
+    fn draft(&mut self, _: u32) -> PendingBlock<'_> {
+        PendingBlock { bytes: &mut self.block, phase_bytes: 0, is_duplicate: true }
     }
 
     fn block_read(&self, _: u32) -> &[u8] {
@@ -517,9 +517,9 @@ pub struct SimLoop<'a> {
 pub fn run(
     loops: Vec<SimLoop<'_>>,
     clock: &SimClock,
-    world: &Rc<RefCell<World>>,
+    world: &Rc<RefCell<SimSystem>>,
     on_tick: &mut dyn FnMut(u64, Frame),
-) -> Vec<Ended> {
+) -> Vec<WorkerResult> {
     let pacings: Vec<_> = loops.iter().filter_map(|each| each.pacing.clone()).collect();
     let (is_open, loops) = (pacings.len() == loops.len(), loops.into_iter());
     if is_open {
@@ -535,7 +535,7 @@ impl<'a> SimLoop<'a> {
     fn worker<P: Pacing>(
         self,
         clock: &SimClock,
-        world: &Rc<RefCell<World>>,
+        world: &Rc<RefCell<SimSystem>>,
         pacing: P,
     ) -> Worker<'a, SimEngine, SimClock, P, Steps> {
         let Self { verb, block_bytes, iodepth, pattern, zones, layout, seed, limits, recorder, .. } = self;
@@ -572,10 +572,10 @@ const TURNS: u64 = 4096;
 pub fn drive<P: Pacing, V: Verb>(
     workers: Vec<Worker<'_, SimEngine, SimClock, P, V>>,
     clock: &SimClock,
-    world: &Rc<RefCell<World>>,
+    world: &Rc<RefCell<SimSystem>>,
     start_ns: u64,
     on_tick: &mut dyn FnMut(u64, Frame),
-) -> Vec<Ended> {
+) -> Vec<WorkerResult> {
     let start_ns = start_ns.max(clock.now_ns());
     clock.move_to(start_ns);
     world.borrow_mut().begin(start_ns);
@@ -584,7 +584,7 @@ pub fn drive<P: Pacing, V: Verb>(
         at_port[worker.engine().port as usize] = Some(member);
     }
     let mut wakes_ns = vec![start_ns; workers.len()];
-    let mut ended: Vec<Option<Ended>> = vec![None; workers.len()];
+    let mut ended: Vec<Option<WorkerResult>> = vec![None; workers.len()];
     let mut workers: Vec<_> = workers.into_iter().map(Some).collect();
     workers.iter_mut().flatten().for_each(|worker| worker.start(start_ns));
 

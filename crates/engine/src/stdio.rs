@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::buffer::AlignedBuffer;
-use crate::bytes::{ByteCalls, ByteWorker, Refused, Span, Tally, in_rows, in_rows_mut};
+use crate::bytes::{ByteCalls, ByteWorker, BytesError, Span, Tally, in_rows, in_rows_mut};
 use crate::clock::Monotonic;
 use crate::data::Verifier;
 use crate::failure::Cause;
@@ -44,7 +44,7 @@ const RESERVED_BYTES: usize = if cfg!(target_env = "musl") { 8 } else { 0 };
 pub struct Stream<const UNLOCKED: bool> {
     /// The file of each span.
     files: Vec<OwnedFd>,
-    writes: bool,
+    is_write: bool,
     /// The stream's buffer; `None` if the C library uses its own.
     buffer: Option<AlignedBuffer>,
     /// The open stream, and the span whose file it is on.
@@ -53,29 +53,29 @@ pub struct Stream<const UNLOCKED: bool> {
 
 impl<const UNLOCKED: bool> Stream<UNLOCKED> {
     /// Calls on the file of each span, through a buffer of `buffer_bytes`, or of the C library's own choice.
-    pub fn new(files: Vec<OwnedFd>, writes: bool, buffer_bytes: Option<usize>) -> Self {
+    pub fn new(files: Vec<OwnedFd>, is_write: bool, buffer_bytes: Option<usize>) -> Self {
         let buffer = buffer_bytes.map(|bytes| {
             let mut buffer = AlignedBuffer::new(bytes + RESERVED_BYTES);
             // Touch the buffer, so that no page is missing when time counts.
             buffer.bytes_mut().fill(1);
             buffer
         });
-        Self { files, writes, buffer, open: None }
+        Self { files, is_write, buffer, open: None }
     }
 
     /// Opens a stream on the file of a span.
-    fn open(&mut self, span: usize) -> Result<NonNull<FILE>, Refused> {
+    fn open(&mut self, span: usize) -> Result<NonNull<FILE>, BytesError> {
         // Closing a stream closes its descriptor, so the stream gets a duplicate.
         let file = self.files[span].try_clone().map_err(|_| last("fcntl"))?.into_raw_fd();
-        let mode = if self.writes { c"w" } else { c"r" };
+        let mode = if self.is_write { c"w" } else { c"r" };
         // SAFETY: `mode` is a C string. `file` is an open descriptor without another owner: `into_raw_fd` has just
         // given it up.
         let stream = unsafe { libc::fdopen(file, mode.as_ptr()) };
         let Some(stream) = NonNull::new(stream) else {
-            let refused = last("fdopen");
+            let bytes_error = last("fdopen");
             // SAFETY: no stream was made, so no one has taken over the descriptor from `into_raw_fd`.
             drop(unsafe { OwnedFd::from_raw_fd(file) });
-            return Err(refused);
+            return Err(bytes_error);
         };
         self.open = Some((stream, span));
         if let Some(buffer) = &mut self.buffer {
@@ -93,7 +93,7 @@ impl<const UNLOCKED: bool> Stream<UNLOCKED> {
         Ok(stream)
     }
 
-    fn close(&mut self) -> Result<(), Refused> {
+    fn close(&mut self) -> Result<(), BytesError> {
         let Some((stream, _)) = self.open.take() else { return Ok(()) };
         // SAFETY: the stream is open. It was taken out of `open`, so no other code uses it later.
         if unsafe { libc::fclose(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fclose")) }
@@ -101,8 +101,8 @@ impl<const UNLOCKED: bool> Stream<UNLOCKED> {
 
     /// Returns the stream, which [`ByteCalls::go_to`] opens before anything is moved.
     #[inline]
-    fn stream(&self, call: &'static str) -> Result<*mut FILE, Refused> {
-        self.open.map(|(stream, _)| stream.as_ptr()).ok_or(Refused::errno(call, Errno::BADF))
+    fn stream(&self, call: &'static str) -> Result<*mut FILE, BytesError> {
+        self.open.map(|(stream, _)| stream.as_ptr()).ok_or(BytesError::errno(call, Errno::BADF))
     }
 }
 
@@ -115,16 +115,16 @@ impl<const UNLOCKED: bool> Drop for Stream<UNLOCKED> {
 
 /// Error of the last call.
 #[cold]
-fn last(call: &'static str) -> Refused {
+fn last(call: &'static str) -> BytesError {
     let error = io::Error::last_os_error();
-    Refused::errno(call, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    BytesError::errno(call, Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
     /// A clock read costs about forty instructions, a stride of these calls ten thousand.
     const STRIDE_BYTES: usize = 1024;
 
-    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), Refused> {
+    fn go_to(&mut self, span: usize, offset_bytes: u64) -> Result<(), BytesError> {
         let stream = match self.open {
             Some((stream, current)) if current == span => stream,
             _ => {
@@ -132,14 +132,14 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
                 self.open(span)?
             }
         };
-        let offset = offset_bytes.try_into().map_err(|_| Refused::errno("fseeko", Errno::OVERFLOW))?;
+        let offset = offset_bytes.try_into().map_err(|_| BytesError::errno("fseeko", Errno::OVERFLOW))?;
         // SAFETY: the stream is open, as every close takes it out of `open` first.
         let result = unsafe { libc::fseeko(stream.as_ptr(), offset, libc::SEEK_SET) };
         if result == 0 { Ok(()) } else { Err(last("fseeko")) }
     }
 
     #[inline]
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BytesError> {
         let call = if UNLOCKED { "putc_unlocked" } else { "putc" };
         let stream = self.stream(call)?;
         let stopped = in_rows(bytes, |byte| {
@@ -149,11 +149,11 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
             let put = unsafe { if UNLOCKED { putc_unlocked(byte, stream) } else { putc(byte, stream) } };
             put != libc::EOF
         });
-        stopped.map_or(Ok(()), |moved| Err(Refused { moved, ..last(call) }))
+        stopped.map_or(Ok(()), |moved| Err(BytesError { moved, ..last(call) }))
     }
 
     #[inline]
-    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), BytesError> {
         let call = if UNLOCKED { "getc_unlocked" } else { "getc" };
         let stream = self.stream(call)?;
         let stopped = in_rows_mut(bytes, |byte| {
@@ -164,14 +164,14 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
             got != libc::EOF
         });
         let Some(moved) = stopped else { return Ok(()) };
-        let refused = last(call);
+        let bytes_error = last(call);
         // SAFETY: as above.
         let is_error = unsafe { libc::ferror(stream) } != 0;
-        let cause = if is_error { refused.cause } else { Cause::Short { got_bytes: 0, wanted_bytes: 1 } };
-        Err(Refused { call, moved, cause })
+        let cause = if is_error { bytes_error.cause } else { Cause::Short { got_bytes: 0, wanted_bytes: 1 } };
+        Err(BytesError { call, moved, cause })
     }
 
-    fn flush(&mut self) -> Result<(), Refused> {
+    fn flush(&mut self) -> Result<(), BytesError> {
         let Some((stream, _)) = self.open else { return Ok(()) };
         // SAFETY: the stream is open, as every close takes it out of `open` first.
         if unsafe { libc::fflush(stream.as_ptr()) } == 0 { Ok(()) } else { Err(last("fflush")) }
@@ -183,21 +183,21 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
 }
 
 /// Sends counts to the run as lines. Checks once an interval for a message from the run.
-struct Reporting<'a> {
+struct ReportingTally<'a> {
     channel: &'a RefCell<&'a mut Channel>,
     counts: Counts,
 }
 
-impl Reporting<'_> {
+impl ReportingTally<'_> {
     /// Sends the counts. Returns true if the run still listens.
-    fn tell(&mut self, now_ns: u64) -> bool {
+    fn send_counts(&mut self, now_ns: u64) -> bool {
         let delta = Report::Delta(Counts { end_ns: now_ns, ..self.counts });
         self.counts = Counts { start_ns: now_ns, ..Counts::default() };
         self.channel.borrow().send(&delta, None).is_ok()
     }
 }
 
-impl Tally for Reporting<'_> {
+impl Tally for ReportingTally<'_> {
     fn start(&mut self, now_ns: u64) {
         self.counts.start_ns = now_ns;
     }
@@ -217,17 +217,17 @@ impl Tally for Reporting<'_> {
     }
 
     fn tick(&mut self, now_ns: u64) -> bool {
-        let is_heard = self.tell(now_ns);
+        let is_connected = self.send_counts(now_ns);
         // Any message of the run now means stop, and so does the end of the run.
         let is_silent = matches!(
             self.channel.borrow_mut().poll(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock
         );
-        !(is_heard && is_silent)
+        !(is_connected && is_silent)
     }
 
     fn finish(mut self, end_ns: u64) {
-        self.tell(end_ns);
+        self.send_counts(end_ns);
     }
 }
 
@@ -257,7 +257,7 @@ pub fn serve(parent: u32) -> io::Result<()> {
 fn serve_on(socket: UnixStream) -> io::Result<()> {
     let mut channel = Channel::new(socket);
     let result = prepare(&mut channel).and_then(|prepared| match prepared {
-        Some((job, spans, files)) if job.unlocked => measure::<true>(&mut channel, *job, spans, files),
+        Some((job, spans, files)) if job.is_unlocked => measure::<true>(&mut channel, *job, spans, files),
         Some((job, spans, files)) => measure::<false>(&mut channel, *job, spans, files),
         None => Ok(()),
     });
@@ -296,8 +296,8 @@ fn measure<const UNLOCKED: bool>(
 ) -> io::Result<()> {
     let buffer_bytes = job.buffer_bytes.map(usize::try_from).transpose().map_err(io::Error::other)?;
     // Start it before any stream exists: streams then have locks from the beginning.
-    let _sleeper = job.threaded.then(Sleeper::start).transpose()?;
-    let calls = Stream::<UNLOCKED>::new(files, job.writes, buffer_bytes);
+    let _sleeper = job.has_second_thread.then(Sleeper::start).transpose()?;
+    let calls = Stream::<UNLOCKED>::new(files, job.is_write, buffer_bytes);
     let stamping = Stamping {
         seed: job.content.seed,
         first_file: job.first_file,
@@ -306,10 +306,10 @@ fn measure<const UNLOCKED: bool>(
         sample: job.verify.as_ref().map_or(Sample::NONE, |verify| verify.sample),
         verifier: job.verify.map(|verify| Verifier::new(job.content, verify.generations)),
     };
-    let writes = job.writes.then_some(job.content);
+    let content = job.is_write.then_some(job.content);
     let channel = RefCell::new(channel);
-    let tally = Reporting { channel: &channel, counts: Counts::default() };
-    let worker = ByteWorker::new(calls, Monotonic, tally, spans, writes, stamping, job.ops);
+    let tally = ReportingTally { channel: &channel, counts: Counts::default() };
+    let worker = ByteWorker::new(calls, Monotonic, tally, spans, content, stamping, job.ops);
     channel.borrow().send(&Report::Ready, None)?;
     let Some(line) = channel.borrow_mut().wait()? else { return Ok(()) };
     let ended = match protocol::parse(&line)? {
@@ -364,17 +364,17 @@ mod tests {
     use super::*;
     use crate::Failure;
     use crate::bytes::Recorded;
-    use crate::bytes::tests::{CONTENT, counted, data_set, generations, spans, stamping};
+    use crate::bytes::tests::{CONTENT, counter_totals, data_set, generations, spans, stamping};
     use crate::clock::Clock;
     use crate::recorder::{Recorder, Shape};
-    use crate::worker::Ended;
+    use crate::worker::WorkerResult;
 
     /// Opens each file again, for this direction alone.
-    fn open(files: &[File], writes: bool) -> Vec<OwnedFd> {
+    fn open(files: &[File], is_write: bool) -> Vec<OwnedFd> {
         let open = |file: &File| {
             use std::os::fd::AsRawFd;
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            OpenOptions::new().read(!writes).write(writes).open(path).unwrap().into()
+            OpenOptions::new().read(!is_write).write(is_write).open(path).unwrap().into()
         };
         files.iter().map(open).collect()
     }
@@ -383,25 +383,25 @@ mod tests {
         files: Vec<OwnedFd>,
         buffer_bytes: Option<usize>,
         spans: Vec<Span>,
-        writes: bool,
+        is_write: bool,
         generation: u32,
         ops: u64,
-    ) -> (Ended, [u64; 4]) {
+    ) -> (WorkerResult, [u64; 4]) {
         let (recorder, reader) = Recorder::new(Shape::default());
         let stop = AtomicBool::new(false);
         let tally = Recorded { recorder, stop: &stop };
-        let calls = Stream::<UNLOCKED>::new(files, writes, buffer_bytes);
-        let writes = writes.then_some(CONTENT);
+        let calls = Stream::<UNLOCKED>::new(files, is_write, buffer_bytes);
+        let is_write = is_write.then_some(CONTENT);
         let stamping = stamping(generation, Some(1));
-        let worker = ByteWorker::new(calls, Monotonic, tally, spans, writes, stamping, ops);
+        let worker = ByteWorker::new(calls, Monotonic, tally, spans, is_write, stamping, ops);
         let ended = worker.run(Monotonic.now_ns(), u64::MAX);
-        (ended, counted(&reader))
+        (ended, counter_totals(&reader))
     }
 
     fn written_and_read<const UNLOCKED: bool>() {
         for buffer_bytes in [None, Some(1), Some(100), Some(4096), Some(100_000)] {
             let files = data_set();
-            let both = |writes| open(&files[..2], writes);
+            let both = |is_write| open(&files[..2], is_write);
             // Both spans once, then the beginning of the first again.
             let ops = 16_384 + 4096 + 1;
             let (ended, counts) = run::<UNLOCKED>(both(true), buffer_bytes, spans(), true, 1, ops);
@@ -469,16 +469,17 @@ mod tests {
         );
     }
 
-    fn job(writes: bool, ops: u64) -> Job {
+    fn job(is_write: bool, ops: u64) -> Job {
         Job {
-            writes,
-            unlocked: writes,
-            threaded: false,
+            is_write,
+            is_unlocked: is_write,
+            has_second_thread: false,
             buffer_bytes: Some(4096),
             content: CONTENT,
             first_file: 10,
             generation: 1,
-            verify: (!writes).then_some(Verify { sample: Sample { every: 2, seed: 0 }, generations: 0..=1 }),
+            verify: (!is_write)
+                .then_some(Verify { sample: Sample { every: 2, seed: 0 }, generations: 0..=1 }),
             ops,
         }
     }
@@ -491,13 +492,13 @@ mod tests {
     }
 
     /// Gives a job to a server, which is a thread here. Returns its reports until its end.
-    fn serve_job(job: Job, run_for: Duration, stop_after: Option<Duration>) -> (Ended, Vec<Counts>) {
+    fn serve_job(job: Job, run_for: Duration, stop_after: Option<Duration>) -> (WorkerResult, Vec<Counts>) {
         let files = data_set();
-        let is_threaded = job.threaded;
+        let is_threaded = job.has_second_thread;
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = std::thread::spawn(move || serve_on(theirs));
         let mut channel = Channel::new(ours);
-        for (span, file) in spans().into_iter().zip(open(&files[..2], job.writes)) {
+        for (span, file) in spans().into_iter().zip(open(&files[..2], job.is_write)) {
             channel.send(&Command::Span(span), Some(file.as_fd())).unwrap();
         }
         channel.send(&Command::Job(Box::new(job)), None).unwrap();
@@ -534,8 +535,8 @@ mod tests {
         let sum = |deltas: &[Counts]| deltas.iter().map(|counts| counts.ops).sum::<u64>();
         let (ended, deltas) = serve_job(job(true, 10_000), LONG, None);
         assert_eq!((ended.result, ended.is_covered, sum(&deltas)), (Ok(()), false, 10_000));
-        let threaded = Job { threaded: true, unlocked: false, ..job(true, 10_000) };
-        assert_eq!(serve_job(threaded, LONG, None).0.result, Ok(()));
+        let has_second_thread = Job { has_second_thread: true, is_unlocked: false, ..job(true, 10_000) };
+        assert_eq!(serve_job(has_second_thread, LONG, None).0.result, Ok(()));
         let (ended, deltas) = serve_job(job(false, 16_384), LONG, None);
         assert_eq!((ended.result, ended.is_covered, sum(&deltas)), (Ok(()), true, 16_384));
         assert_eq!(deltas.iter().map(|counts| counts.verified).sum::<u64>(), 2);

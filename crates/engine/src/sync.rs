@@ -65,7 +65,7 @@ mod tests {
     use crate::sample::Sample;
     use crate::verb::{Read, Steps, Verb, Write};
     use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts};
-    use crate::{Completion, DataEngine, Draft, Failure};
+    use crate::{Completion, DataEngine, Failure, PendingBlock};
 
     const BLOCKS: u64 = 8;
     const CONTENT: Content =
@@ -87,7 +87,7 @@ mod tests {
             self.engine.block_bytes()
         }
 
-        fn draft(&mut self, slot: u32) -> Draft<'_> {
+        fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
             self.engine.draft(slot)
         }
 
@@ -120,7 +120,7 @@ mod tests {
         sample: Sample,
         passes: u64,
     ) -> Result<(), Failure> {
-        let (recorder, reader) = Recorder::new(Shape::of(&verb, false));
+        let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, false));
         let stop = AtomicBool::new(false);
         let stamping = Stamping {
             seed: 5,

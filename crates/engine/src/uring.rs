@@ -6,7 +6,7 @@
 //!
 //! The kernel completes requests only while the engine waits for events (`DEFER_TASKRUN`). Ring, files and buffers are
 //! registered, so a call costs no interrupt, no look-up and no pinning of pages. Unavailable features are omitted and
-//! reported ([`DataEngine::features`], [`DataEngine::lost`]).
+//! reported ([`DataEngine::features`], [`DataEngine::missing_features`]).
 
 use std::io::{self, IoSliceMut};
 use std::mem::ManuallyDrop;
@@ -25,7 +25,7 @@ use crate::clock::{Clock, Monotonic, SPIN_NS};
 use crate::data::{Content, Pool};
 use crate::discard::PUNCH;
 use crate::one_by_one::move_rest;
-use crate::{Call, Completion, DataEngine, Draft, Io};
+use crate::{Call, Completion, DataEngine, Io, PendingBlock};
 
 /// Largest buffer that the kernel registers.
 const FIXED_BUFFER_BYTES_MAX: usize = 1 << 30;
@@ -42,9 +42,9 @@ const TOO_MUCH_LOCKED: &str = "fixed_buffers: they are more than RLIMIT_MEMLOCK 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// The device is polled for completions (`IOPOLL`): it must have poll queues.
-    pub iopoll: bool,
+    pub uses_iopoll: bool,
     /// A kernel thread submits (`SQPOLL`).
-    pub sqpoll: bool,
+    pub uses_sqpoll: bool,
     /// Most bytes that the ring's buffers may lock, if several rings share a user's limit; `None` means all that the
     /// kernel allows.
     pub lockable_bytes: Option<u64>,
@@ -78,11 +78,11 @@ pub struct UringEngine<const NOP: bool> {
     /// submitted together. 0 means always.
     batches_after: u32,
     /// True if a call found no free entry.
-    overran: bool,
+    has_overrun: bool,
     /// True if the kernel can wait with a timeout (`IORING_FEAT_EXT_ARG`, Linux 5.11).
     waits_until: bool,
     features: Vec<String>,
-    lost: Vec<String>,
+    missing_features: Vec<String>,
 }
 
 /// Everything that calls in flight may use.
@@ -115,36 +115,40 @@ impl<const NOP: bool> UringEngine<NOP> {
         files: Arc<[OwnedFd]>,
         block_bytes: usize,
         depth: u32,
-        reads: bool,
+        can_read: bool,
         writes: Option<Content>,
         options: Options,
     ) -> io::Result<Self> {
         let mut features = Vec::new();
-        let mut lost = Vec::new();
-        let ring = Box::into_raw(Box::new(build(depth, options, &mut features, &mut lost)?));
+        let mut missing_features = Vec::new();
+        let ring = Box::into_raw(Box::new(build(depth, options, &mut features, &mut missing_features)?));
         // SAFETY: `ring` comes from a box that nothing else refers to. Only `drop` frees it, after everything that was
         // split from it.
         let ring_mut = unsafe { &mut *ring };
         // A wait for polled completions has no timeout, even if one is passed.
-        let waits_until = ring_mut.params().is_feature_ext_arg() && !options.iopoll;
+        let waits_until = ring_mut.params().is_feature_ext_arg() && !options.uses_iopoll;
         let (mut submitter, submissions, completions) = ring_mut.split();
         match submitter.register_ring_fd() {
             Ok(()) => features.push("registered_ring".into()),
-            Err(error) => lost.push(format!("registered_ring: {error}")),
+            Err(error) => missing_features.push(format!("registered_ring: {error}")),
         }
         let mut read_blocks =
-            AlignedBuffer::new(if reads && !NOP { depth as usize * block_bytes } else { 0 });
+            AlignedBuffer::new(if can_read && !NOP { depth as usize * block_bytes } else { 0 });
         // Touch the blocks once, so that no page is missing when time counts.
         read_blocks.bytes_mut().fill(1);
         let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
         let mut parts =
             Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
-        let registered =
-            if NOP { Ok(()) } else { parts.register(options.lockable_bytes, &mut features, &mut lost) };
+        let registered = if NOP {
+            Ok(())
+        } else {
+            parts.register(options.lockable_bytes, &mut features, &mut missing_features)
+        };
         match tries_at_once(&parts.files, &mut parts.read_blocks, block_bytes) {
             Some(Ok(())) => features.push("nowait".into()),
             Some(Err(reason)) => {
-                lost.push(format!("nowait: {reason}, so that a thread of the kernel makes each call"));
+                missing_features
+                    .push(format!("nowait: {reason}, so that a thread of the kernel makes each call"));
             }
             None => {}
         }
@@ -157,11 +161,11 @@ impl<const NOP: bool> UringEngine<NOP> {
             in_flight: 0,
             since_wait: 0,
             // A kernel thread that submits sends calls on their way without us.
-            batches_after: if options.sqpoll || depth as usize <= UNPLUGGED_MAX { 0 } else { depth },
-            overran: false,
+            batches_after: if options.uses_sqpoll || depth as usize <= UNPLUGGED_MAX { 0 } else { depth },
+            has_overrun: false,
             waits_until,
             features,
-            lost,
+            missing_features,
         };
         registered.map(|()| engine)
     }
@@ -322,7 +326,7 @@ impl Parts {
         &mut self,
         lockable_bytes: Option<u64>,
         features: &mut Vec<String>,
-        lost: &mut Vec<String>,
+        missing_features: &mut Vec<String>,
     ) -> io::Result<()> {
         let descriptors: Vec<_> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
         self.submitter.register_files(&descriptors)?;
@@ -338,12 +342,12 @@ impl Parts {
             }
         }
         if regions.iter().any(|region| region.iov_len > FIXED_BUFFER_BYTES_MAX) {
-            lost.push("fixed_buffers: they are larger than 1 GiB".into());
+            missing_features.push("fixed_buffers: they are larger than 1 GiB".into());
             return Ok(());
         }
         let bytes: usize = regions.iter().map(|region| region.iov_len).sum();
-        if lockable_bytes.is_some_and(|most| bytes as u64 > most) {
-            lost.push(TOO_MUCH_LOCKED.into());
+        if lockable_bytes.is_some_and(|max_bytes| bytes as u64 > max_bytes) {
+            missing_features.push(TOO_MUCH_LOCKED.into());
             return Ok(());
         }
         // SAFETY: both regions belong to `self`, which lives until the ring is gone. Neither ever moves: their vectors
@@ -354,9 +358,9 @@ impl Parts {
                 features.push("fixed_buffers".into());
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOMEM) => {
-                lost.push(TOO_MUCH_LOCKED.into());
+                missing_features.push(TOO_MUCH_LOCKED.into());
             }
-            Err(error) => lost.push(format!("fixed_buffers: {error}")),
+            Err(error) => missing_features.push(format!("fixed_buffers: {error}")),
         }
         Ok(())
     }
@@ -367,7 +371,7 @@ fn build(
     depth: u32,
     options: Options,
     features: &mut Vec<String>,
-    lost: &mut Vec<String>,
+    missing_features: &mut Vec<String>,
 ) -> io::Result<IoUring> {
     let attempt = |flags: &[&str]| {
         let mut builder: Builder = IoUring::builder();
@@ -384,10 +388,10 @@ fn build(
         }
         // A kernel thread that submits frees entries only once it has taken all of them. Before that, calls may have
         // ended, and others on their slots may be queued.
-        let entries = if options.sqpoll { 2 * depth } else { depth };
+        let entries = if options.uses_sqpoll { 2 * depth } else { depth };
         builder.build(entries.max(1))
     };
-    let asked: Vec<_> = [(options.iopoll, "iopoll"), (options.sqpoll, "sqpoll")]
+    let requested: Vec<_> = [(options.uses_iopoll, "iopoll"), (options.uses_sqpoll, "sqpoll")]
         .into_iter()
         .filter(|(set, _)| *set)
         .collect();
@@ -399,13 +403,15 @@ fn build(
         &[],
     ];
     let mut last = io::Error::from(io::ErrorKind::Unsupported);
-    for wished in LADDER {
-        let flags: Vec<_> = wished.iter().copied().chain(asked.iter().map(|(_, flag)| *flag)).collect();
+    for preferred in LADDER {
+        let flags: Vec<_> =
+            preferred.iter().copied().chain(requested.iter().map(|(_, flag)| *flag)).collect();
         match attempt(&flags) {
             Ok(ring) => {
                 // A kernel thread that submits makes these flags useless.
-                for flag in LADDER[0].iter().filter(|flag| !wished.contains(flag) && !options.sqpoll) {
-                    lost.push(format!("{flag}: this kernel does not know it"));
+                for flag in LADDER[0].iter().filter(|flag| !preferred.contains(flag) && !options.uses_sqpoll)
+                {
+                    missing_features.push(format!("{flag}: this kernel does not know it"));
                 }
                 features.extend(flags.into_iter().map(String::from));
                 return Ok(ring);
@@ -428,11 +434,11 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
     }
 
     #[inline]
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         match &mut self.parts.pool {
             Some(pool) => pool.draft(slot),
             // The engine was made to read only, or to do nothing.
-            None => Draft { bytes: &mut [], phase_bytes: 0, is_duplicate: true },
+            None => PendingBlock { bytes: &mut [], phase_bytes: 0, is_duplicate: true },
         }
     }
 
@@ -454,14 +460,14 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
         let pushed = unsafe { self.parts.submissions.push(&entry) };
         // The ring has one entry per slot. If it were full, the call would never be made and must not be waited for.
         debug_assert!(pushed.is_ok());
-        self.overran |= pushed.is_err();
+        self.has_overrun |= pushed.is_err();
         self.in_flight += usize::from(pushed.is_ok());
     }
 
     #[inline]
     fn reap(&mut self, done: &mut [Completion], until_ns: u64) -> Result<usize, Errno> {
         self.parts.submissions.sync();
-        if self.overran {
+        if self.has_overrun {
             return Err(Errno::BUSY);
         }
         let is_closed = until_ns == u64::MAX;
@@ -494,7 +500,7 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
     }
 
     #[inline]
-    fn left(&self) -> usize {
+    fn unreaped_count(&self) -> usize {
         self.parts.completions.len()
     }
 
@@ -503,8 +509,8 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
         &self.features
     }
 
-    fn lost(&self) -> &[String] {
-        &self.lost
+    fn missing_features(&self) -> &[String] {
+        &self.missing_features
     }
 }
 
@@ -545,7 +551,7 @@ mod tests {
     use crate::recorder::{Delta, Recorder, Shape};
     use crate::sample::Sample;
     use crate::verb::{Read, Steps, Verb, Write};
-    use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+    use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts, WorkerResult};
     use rustix::fs::{Mode, OFlags};
     use std::sync::atomic::AtomicBool;
 
@@ -559,7 +565,7 @@ mod tests {
         pacing: P,
         depth: u32,
         deadline_ns: u64,
-    ) -> (Ended, Delta) {
+    ) -> (WorkerResult, Delta) {
         run_with::<NOP, V, P>(file, verb, pacing, depth, deadline_ns, Options::default())
     }
 
@@ -570,10 +576,10 @@ mod tests {
         depth: u32,
         deadline_ns: u64,
         options: Options,
-    ) -> (Ended, Delta) {
+    ) -> (WorkerResult, Delta) {
         let file = rustix::fs::open(file, OFlags::RDWR | OFlags::CREATE, Mode::RWXU).unwrap();
         let engine = UringEngine::<NOP>::new(Arc::new([file]), 4096, depth, true, Some(CONTENT), options);
-        let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
+        let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, P::IS_OPEN));
         let stop = AtomicBool::new(false);
         let worker = Worker::new(WorkerParts {
             engine: engine.unwrap(),
@@ -642,7 +648,7 @@ mod tests {
     fn sqpoll_loses_no_operations() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
-        let options = Options { sqpoll: true, ..Options::default() };
+        let options = Options { uses_sqpoll: true, ..Options::default() };
         for _ in 0..20 {
             let (ended, sum) = run_with::<false, _, _>(&path, Write, ClosedLoop, 8, u64::MAX, options);
             assert_eq!((ended.result, sum.ops), (Ok(()), BLOCKS));
@@ -671,14 +677,26 @@ mod tests {
         for feature in ["single_issuer", "defer_taskrun", "coop_taskrun", "registered_ring", "fixed_buffers"]
         {
             let has = engine.features().iter().any(|found| found == feature);
-            let lacks = engine.lost().iter().any(|lost| lost.starts_with(feature));
-            assert!(has != lacks, "{feature}: {:?} {:?}", engine.features(), engine.lost());
+            let lacks = engine
+                .missing_features()
+                .iter()
+                .any(|missing_features| missing_features.starts_with(feature));
+            assert!(has != lacks, "{feature}: {:?} {:?}", engine.features(), engine.missing_features());
         }
-        let engine = new(Options { sqpoll: true, ..Options::default() }).unwrap();
+        let engine = new(Options { uses_sqpoll: true, ..Options::default() }).unwrap();
         assert!(engine.features().iter().any(|found| found == "sqpoll"));
-        assert!(engine.lost().is_empty(), "nothing that was asked for: {:?}", engine.lost());
+        assert!(
+            engine.missing_features().is_empty(),
+            "nothing that was asked for: {:?}",
+            engine.missing_features()
+        );
         let engine = new(Options { lockable_bytes: Some(8 * 4096 - 1), ..Options::default() }).unwrap();
-        assert!(engine.lost().iter().any(|lost| lost.starts_with("fixed_buffers: they are more than")));
+        assert!(
+            engine
+                .missing_features()
+                .iter()
+                .any(|missing_features| missing_features.starts_with("fixed_buffers: they are more than"))
+        );
         let engine = new(Options { lockable_bytes: Some(8 * 4096), ..Options::default() }).unwrap();
         assert!(engine.features().iter().any(|feature| feature == "fixed_buffers"));
     }

@@ -92,7 +92,7 @@ pub struct Steps {
     calls: [Call; STEPS_MAX],
     /// The step that follows each step.
     next: [u8; STEPS_MAX],
-    writes: bool,
+    is_write: bool,
     /// Chooses between the first two steps; without it, the first one begins.
     draw: Option<Draw>,
 }
@@ -142,7 +142,7 @@ impl Steps {
     };
 
     /// The verb of a test. Mixes draw from `draw_seed`.
-    pub fn of(data: &DataWork, draw_seed: u64) -> Self {
+    pub fn from_work(data: &DataWork, draw_seed: u64) -> Self {
         let each = data.sync == SyncMode::Each;
         match data.verb {
             DataVerb::Write if !each => Self::WRITE,
@@ -179,16 +179,16 @@ impl Steps {
 
     const fn sequence(steps: &'static [Call], names: &'static [&'static str]) -> Self {
         let (mut calls, mut next) = ([Call::Read; STEPS_MAX], [END; STEPS_MAX]);
-        let (mut step, mut writes) = (0, false);
+        let (mut step, mut is_write) = (0, false);
         while step < steps.len() {
             calls[step] = steps[step];
-            writes |= matches!(steps[step], Call::Write);
+            is_write |= matches!(steps[step], Call::Write);
             if step + 1 < steps.len() {
                 next[step] = step as u8 + 1;
             }
             step += 1;
         }
-        Self { steps, names, calls, next, writes, draw: None }
+        Self { steps, names, calls, next, is_write, draw: None }
     }
 
     /// The names of the steps in results.
@@ -225,7 +225,7 @@ impl Verb for Steps {
 
     #[inline]
     fn writes(&self) -> bool {
-        self.writes
+        self.is_write
     }
 
     #[inline]

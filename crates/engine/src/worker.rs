@@ -151,7 +151,7 @@ pub struct Worker<'a, E, C, P, V> {
     look_up_ns: u64,
     /// Due time of the next operation, in an open loop.
     due_ns: u64,
-    drained: bool,
+    is_stopping: bool,
     failure: Option<Failure>,
     /// Zones that it visits, if it has any.
     zones: Option<Zones>,
@@ -168,7 +168,7 @@ pub enum Progress {
 
 /// Result of a worker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Ended {
+pub struct WorkerResult {
     /// End of its last operation.
     pub end_ns: u64,
     /// The first call that failed. All counts remain valid.
@@ -207,7 +207,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             next_tick_ns: 0,
             look_up_ns: 0,
             due_ns: 0,
-            drained: false,
+            is_stopping: false,
             failure: None,
             zones: None,
         }
@@ -234,14 +234,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         self.landed_ns = start_ns;
         self.next_tick_ns = start_ns + INTERVAL_NS;
         self.look_up_ns = self.next_tick_ns.min(self.limits.deadline_ns);
-        self.drained = start_ns >= self.limits.deadline_ns;
+        self.is_stopping = start_ns >= self.limits.deadline_ns;
         self.zones.iter_mut().for_each(|zones| zones.begin(start_ns));
     }
 
     /// Begins at `start_ns`, as all workers do. Runs until the stop rule holds or a call fails.
     // Not inlined: each loop is a separate function, so that a test can count them.
     #[inline(never)]
-    pub fn run(mut self, start_ns: u64) -> Ended {
+    pub fn run(mut self, start_ns: u64) -> WorkerResult {
         self.clock.wait_until(start_ns);
         self.start(start_ns);
         while self.step() == Progress::Continue {}
@@ -249,10 +249,10 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     }
 
     /// Ends the worker and sends the remaining counts.
-    pub fn end(mut self) -> Ended {
+    pub fn end(mut self) -> WorkerResult {
         let end_ns = self.clock.now_ns();
         self.recorder.finish(end_ns);
-        Ended {
+        WorkerResult {
             end_ns,
             result: self.failure.map_or(Ok(()), Err),
             // A block that was handed out but never begun may have been the last one.
@@ -271,7 +271,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Fills free slots and passes every operation that can start to the engine.
     #[inline]
     pub fn launch(&mut self) {
-        if !self.drained {
+        if !self.is_stopping {
             if P::IS_OPEN { self.fill_due() } else { self.fill() }
         }
         if self.ready.is_empty() {
@@ -362,7 +362,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             None => None,
         };
         let Some(pattern) = next else {
-            self.drained = true;
+            self.is_stopping = true;
             return None;
         };
         self.pattern = pattern;
@@ -470,12 +470,12 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Returns `None` in a closed loop: until its end, some call is always in flight.
     pub fn wakes_at(&self) -> Option<u64> {
         let due_ns = if self.free.is_empty() { u64::MAX } else { self.due_ns };
-        (P::IS_OPEN && !self.drained).then(|| due_ns.min(self.look_up_ns))
+        (P::IS_OPEN && !self.is_stopping).then(|| due_ns.min(self.look_up_ns))
     }
 
     /// True if nothing is in flight and nothing will start.
     pub fn is_done(&self) -> bool {
-        self.drained && self.free.len() == self.slots.len()
+        self.is_stopping && self.free.len() == self.slots.len()
     }
 
     /// Waits for one completion, and handles all that have arrived.
@@ -483,14 +483,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     pub fn land(&mut self) -> Progress {
         let until_ns = self.wakes_at().unwrap_or(u64::MAX);
         if self.free.len() == self.slots.len() {
-            if self.drained {
+            if self.is_stopping {
                 return Progress::Done;
             }
             // In an open loop it may take a while until an operation is due.
             self.clock.wait_until(until_ns);
         }
         // Of the completions that the last visit kept back.
-        let left = self.engine.left() as u64;
+        let left = self.engine.unreaped_count() as u64;
         let count = match self.engine.reap(&mut self.completions, until_ns) {
             Ok(count) => count,
             Err(errno) => {
@@ -540,7 +540,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                     self.verify(slot);
                 }
             }
-            Call::Write => self.recorder.written(block_bytes),
+            Call::Write => self.recorder.write(block_bytes),
             Call::Datasync | Call::Discard => {}
         }
         if !V::IS_SINGLE {
@@ -599,7 +599,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Starts nothing new after a failure. Only the first failure is reported.
     #[cold]
     fn fail(&mut self, failure: Failure) {
-        self.drained = true;
+        self.is_stopping = true;
         self.failure.get_or_insert(failure);
     }
 
@@ -610,7 +610,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             let missed = (now_ns - self.next_tick_ns) / INTERVAL_NS;
             self.next_tick_ns += (missed + 1) * INTERVAL_NS;
         }
-        self.drained |= now_ns >= self.limits.deadline_ns || self.limits.stop.load(Ordering::Relaxed);
+        self.is_stopping |= now_ns >= self.limits.deadline_ns || self.limits.stop.load(Ordering::Relaxed);
         self.look_up_ns = self.next_tick_ns.min(self.limits.deadline_ns.max(now_ns + 1));
     }
 }

@@ -1,7 +1,8 @@
 //! Zones: parts of the data that a worker visits one after the other, and the time of each: the rate over the offset.
 //!
 //! A worker requests the next zone where it would otherwise have no more blocks ([`Worker::in_zones`]), so that its
-//! loop has no branch for zones. The times go to a preallocated [`Board`], which other threads may read at any time.
+//! loop has no branch for zones. The times go to a preallocated [`SharedZoneTimes`], which other threads may read at
+//! any time.
 //!
 //! [`ZeroWriter`] is no worker. It writes zeros within a file for zcav, and nothing else.
 //!
@@ -22,20 +23,20 @@ use crate::pattern::Pattern;
 
 /// Times of zones, open to readers on other threads.
 #[derive(Debug)]
-pub struct Board {
+pub struct SharedZoneTimes {
     times_ns: Box<[AtomicU64]>,
-    done: AtomicUsize,
+    visited_zones: AtomicUsize,
 }
 
-impl Board {
+impl SharedZoneTimes {
     /// A board for this number of zones.
     pub fn new(zones: usize) -> Self {
-        Self { times_ns: (0..zones).map(|_| AtomicU64::new(0)).collect(), done: AtomicUsize::new(0) }
+        Self { times_ns: (0..zones).map(|_| AtomicU64::new(0)).collect(), visited_zones: AtomicUsize::new(0) }
     }
 
     /// Zones that were visited to their end.
-    pub fn done(&self) -> usize {
-        self.done.load(Ordering::Acquire)
+    pub fn visited_zones(&self) -> usize {
+        self.visited_zones.load(Ordering::Acquire)
     }
 
     /// Time that a visited zone took.
@@ -45,10 +46,10 @@ impl Board {
 
     /// Adds the time of a zone. Only one thread writes.
     fn put(&self, time_ns: u64) {
-        let done = self.done.load(Ordering::Relaxed);
-        if let Some(time) = self.times_ns.get(done) {
+        let visited_zones = self.visited_zones.load(Ordering::Relaxed);
+        if let Some(time) = self.times_ns.get(visited_zones) {
             time.store(time_ns, Ordering::Relaxed);
-            self.done.store(done + 1, Ordering::Release);
+            self.visited_zones.store(visited_zones + 1, Ordering::Release);
         }
     }
 }
@@ -60,19 +61,19 @@ pub struct Zones {
     blocks: Box<[Range<u64>]>,
     /// Offset at which the data ends, perhaps within the last block.
     end_bytes: u64,
-    board: Arc<Board>,
+    board: Arc<SharedZoneTimes>,
     since_ns: u64,
 }
 
 impl Zones {
     /// Zones of these blocks, whose times go to the board. The data ends at `end_bytes`.
-    pub fn new(blocks: Box<[Range<u64>]>, end_bytes: u64, board: Arc<Board>) -> Self {
+    pub fn new(blocks: Box<[Range<u64>]>, end_bytes: u64, board: Arc<SharedZoneTimes>) -> Self {
         Self { blocks, end_bytes, board, since_ns: 0 }
     }
 
     /// Blocks of the zone that is visited now.
     pub(crate) fn pattern(&self) -> Option<Pattern> {
-        let blocks = self.blocks.get(self.board.done())?;
+        let blocks = self.blocks.get(self.board.visited_zones())?;
         let count = blocks.end - blocks.start;
         Some(Pattern::new(blocks.start, count, false, 0, count))
     }
@@ -105,7 +106,7 @@ pub struct ZeroWriter {
     /// Parts of the file in the order of visits.
     pub zones: Vec<Range<u64>>,
     /// Receives their times.
-    pub board: Arc<Board>,
+    pub board: Arc<SharedZoneTimes>,
     /// Receives the number of bytes written.
     pub moved_bytes: Arc<AtomicU64>,
     /// Raised by anyone who wants it to stop.
@@ -114,7 +115,7 @@ pub struct ZeroWriter {
 
 /// Result of a pass over the zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct ZeroPassResult {
     /// Bytes of the zone in which it ended early, and their time. That zone is not on the board.
     pub partial: Option<(u64, u64)>,
     /// `Ok` if each zone was written, or if a stop was requested.
@@ -123,7 +124,7 @@ pub struct Written {
 
 impl ZeroWriter {
     /// Writes all zones once.
-    pub fn run<C: Clock>(&self, clock: &C) -> Written {
+    pub fn run<C: Clock>(&self, clock: &C) -> ZeroPassResult {
         let mut zeros = AlignedBuffer::new(self.chunk_bytes);
         // Touch the buffer once, so that no page is missing when time counts.
         zeros.bytes_mut().fill(0);
@@ -131,7 +132,7 @@ impl ZeroWriter {
     }
 
     /// Writes all zones once, from a buffer of zeros.
-    pub fn pass<C: Clock>(&self, clock: &C, zeros: &[u8]) -> Written {
+    pub fn pass<C: Clock>(&self, clock: &C, zeros: &[u8]) -> ZeroPassResult {
         // The first call's time must not include writing pages that others left dirty.
         let _ = fdatasync(&self.file);
         let mut since_ns = clock.now_ns();
@@ -145,11 +146,11 @@ impl ZeroWriter {
                 // A failed call took time that belongs to no byte of the zone.
                 let is_timed = !matches!(result, Err(Failure { cause: Cause::Errno(_), .. }));
                 let partial = (moved_bytes > 0 && is_timed).then_some((moved_bytes, time_ns));
-                return Written { partial, result };
+                return ZeroPassResult { partial, result };
             }
             self.board.put(time_ns);
         }
-        Written { partial: None, result: Ok(()) }
+        ZeroPassResult { partial: None, result: Ok(()) }
     }
 
     /// Writes a zone. Returns the offset that it reached, and the failure if one ended it early.
@@ -201,7 +202,7 @@ mod tests {
     use crate::recorder::{Recorder, Shape};
     use crate::sync::SyncEngine;
     use crate::verb::Read;
-    use crate::worker::{Ended, Layout, Limits, Stamping, Worker, WorkerParts};
+    use crate::worker::{Layout, Limits, Stamping, Worker, WorkerParts, WorkerResult};
 
     const MIB: u64 = 1 << 20;
     const FIRST: Range<u64> = 0..MIB;
@@ -231,12 +232,12 @@ mod tests {
         zones: &[Range<u64>],
         end_bytes: u64,
         clock: C,
-        stop: bool,
-    ) -> (Ended, Arc<Board>, u64) {
-        let board = Arc::new(Board::new(zones.len()));
+        is_stopping: bool,
+    ) -> (WorkerResult, Arc<SharedZoneTimes>, u64) {
+        let board = Arc::new(SharedZoneTimes::new(zones.len()));
         let blocks = zones.iter().map(|zone| zone.start / MIB..zone.end.div_ceil(MIB)).collect();
         let (recorder, reader) = Recorder::new(Shape::default());
-        let stop = AtomicBool::new(stop);
+        let stop = AtomicBool::new(is_stopping);
         let engine = SyncEngine::new(Arc::new([file.try_clone().unwrap().into()]), MIB as usize, None);
         let worker = Worker::new(WorkerParts {
             engine,
@@ -260,7 +261,7 @@ mod tests {
         let file = file(3 * MIB + 5, 7);
         let zones = [0..2 * MIB, 2 * MIB..3 * MIB + 5];
         let (ended, board, bytes) = read(&file, &zones, 3 * MIB + 5, Seconds(0.into()), false);
-        assert_eq!((ended.result, board.done(), bytes), (Ok(()), 2, 3 * MIB + 5));
+        assert_eq!((ended.result, board.visited_zones(), bytes), (Ok(()), 2, 3 * MIB + 5));
         // The clock is read when a call begins and when it ends, and once more at the very end.
         assert_eq!([0, 1].map(|zone| board.time_ns(zone)), [4_000_000_000; 2]);
         assert_eq!((board.time_ns(2), ended.end_ns), (0, 9_000_000_000), "there is none");
@@ -270,21 +271,21 @@ mod tests {
     fn only_the_zones_are_read() {
         let file = file(8 * MIB, 7);
         let (ended, board, bytes) = read(&file, &[MIB..2 * MIB, 5 * MIB..6 * MIB], 8 * MIB, Monotonic, false);
-        assert_eq!((ended.result, board.done(), bytes), (Ok(()), 2, 2 * MIB));
+        assert_eq!((ended.result, board.visited_zones(), bytes), (Ok(()), 2, 2 * MIB));
     }
 
     #[test]
     fn truncated_file_ends_with_short_read() {
         let file = file(2 * MIB + 100, 7);
         let (ended, board, bytes) = read(&file, &[0..MIB, MIB..4 * MIB], 4 * MIB, Seconds(0.into()), false);
-        assert_eq!((board.done(), bytes), (1, 2 * MIB));
+        assert_eq!((board.visited_zones(), bytes), (1, 2 * MIB));
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.offset_bytes), ("read", Some(2 * MIB)));
         assert!(matches!(failure.cause, Cause::Short { got_bytes: 100, .. }), "{failure:?}");
     }
 
     fn writer(file: &File, zones: &[Range<u64>]) -> ZeroWriter {
-        let board = Arc::new(Board::new(zones.len()));
+        let board = Arc::new(SharedZoneTimes::new(zones.len()));
         let file = file.try_clone().unwrap().into();
         let (zones, moved_bytes, stop) = (zones.to_vec(), Arc::default(), Arc::default());
         ZeroWriter { file, chunk_bytes: MIB as usize, zones, board, moved_bytes, stop }
@@ -298,7 +299,7 @@ mod tests {
         let failure = written.result.unwrap_err();
         // The last call would have crossed the end, so it was not made.
         assert_eq!((failure.call, failure.offset_bytes), ("write", Some(2 * MIB)));
-        assert_eq!((writer.board.done(), written.partial), (1, Some((MIB, 1_000_000_000))));
+        assert_eq!((writer.board.visited_zones(), written.partial), (1, Some((MIB, 1_000_000_000))));
         assert_eq!(
             (writer.board.time_ns(0), writer.moved_bytes.load(Ordering::Relaxed)),
             (1_000_000_000, 2 * MIB)
@@ -315,12 +316,12 @@ mod tests {
         let file = file(MIB, 7);
         let writer = writer(&file, std::slice::from_ref(&FIRST));
         writer.stop.store(true, Ordering::Relaxed);
-        assert_eq!(writer.run(&Monotonic), Written { partial: None, result: Ok(()) });
-        assert_eq!(writer.board.done(), 0);
+        assert_eq!(writer.run(&Monotonic), ZeroPassResult { partial: None, result: Ok(()) });
+        assert_eq!(writer.board.visited_zones(), 0);
         // A worker checks the flag once an interval; on this clock, after each call.
         let zones = [0..MIB, MIB..2 * MIB];
         let (ended, board, bytes) = read(&file, &zones, 2 * MIB, Seconds(0.into()), true);
-        assert_eq!((ended.result, board.done(), bytes), (Ok(()), 0, MIB));
+        assert_eq!((ended.result, board.visited_zones(), bytes), (Ok(()), 0, MIB));
     }
 
     #[test]

@@ -22,24 +22,24 @@ use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, Verifier};
 use engine::files::{
-    self, Client, Measured, NameChange, Part, Place, Replay, Round, RoundLimits, SharedFiles, Visits,
-    measured,
+    self, Client, FileLocation, Measured, NameChange, Part, Replay, Round, RoundLimits, SharedFiles,
+    VisitOrder, measured,
 };
 use engine::mapped::MappedEngine;
-use engine::names::{Kind, Names, Spelling, Tree};
+use engine::names::{Kind, NameFormat, Names, Tree};
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
 use engine::pattern::{Pattern, Permutation};
 use engine::recorder::{Delta, DeltaReader, INTERVAL_NS, Recorder, Shape};
 use engine::sample::Sample;
-use engine::sim::{SimClock, SimEngine, World, drive};
+use engine::sim::{SimClock, SimEngine, SimSystem, drive};
 use engine::skew::Skew;
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
 use engine::uring::{self, UringEngine};
 use engine::verb::{Read, Steps, Verb, Write};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
-use engine::zones::{Board, ZeroWriter, Zones};
+use engine::zones::{SharedZoneTimes, ZeroWriter, Zones};
 use model::load::Load;
 use model::sim::SimDevice;
 use model::spec::{Defaults, parse};
@@ -47,7 +47,7 @@ use model::workload::MixName;
 use model::workload::{DataVerb, Engine, FileVerb, FilesWork, Naming};
 use rustix::fs::MemfdFlags;
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -60,7 +60,7 @@ fn count() {
 
 // SAFETY: every call is passed on unchanged to the system's allocator. Counting allocates nothing, as the counter needs
 // neither initialisation nor a destructor.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: AllocLayout) -> *mut u8 {
         count();
         // SAFETY: the caller's promises are passed on.
@@ -80,7 +80,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const INTERVALS: u64 = 20;
 /// Time limit: a test that never ends proves nothing.
@@ -146,18 +146,18 @@ fn ring<const NOP: bool>() -> UringEngine<NOP> {
     UringEngine::new(file(), 4096, DEPTH, true, Some(CONTENT), uring::Options::default()).unwrap()
 }
 
-fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, verifies: bool) -> u64 {
-    run_pattern(engine, pacing, verb, verifies, Pattern::new(0, BLOCKS, true, 1, u64::MAX))
+fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, is_verified: bool) -> u64 {
+    run_pattern(engine, pacing, verb, is_verified, Pattern::new(0, BLOCKS, true, 1, u64::MAX))
 }
 
 fn run_pattern<E: DataEngine, P: Pacing, V: Verb>(
     engine: E,
     pacing: P,
     verb: V,
-    verifies: bool,
+    is_verified: bool,
     pattern: Pattern,
 ) -> u64 {
-    let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
+    let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, P::IS_OPEN));
     let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
     let (flag, drained) = (&stop, &drained);
     thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn run_pattern<E: DataEngine, P: Pacing, V: Verb>(
             verb,
             pattern,
             layout: LAYOUT,
-            stamping: stamping(verifies.then(|| Verifier::new(CONTENT, 0..=0))),
+            stamping: stamping(is_verified.then(|| Verifier::new(CONTENT, 0..=0))),
             limits: Limits { deadline_ns: u64::MAX, stop: &stop },
             recorder,
         });
@@ -260,9 +260,9 @@ fn add_bytes(loops: &mut Loops) {
 }
 
 /// Returns zones of a block each, as many times over a file as the other loops have intervals.
-fn zones<T>(zone: impl Fn(u64) -> T) -> (Vec<T>, Arc<Board>) {
+fn zones<T>(zone: impl Fn(u64) -> T) -> (Vec<T>, Arc<SharedZoneTimes>) {
     let zones: Vec<_> = (0..INTERVALS * BLOCKS).map(|number| zone(number % BLOCKS)).collect();
-    let board = Arc::new(Board::new(zones.len()));
+    let board = Arc::new(SharedZoneTimes::new(zones.len()));
     (zones, board)
 }
 
@@ -287,7 +287,7 @@ fn read_zones() -> u64 {
     worker.start(Monotonic.now_ns());
     while worker.step() == Progress::Continue {}
     let allocations = ALLOCATIONS.get() - before;
-    assert_eq!((worker.end().result, board.done()), (Ok(()), all));
+    assert_eq!((worker.end().result, board.visited_zones()), (Ok(()), all));
     allocations
 }
 
@@ -300,7 +300,7 @@ fn zero_zones() -> u64 {
     let before = ALLOCATIONS.get();
     let written = writer.pass(&Monotonic, &zeros);
     let allocations = ALLOCATIONS.get() - before;
-    assert_eq!((written.result, writer.board.done()), (Ok(()), writer.zones.len()));
+    assert_eq!((written.result, writer.board.visited_zones()), (Ok(()), writer.zones.len()));
     allocations
 }
 
@@ -332,9 +332,9 @@ impl Files {
     fn rounds(
         &self,
         steps: usize,
-        mut one: impl FnMut(&Place<'_>, &mut Recorder, RoundLimits<'_>) -> Round,
+        mut one: impl FnMut(&FileLocation<'_>, &mut Recorder, RoundLimits<'_>) -> Round,
     ) -> u64 {
-        let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
+        let place = FileLocation { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
         let (mut recorder, reader) = Recorder::new(Shape::closed(steps));
         let (stop, drained) = (AtomicBool::new(false), AtomicU64::new(0));
         let (flag, drained) = (&stop, &drained);
@@ -363,7 +363,7 @@ impl Files {
 
     /// Runs verbs in turn, the first one with the files that only it knows.
     fn turns(&self, verbs: &mut [Box<dyn Measured>], mut before: impl FnMut()) -> u64 {
-        let place = Place { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
+        let place = FileLocation { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
         if let Some((made, _)) = verbs[0].populate(&place, limits) {
             assert_eq!(made.result, Ok(()));
@@ -371,7 +371,7 @@ impl Files {
         let steps = verbs.iter().map(|verb| verb.steps().len()).max().unwrap();
         // Links are made after their original.
         let order = (verbs.len() == 1).then(|| Permutation::new(TREE.files, 3));
-        let visits = Visits { first: 0, files: TREE.files, order };
+        let visits = VisitOrder { first: 0, files: TREE.files, order };
         let (all, mut turn) = (verbs.len(), 0);
         self.rounds(steps, |place, recorder, limits| {
             // Work between rounds is not part of the loop.
@@ -414,7 +414,7 @@ fn work_of(spec: &str) -> FilesWork {
 }
 
 fn names_of(naming: Naming) -> Names {
-    Names { tree: TREE, spelling: Spelling::new(naming, 7) }
+    Names { tree: TREE, spelling: NameFormat::new(naming, 7) }
 }
 
 fn verb(spec: &str) -> Box<dyn Measured> {
@@ -422,7 +422,7 @@ fn verb(spec: &str) -> Box<dyn Measured> {
     let FilesWork { size_min_bytes, size_max_bytes, chunk_bytes, naming, .. } = work;
     let content = || files::Content::new(size_min_bytes, size_max_bytes, chunk_bytes, 9, 0);
     let content = (size_max_bytes > 0).then(content);
-    measured(&work, Part::whole(names_of(naming), content, 5))
+    measured(&work, Part::single_thread(names_of(naming), content, 5))
 }
 
 /// Runs flows over as few files as they need, with those of another thread if they are shared, and at a rate.
@@ -432,7 +432,7 @@ fn mixed(spec: &str) -> u64 {
     let files = mix.files_min() + 1;
     let shared = work.shared.then(|| Arc::new(SharedFiles::new(2, files, mix.created())));
     let pacing = work.shared.then(|| OpenLoop::new(10_000.0, true, 0, 1, 3));
-    let part = Part { files, shared, pacing, ..Part::whole(NAMES, None, 5) };
+    let part = Part { files, shared, pacing, ..Part::single_thread(NAMES, None, 5) };
     Files::new().turns(&mut [measured(&work, part)], || ())
 }
 
@@ -534,9 +534,9 @@ fn simulated(ops_per_second: u64) -> (u64, u64) {
     let text = format!(
         "parallelism = 4\nops_per_second = {ops_per_second}\nlatency = {{ kind = \"exponential\", mean_us = 9 }}"
     );
-    let world = Rc::new(RefCell::new(World::new(&SimDevice::from_toml(&text).unwrap(), 2, 7).unwrap()));
+    let world = Rc::new(RefCell::new(SimSystem::new(&SimDevice::from_toml(&text).unwrap(), 2, 7).unwrap()));
     let clock = SimClock::default();
-    let (recorder, reader) = Recorder::new(Shape::of(&Write, false));
+    let (recorder, reader) = Recorder::new(Shape::from_verb(&Write, false));
     let stop = AtomicBool::new(false);
     let worker = Worker::new(WorkerParts {
         engine: SimEngine::new(&world, &clock, DEPTH, 4096),

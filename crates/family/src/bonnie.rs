@@ -9,7 +9,7 @@ mod read;
 mod table;
 mod translation;
 
-pub use outcome::{done, measured, opening, phrase, table_of};
+pub use outcome::{completion_message, measured, opening, phrase, table_of};
 pub use read::read;
 pub use table::{Head, Program, Table, Test, TestRate};
 pub use translation::{Translation, check_room, translate};

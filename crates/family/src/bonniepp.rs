@@ -19,7 +19,7 @@ mod translation;
 mod write;
 
 pub use csv2txt::csv2txt;
-pub use figure::{Figure, SHORTEST_SECONDS, latency_text};
+pub use figure::{Cell, SHORTEST_SECONDS, latency_text};
 pub use html::csv2html;
 pub use line::{Content, DEFAULT_CHUNK_BYTES, Layout, Line, Test, TestFigures};
 pub use outcome::{line_of, phrase};

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use model::nearest;
 
-use crate::words::Given;
+use crate::words::FlagParser;
 
 /// Widest line of the usage, in columns.
 const USAGE_COLUMNS: usize = 110;
@@ -32,7 +32,7 @@ pub struct Flag<O> {
     /// Lines of the help; none for a flag that is not shown.
     pub(crate) help: &'static [&'static str],
     /// Puts the flag into the options.
-    pub(crate) take: fn(&mut O, &mut Given) -> Result<(), String>,
+    pub(crate) take: fn(&mut O, &mut FlagParser) -> Result<(), String>,
 }
 
 /// Makes the table of a dialect. A row has its lines of help, its form, perhaps a check that refuses it for some
@@ -139,7 +139,7 @@ pub trait Dialect: Default + 'static {
     fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command<Self>, String> {
         let words: Vec<_> = words.into_iter().collect();
         let row_of = |name: &str| Self::FLAGS.iter().find(|row| row.name() == name);
-        let mut flag = Given::new(words.clone());
+        let mut flag = FlagParser::new(words.clone());
         let mut options = Self::default();
         // The meaning of all other words depends on the version, wherever it is given.
         if let Some(row) = row_of(COMPAT) {
@@ -176,8 +176,8 @@ pub trait Dialect: Default + 'static {
         let mut text = format!("Usage: skye {}", Self::NAME);
         let indent = text.len();
         let mut columns = indent;
-        let shown = || Self::FLAGS.iter().filter(|flag| !flag.help.is_empty());
-        for flag in shown() {
+        let documented = || Self::FLAGS.iter().filter(|flag| !flag.help.is_empty());
+        for flag in documented() {
             let word = flag.usage();
             if columns + 1 + word.len() > USAGE_COLUMNS {
                 let _ = write!(text, "\n{:indent$}", "");
@@ -187,7 +187,7 @@ pub trait Dialect: Default + 'static {
             let _ = write!(text, " {word}");
         }
         let _ = write!(text, "\n\n{}\n\n", Self::ABOUT);
-        for flag in shown() {
+        for flag in documented() {
             let mut head = flag.head();
             for line in flag.help {
                 let _ = writeln!(text, "  {head:<11}  {}", line.trim());
@@ -211,10 +211,10 @@ fn versions(words: &[OsString]) -> impl Iterator<Item = OsString> {
 fn unknown<O: Dialect>(options: &O, name: &str) -> String {
     let bare = |name: &'static str| name.trim_start_matches('-');
     let known = || O::FLAGS.iter().map(Flag::name);
-    let near = nearest(name.trim_start_matches('-'), known().map(bare))
-        .and_then(|near| known().find(|known| bare(known) == near))
-        .map_or(";".into(), |near| format!(", did you mean {near}?"));
-    format!("{name} is no flag of {}{near} --help shows them all", options.program())
+    let suggestion = nearest(name.trim_start_matches('-'), known().map(bare))
+        .and_then(|suggestion| known().find(|known| bare(known) == suggestion))
+        .map_or(";".into(), |suggestion| format!(", did you mean {suggestion}?"));
+    format!("{name} is no flag of {}{suggestion} --help shows them all", options.program())
 }
 
 #[cfg(test)]

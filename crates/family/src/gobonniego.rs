@@ -11,7 +11,7 @@ mod report;
 mod translation;
 
 pub use figures::{Figures, Test};
-pub use line::{Line, Told};
+pub use line::{Line, LineContent};
 pub use read::{Problem, Reading, read};
 pub use report::{CLOSING, Report, RunResult};
 pub use translation::{Translation, check_room, translate};

@@ -39,12 +39,12 @@ pub enum Unit {
 
 impl Rate {
     /// A rate in bytes per second.
-    pub fn of_bytes(test: impl Into<String>, per_second: f64) -> Self {
+    pub fn from_bytes(test: impl Into<String>, per_second: f64) -> Self {
         Self { test: test.into(), per_second, unit: Unit::Bytes, cpu_percent: None }
     }
 
     /// A rate in operations per second.
-    pub fn of_operations(test: impl Into<String>, per_second: f64) -> Self {
+    pub fn from_operations(test: impl Into<String>, per_second: f64) -> Self {
         Self { test: test.into(), per_second, unit: Unit::Operations, cpu_percent: None }
     }
 
@@ -98,8 +98,8 @@ mod tests {
             program: "GoBonnieGo 1.0.10".into(),
             name: "a\u{1b}[31mda".into(),
             rates: vec![
-                Rate::of_bytes("sequential write", 472.8e6).with_cpu(Some(80.0)),
-                Rate::of_operations("IOPS", 353_158.0),
+                Rate::from_bytes("sequential write", 472.8e6).with_cpu(Some(80.0)),
+                Rate::from_operations("IOPS", 353_158.0),
             ],
         };
         let text = table(&[results.clone(), results]);

@@ -14,7 +14,7 @@ use model::size::Size;
 use crate::dialect::{Dialect, Flag};
 
 /// A flag as it is given, and the words behind it.
-pub(crate) struct Given {
+pub(crate) struct FlagParser {
     parser: Parser,
     /// Name of the flag, with its dashes.
     pub name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Given {
     pub shows_version: bool,
 }
 
-impl Given {
+impl FlagParser {
     pub fn new(words: Vec<OsString>) -> Self {
         Self { parser: Parser::from_args(words), name: String::new(), attached: None, shows_version: false }
     }
@@ -206,13 +206,13 @@ fn boolean(word: &str) -> Option<bool> {
     }
 }
 
-fn set_group(group: &mut Option<String>, given: String) -> Result<(), String> {
+fn set_group(group: &mut Option<String>, group_name: String) -> Result<(), String> {
     if let Some(before) = group {
         return Err(format!(
-            "-g `{given}`: the group is `{before}` already; write one of -u USER:GROUP and -g GROUP"
+            "-g `{group_name}`: the group is `{before}` already; write one of -u USER:GROUP and -g GROUP"
         ));
     }
-    *group = Some(given);
+    *group = Some(group_name);
     Ok(())
 }
 

@@ -35,13 +35,13 @@ fn lines_are_written_again_to_the_byte() {
 
 #[test]
 fn both_are_shown_as_results() {
-    let shown = |name: &str| table(&read(&data(name)).results());
+    let result_table = |name: &str| table(&read(&data(name)).results());
     assert_eq!(
-        shown("gobonniego-1.0.10_nonroot_1GiB.txt"),
+        result_table("gobonniego-1.0.10_nonroot_1GiB.txt"),
         "GoBonnieGo 1.0.10  SCRATCH\n  Sequential Write       473 MB/s\n  Sequential Read     10,215 MB/s\n  IOPS              353,158 ops/s\n"
     );
     assert_eq!(
-        shown("gobonniego-1.0.10_root_json_2runs.json"),
+        result_table("gobonniego-1.0.10_root_json_2runs.json"),
         "GoBonnieGo 1.0.10  SCRATCH/gobonniego, 1 GiB, 4 threads, run 1 of 2\n\
          \x20 Sequential Write     3,985 MB/s\n  Sequential Read      8,479 MB/s\n  IOPS              286,026 ops/s\n\n\
          GoBonnieGo 1.0.10  SCRATCH/gobonniego, 1 GiB, 4 threads, run 2 of 2\n\

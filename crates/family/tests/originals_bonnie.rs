@@ -72,7 +72,8 @@ fn other_tables_are_written_again_to_the_byte() {
 #[test]
 fn original_outputs_are_parsed() {
     let found = table(&data("bonnie-1.4_y_u_v2_S8000_p8.stdout"));
-    let head = Head { syncs: true, unlocked: true, direct: false, thousands_of_seeks: 8, seekers: 8 };
+    let head =
+        Head { is_synced: true, is_unlocked: true, is_direct: false, thousands_of_seeks: 8, seekers: 8 };
     assert_eq!((found.head, found.volumes, found.size_mib), (Some(head), 2, Some(200)));
     let (putc, seeks) = (found[Test::PutChar].unwrap(), found[Test::Seeks].unwrap());
     assert_eq!((putc.per_second, putc.cpu_percent), (372_353.0 * 1024.0, Some(65.5)));

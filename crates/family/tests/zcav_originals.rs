@@ -43,10 +43,10 @@ fn every_log_is_written_again_to_the_byte() {
 #[test]
 fn original_logs_convert_to_results() {
     let rates = results(&log("zcav-2.00a_b8192_sparsefile.txt")).rates;
-    let shown: Vec<_> = rates.iter().map(|rate| (rate.test.as_str(), rate.text())).collect();
+    let formatted: Vec<_> = rates.iter().map(|rate| (rate.test.as_str(), rate.text())).collect();
     // 849 MiB/s by its own summary.
-    assert_eq!(shown[0], ("sequential read", "891 MB/s".into()));
-    assert_eq!((shown.len(), shown[1].1.as_str()), (3, "370 MB/s"));
+    assert_eq!(formatted[0], ("sequential read", "891 MB/s".into()));
+    assert_eq!((formatted.len(), formatted[1].1.as_str()), (3, "370 MB/s"));
     // A rate that was too fast to be timed is no number.
     assert_eq!(results(&log("zcav-2.00a_c3.log")).rates, []);
     let passes = log("zcav-2.00a_c3.log").passes;

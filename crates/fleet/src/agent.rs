@@ -21,12 +21,12 @@ use rustix::process::{Pid, getppid};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::channel::{self, FrameReader};
-use crate::waiting::{Lived, SILENCE};
+use crate::waiting::{RunningClock, SILENCE};
 
 /// Interval between signs of life, on both sides.
 pub const BEAT: Duration = Duration::from_secs(1);
 /// Longest wait of one poll, so that flags are seen. A thousand agents of one machine wake up as often.
-const LOOK_NS: i64 = 500_000_000;
+const POLL_INTERVAL_NS: i64 = 500_000_000;
 /// Digits of the largest seed.
 const SEED_DIGITS: usize = 20;
 /// Time that a coordinator may take until its first frame: ssh may still ask other machines for names.
@@ -52,7 +52,7 @@ struct Shared {
     /// Raised when the running test has done enough.
     enough: Arc<AtomicBool>,
     /// True once the coordinator is gone.
-    is_gone: AtomicBool,
+    is_disconnected: AtomicBool,
     /// The parent that is the coordinator; `None` for a coordinator elsewhere.
     parent: Option<Pid>,
     /// Returns true once a signal has requested the end of this process.
@@ -101,18 +101,18 @@ impl Wire {
             writing: Mutex::new(()),
             interrupt,
             enough: Arc::default(),
-            is_gone: AtomicBool::new(false),
+            is_disconnected: AtomicBool::new(false),
             parent: getppid().filter(|_| is_here),
             is_ended,
         });
-        let mut input = Input { frames: FrameReader::default(), quiet: Quiet::new() };
+        let mut input = Input { frames: FrameReader::default(), idle: IdleTimer::new() };
         let hello: Hello = loop {
             match input.frames.next().map_err(|why| fail(&why.0))? {
                 Some(document) => {
                     break channel::decode(&document, SEED_DIGITS).map_err(|why| fail(&why.0))?;
                 }
                 None if is_ended() => return Err(fail(&"a signal has ended the wait")),
-                None if input.quiet.clock.now() > HELLO => return Err(fail(&"nobody has spoken")),
+                None if input.idle.clock.now() > HELLO => return Err(fail(&"nobody has spoken")),
                 None if !input.read().map_err(|error| fail(&error))? => {
                     return Err(fail(&"it ended before anybody spoke"));
                 }
@@ -143,14 +143,14 @@ impl Wire {
     ///
     /// # Errors
     /// The coordinator is gone. Commands that it has sent before are not carried out any more.
-    pub fn next_within(&self, time: Duration) -> Result<Option<ToAgent>, Gone> {
-        if self.is_gone() {
-            return Err(Gone);
+    pub fn next_within(&self, time: Duration) -> Result<Option<ToAgent>, ConnectionLost> {
+        if self.is_disconnected() {
+            return Err(ConnectionLost);
         }
         match self.commands.recv_timeout(time) {
             Ok(command) => Ok(Some(command)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Gone),
+            Err(RecvTimeoutError::Disconnected) => Err(ConnectionLost),
         }
     }
 
@@ -165,41 +165,41 @@ impl Wire {
     }
 
     /// Returns true once the coordinator is gone.
-    pub fn is_gone(&self) -> bool {
-        self.shared.is_gone.load(Ordering::SeqCst)
+    pub fn is_disconnected(&self) -> bool {
+        self.shared.is_disconnected.load(Ordering::SeqCst)
     }
 }
 
 /// The coordinator is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct ConnectionLost;
 
 /// Time since the last byte in one direction.
-struct Quiet {
-    clock: Lived,
+struct IdleTimer {
+    clock: RunningClock,
     /// Time of the last byte.
-    moved: Duration,
+    last_byte: Duration,
 }
 
-impl Quiet {
+impl IdleTimer {
     fn new() -> Self {
-        Self { clock: Lived::new(), moved: Duration::ZERO }
+        Self { clock: RunningClock::new(), last_byte: Duration::ZERO }
     }
 
     fn end(&mut self) {
-        self.moved = self.clock.now();
+        self.last_byte = self.clock.now();
     }
 
     /// Returns the time without any byte in which this thread ran.
     fn length(&mut self) -> Duration {
-        self.clock.now().saturating_sub(self.moved)
+        self.clock.now().saturating_sub(self.last_byte)
     }
 }
 
 /// Bytes from the coordinator.
 struct Input {
     frames: FrameReader,
-    quiet: Quiet,
+    idle: IdleTimer,
 }
 
 impl Input {
@@ -213,7 +213,7 @@ impl Input {
         match rustix::io::read(stdin, &mut bytes) {
             Ok(0) => Ok(false),
             Ok(count) => {
-                self.quiet.end();
+                self.idle.end();
                 self.frames.push(&bytes[..count]);
                 Ok(true)
             }
@@ -226,7 +226,7 @@ impl Input {
 /// Waits for a moment; true if the descriptor is ready.
 fn wait(stream: BorrowedFd<'_>, flags: PollFlags) -> io::Result<bool> {
     let mut polled = [PollFd::from_borrowed_fd(stream, flags)];
-    match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: LOOK_NS })) {
+    match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL_NS })) {
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
@@ -248,10 +248,10 @@ impl Shared {
                 },
                 Err(why) => break why.0,
                 Ok(None) => {
-                    let is_stopped = self.is_gone.load(Ordering::SeqCst);
+                    let is_stopped = self.is_disconnected.load(Ordering::SeqCst);
                     match input.read() {
                         Ok(true) if is_stopped => break "nobody takes what is sent".to_owned(),
-                        Ok(true) if self.is_lost(&mut input.quiet) => break "it is silent".to_owned(),
+                        Ok(true) if self.is_lost(&mut input.idle) => break "it is silent".to_owned(),
                         Ok(true) => {}
                         Ok(false) => break "it has closed the channel".to_owned(),
                         Err(error) => break error.to_string(),
@@ -260,22 +260,22 @@ impl Shared {
             }
         };
         log::debug!("the coordinator is gone: {why}");
-        self.is_gone.store(true, Ordering::SeqCst);
+        self.is_disconnected.store(true, Ordering::SeqCst);
         self.interrupt.store(true, Ordering::SeqCst);
     }
 
     /// Returns true if the coordinator has ended here, or has been silent elsewhere for too long.
-    fn is_lost(&self, quiet: &mut Quiet) -> bool {
+    fn is_lost(&self, idle: &mut IdleTimer) -> bool {
         match self.parent {
             Some(parent) => getppid() != Some(parent),
-            None => quiet.length() > SILENCE,
+            None => idle.length() > SILENCE,
         }
     }
 
     /// Returns true as long as the coordinator may still take what is written.
-    fn is_read(&self, quiet: &mut Quiet) -> bool {
-        let is_given_up = (self.is_ended)() && quiet.length() > LAST_WRITE;
-        !is_given_up && !self.is_lost(quiet)
+    fn is_read(&self, idle: &mut IdleTimer) -> bool {
+        let is_given_up = (self.is_ended)() && idle.length() > LAST_WRITE;
+        !is_given_up && !self.is_lost(idle)
     }
 
     /// Executes commands that cannot wait, and hands over all others; false if their receiver is gone.
@@ -290,7 +290,7 @@ impl Shared {
             ToAgent::Interrupt {} => {
                 // The second one is that of a user who insists.
                 if self.interrupt.swap(true, Ordering::SeqCst) {
-                    run::patience::insist();
+                    run::hang_detection::insist();
                 }
                 true
             }
@@ -300,7 +300,7 @@ impl Shared {
 
     /// Sends heartbeats until the coordinator is gone.
     fn beat(&self) {
-        while !self.is_gone.load(Ordering::SeqCst) {
+        while !self.is_disconnected.load(Ordering::SeqCst) {
             let _ = self.write(&FromAgent::Beat {});
             std::thread::sleep(BEAT);
         }
@@ -311,22 +311,22 @@ impl Shared {
         let Some(bytes) = channel::encode(frame) else { return Err(()) };
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let stdout = rustix::stdio::stdout();
-        let (mut rest, mut quiet) = (&bytes[..], Quiet::new());
+        let (mut rest, mut idle) = (&bytes[..], IdleTimer::new());
         while !rest.is_empty() {
-            if self.is_gone.load(Ordering::SeqCst) {
+            if self.is_disconnected.load(Ordering::SeqCst) {
                 return Err(());
             }
             match rustix::io::write(stdout.as_fd(), rest) {
                 Ok(count) => {
                     rest = &rest[count..];
-                    quiet.end();
+                    idle.end();
                 }
                 Err(Errno::INTR) => {}
                 // A coordinator that takes nothing is as silent as one that says nothing.
-                Err(Errno::AGAIN) if self.is_read(&mut quiet) && wait(stdout, PollFlags::OUT).is_ok() => {}
+                Err(Errno::AGAIN) if self.is_read(&mut idle) && wait(stdout, PollFlags::OUT).is_ok() => {}
                 Err(_) => {
                     // The reader ends too, and raises the flag.
-                    self.is_gone.store(true, Ordering::SeqCst);
+                    self.is_disconnected.store(true, Ordering::SeqCst);
                     return Err(());
                 }
             }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use model::marker;
 use model::printable::printable;
 use model::target::TargetKind;
-use run::patience;
+use run::hang_detection;
 
-use crate::coordinator::{Client, Fleet, LOOK, State, Way};
+use crate::coordinator::{Client, Fleet, POLL_INTERVAL, State, Transport};
 use crate::launch::Launcher;
 use crate::link::NO_ANSWER;
 use crate::texts;
@@ -92,7 +92,7 @@ impl Cleaning {
     pub(crate) fn all(mut cleanings: Vec<Self>, at_once: usize) -> Vec<(usize, Option<String>)> {
         let started = Instant::now();
         while cleanings.iter().any(|cleaning| !matches!(cleaning.progress, Progress::Ended(_)))
-            && started.elapsed() < patience::patience(true)
+            && started.elapsed() < hang_detection::hang_timeout(true)
         {
             let runs = |cleaning: &&Self| matches!(cleaning.progress, Progress::Runs(_));
             let mut free = at_once.saturating_sub(cleanings.iter().filter(runs).count());
@@ -133,7 +133,7 @@ impl Cleaning {
         if let Some(line) = own(IN_USE_BY) {
             return match started.elapsed() > IN_USE {
                 true => reason(line),
-                false => Progress::Waits(Instant::now() + LOOK),
+                false => Progress::Waits(Instant::now() + POLL_INTERVAL),
             };
         }
         if let Some(line) = own(LEFT) {
@@ -205,15 +205,15 @@ impl Fleet {
             if !std::mem::replace(&mut client.may_leave, false) || !has_files {
                 continue;
             }
-            let command = match client.way {
+            let command = match client.transport {
                 // A rank removes what its agent has left before it says that the channel has ended.
-                Way::Rank => {
+                Transport::Rank => {
                     let is_unknown = "its agent removes its files, unless the whole job was killed";
                     lines.extend((why == NO_ANSWER).then(|| left(&self.launcher, client, is_unknown)));
                     continue;
                 }
-                Way::Here => Ok(self.launcher.here(&words(client))),
-                Way::Launched => self.launcher.command(&client.host, &words(client), None),
+                Transport::Here => Ok(self.launcher.here(&words(client))),
+                Transport::Launched => self.launcher.command(&client.host, &words(client), None),
             };
             let own = WorkDirectory::new(&client.directory, index as u32, &client.own_name);
             match command {

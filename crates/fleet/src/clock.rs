@@ -37,13 +37,13 @@ impl RoundTrip {
 }
 
 /// Returns the other clock less the own one; `None` without round trips.
-pub fn offset(trips: &[RoundTrip]) -> Option<ClockRecord> {
-    let mut trips = trips.to_vec();
-    trips.sort_by_key(RoundTrip::length_ns);
-    let round_trip_ns = trips.first()?.length_ns();
-    trips.truncate(trips.len().div_ceil(SHORTEST));
-    let (mut low, mut high) = trips.first()?.ends();
-    for trip in &trips[1..] {
+pub fn offset(round_trips: &[RoundTrip]) -> Option<ClockRecord> {
+    let mut round_trips = round_trips.to_vec();
+    round_trips.sort_by_key(RoundTrip::length_ns);
+    let round_trip_ns = round_trips.first()?.length_ns();
+    round_trips.truncate(round_trips.len().div_ceil(SHORTEST));
+    let (mut low, mut high) = round_trips.first()?.ends();
+    for trip in &round_trips[1..] {
         let (least, largest) = trip.ends();
         // A clock that ran at another rate meanwhile leaves nothing in common. Then the shortest alone counts.
         if low.max(least) <= high.min(largest) {
@@ -79,8 +79,9 @@ mod tests {
 
     #[test]
     fn even_trips_give_the_difference_itself() {
-        let trips: Vec<_> = (1..=32).map(|n| trip(n * 1_000_000, 7_000_000_000, 50_000, 50_000)).collect();
-        let found = offset(&trips).unwrap();
+        let round_trips: Vec<_> =
+            (1..=32).map(|n| trip(n * 1_000_000, 7_000_000_000, 50_000, 50_000)).collect();
+        let found = offset(&round_trips).unwrap();
         assert_eq!((found.offset_ns, found.bound_ns, found.round_trip_ns), (7_000_000_000, 50_000, 100_000));
         assert_eq!(there(1_000, &found), 7_000_001_000);
         assert_eq!(here(7_000_001_000, &found), 1_000);
@@ -90,23 +91,24 @@ mod tests {
     #[test]
     fn asymmetric_delay_stays_within_bound() {
         // The way there takes 1 ms and the way back 100 us: the middle is wrong, and the bound says so.
-        let trips: Vec<_> = (1..=32).map(|n| trip(n * 10_000_000, -3_000, 1_000_000, 100_000)).collect();
-        let found = offset(&trips).unwrap();
+        let round_trips: Vec<_> =
+            (1..=32).map(|n| trip(n * 10_000_000, -3_000, 1_000_000, 100_000)).collect();
+        let found = offset(&round_trips).unwrap();
         assert_eq!((found.offset_ns, found.bound_ns), (-3_000 + 450_000, 550_000));
     }
 
     #[test]
     fn trips_in_both_directions_narrow_the_bound() {
-        let trips = [trip(1_000_000, 500, 10_000, 90_000), trip(2_000_000, 500, 90_000, 10_000)];
-        let all: Vec<_> = trips.iter().cycle().take(8).copied().collect();
+        let round_trips = [trip(1_000_000, 500, 10_000, 90_000), trip(2_000_000, 500, 90_000, 10_000)];
+        let all: Vec<_> = round_trips.iter().cycle().take(8).copied().collect();
         let found = offset(&all).unwrap();
         assert_eq!((found.offset_ns, found.bound_ns), (500, 10_000));
     }
 
     #[test]
     fn trips_that_contradict_one_another_leave_the_shortest() {
-        let trips = [trip(0, 0, 1_000, 1_000), trip(10_000, 50_000, 1_100, 1_100)];
-        let all: Vec<_> = trips.iter().cycle().take(8).copied().collect();
+        let round_trips = [trip(0, 0, 1_000, 1_000), trip(10_000, 50_000, 1_100, 1_100)];
+        let all: Vec<_> = round_trips.iter().cycle().take(8).copied().collect();
         assert_eq!(offset(&all).unwrap().offset_ns, 0);
         assert_eq!(offset(&[]), None);
     }
@@ -124,12 +126,12 @@ mod tests {
                 0 => way_ns + random.u64(..5_000_000),
                 _ => way_ns + random.u64(..way_ns / 20),
             };
-            let trips: Vec<_> = (1..=u64::from(ROUND_TRIPS))
+            let round_trips: Vec<_> = (1..=u64::from(ROUND_TRIPS))
                 .map(|number| {
                     trip(20_000_000_000 + number * 20_000_000, offset_ns, late(ways[0]), late(ways[1]))
                 })
                 .collect();
-            let found = offset(&trips).unwrap();
+            let found = offset(&round_trips).unwrap();
             // It begins when its own clock shows what it was told.
             let begins_ns = there(instant_ns, &found).saturating_add_signed(-offset_ns);
             let off_ns = begins_ns.abs_diff(instant_ns);
@@ -150,22 +152,22 @@ mod tests {
             ways in proptest::collection::vec((1_000u64..5_000_000, 1_000u64..5_000_000), 1..40),
         ) {
             let mut at_ns = 20_000_000_000;
-            let trips: Vec<_> = ways.iter().map(|(there, back)| {
+            let round_trips: Vec<_> = ways.iter().map(|(there, back)| {
                 at_ns += there + back + 1_000;
                 trip(at_ns, offset_ns, *there, *back)
             }).collect();
-            let found = offset(&trips).unwrap();
+            let found = offset(&round_trips).unwrap();
             prop_assert!(found.offset_ns.abs_diff(offset_ns) <= found.bound_ns, "{found:?}");
             prop_assert!(found.bound_ns <= found.round_trip_ns.div_ceil(2), "{found:?}");
         }
 
         #[test]
-        fn no_answer_makes_it_panic(trips in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
-            let trips: Vec<_> = trips
+        fn no_answer_makes_it_panic(round_trips in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
+            let round_trips: Vec<_> = round_trips
                 .into_iter()
                 .map(|(sent_ns, there_ns, back_ns)| RoundTrip { sent_ns, there_ns, back_ns })
                 .collect();
-            if let Some(found) = offset(&trips) {
+            if let Some(found) = offset(&round_trips) {
                 let _ = (there(u64::MAX, &found), here(u64::MAX, &found), here(0, &found));
             }
         }

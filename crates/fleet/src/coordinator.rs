@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
-use model::hosts::HostWord;
+use model::hosts::ClientSpec;
 use model::plan::Plan;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, Trouble};
@@ -22,15 +22,15 @@ use crate::channel;
 use crate::clock;
 use crate::hub::Hub;
 use crate::launch::Launcher;
-use crate::link::{Event, Far, NO_ANSWER};
+use crate::link::{Event, NO_ANSWER, Peer};
 use crate::observers::Observer;
-use crate::ranks::{Leaving, Ranks};
+use crate::ranks::{RankThread, Ranks};
 use crate::send::Copy;
 use crate::texts;
 use crate::waiting::{self, Urgency, Wait};
 
 /// Polling interval of the user's signals.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of checks of a machine: a doctor makes fewer than thirty.
 const CHECKS_MAX: usize = 100;
 /// Default directory of an observer.
@@ -52,7 +52,7 @@ pub type Say = Box<dyn FnMut(&str, &str)>;
 /// Clients of a run, by their numbers.
 pub enum Clients {
     /// The hosts of a command line.
-    Hosts(Vec<HostWord>),
+    Hosts(Vec<ClientSpec>),
     /// The ranks of the job that this process is rank 0 of.
     Ranks(Ranks),
 }
@@ -68,17 +68,17 @@ impl Clients {
 }
 
 /// Inputs of a run with several clients.
-pub struct Started {
+pub struct FleetOptions {
     /// The clients.
     pub clients: Clients,
     /// Machines to watch while the clients measure, each with the directory that it serves.
-    pub observers: Vec<HostWord>,
+    pub observers: Vec<ClientSpec>,
     /// Most clients that may have been started and have not answered.
     pub start_at_once: usize,
     /// Way to start programs there.
     pub launcher: Launcher,
     /// True if hosts without skye get a copy of this program.
-    pub sends: bool,
+    pub sends_program: bool,
     /// Directory of clients that name none.
     pub directory: String,
     /// Arguments of each agent behind its directory.
@@ -95,7 +95,7 @@ pub struct Started {
 
 /// Machine and target of a client.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct ClientTarget {
     /// The machine.
     pub machine: Machine,
     /// Machine and target, as the document has them.
@@ -117,7 +117,7 @@ pub(crate) enum State {
 
 /// Way to the agent of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     /// This program has started it, on this machine.
     Here,
     /// A launcher has started it.
@@ -128,19 +128,19 @@ pub(crate) enum Way {
 
 /// One client.
 pub struct Client {
-    pub(crate) host: HostWord,
+    pub(crate) host: ClientSpec,
     pub(crate) name: String,
     pub(crate) directory: String,
-    pub(crate) way: Way,
+    pub(crate) transport: Transport,
     pub(crate) state: State,
-    pub(crate) found: Option<Found>,
+    pub(crate) found: Option<ClientTarget>,
     pub(crate) clock: Option<ClockRecord>,
     first_offset_ns: Option<i64>,
     hello: Option<Hello>,
     /// Last line of its standard error before it was greeted.
     last_line: Option<String>,
     /// Lines of its standard error that were not printed.
-    pub(crate) lines_left_out: u64,
+    pub(crate) omitted_lines: u64,
     /// True once files may exist there.
     pub(crate) may_leave: bool,
     clock_read_ns: f64,
@@ -164,7 +164,7 @@ impl Client {
 pub struct Fleet {
     pub(crate) hub: Hub,
     /// Thread with the messages of a job. It ends once the hub has closed all channels.
-    pub(crate) ranks: Option<Leaving>,
+    pub(crate) ranks: Option<RankThread>,
     pub(crate) clients: Vec<Client>,
     pub(crate) observers: Vec<Observer>,
     pub(crate) launcher: Launcher,
@@ -172,7 +172,7 @@ pub struct Fleet {
     pub(crate) interrupt: Arc<AtomicBool>,
     pub(crate) say: Say,
     pub(crate) plan: Option<Plan>,
-    pub(crate) begun_ns: u64,
+    pub(crate) run_start_ns: u64,
     /// True if a client was lost whose loss ends the run.
     pub(crate) is_over: bool,
     /// True if all tests so far have ended well.
@@ -182,24 +182,24 @@ pub struct Fleet {
     /// Most clients that are started at once.
     pub(crate) start_at_once: usize,
     /// End of the user's patience that the clients know of.
-    pub(crate) heeded: Urgency,
+    pub(crate) applied_urgency: Urgency,
 }
 
 /// Answer of a client to a stage.
-pub(crate) type Answer<T> = Result<T, Trouble>;
+pub(crate) type Reply<T> = Result<T, Trouble>;
 
 impl Fleet {
     /// Starts an agent for each client, and waits until all have named machine and target and shown their clocks.
     ///
     /// # Errors
     /// The troubles of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
-    pub fn start(started: Started) -> Result<Self, Vec<Trouble>> {
-        let Started {
+    pub fn start(started: FleetOptions) -> Result<Self, Vec<Trouble>> {
+        let FleetOptions {
             clients,
             observers,
             start_at_once,
             launcher,
-            sends,
+            sends_program,
             directory,
             limits,
             version,
@@ -210,7 +210,7 @@ impl Fleet {
         let (hosts, streams, ranks) = match clients {
             Clients::Hosts(hosts) => (hosts, Vec::new(), None),
             Clients::Ranks(Ranks { machines, streams, thread }) => {
-                (model::hosts::of_machines(machines), streams, Some(thread))
+                (model::hosts::from_machines(machines), streams, Some(thread))
             }
         };
         let is_job = ranks.is_some();
@@ -220,43 +220,44 @@ impl Fleet {
         let mut launched = hosts.iter().filter(|_| !is_job).chain(&observers);
         let is_away = launched.any(|host| !host.is_local());
         // A program that cannot be read is not sent.
-        let copy = (sends && is_away && launcher.is_ssh()).then(|| Copy::of_this_program(first_bytes));
+        let copy =
+            (sends_program && is_away && launcher.is_ssh()).then(|| Copy::from_this_program(first_bytes));
         let copy = copy.and_then(Result::ok);
-        let (mut ends, mut clients, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ends, mut clients, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         let count = hosts.len();
         for host in hosts.into_iter().chain(observers) {
             let is_observer = clients.len() >= count;
             let place = if is_observer { ROOT } else { &directory };
             let directory = host.directory.clone().unwrap_or_else(|| place.to_owned());
-            let way = match (is_job && !is_observer, clients.len()) {
-                (true, 1..) => Way::Rank,
-                (false, _) if !host.is_local() => Way::Launched,
-                _ => Way::Here,
+            let transport = match (is_job && !is_observer, clients.len()) {
+                (true, 1..) => Transport::Rank,
+                (false, _) if !host.is_local() => Transport::Launched,
+                _ => Transport::Here,
             };
-            match way {
-                Way::Here => {
-                    ends.push(Far::Here(launcher.here(&agent::words_here(&directory, &limits))));
+            match transport {
+                Transport::Here => {
+                    ends.push(Peer::Here(launcher.here(&agent::words_here(&directory, &limits))));
                 }
-                Way::Launched => {
+                Transport::Launched => {
                     match launcher.command(&host, &agent::words(&directory, &limits), copy.as_ref()) {
-                        Ok(command) => ends.push(Far::Launched(command)),
-                        Err(trouble) => troubles.push(trouble),
+                        Ok(command) => ends.push(Peer::Launched(command)),
+                        Err(error) => errors.push(error),
                     }
                 }
-                Way::Rank => ends.extend(streams.next().map(Far::Rank)),
+                Transport::Rank => ends.extend(streams.next().map(Peer::Rank)),
             }
             clients.push(Client {
                 name: host.to_string(),
                 host,
                 directory,
-                way,
+                transport,
                 state: State::Live,
                 found: None,
                 clock: None,
                 first_offset_ns: None,
                 hello: None,
                 last_line: None,
-                lines_left_out: 0,
+                omitted_lines: 0,
                 may_leave: false,
                 clock_read_ns: 0.0,
                 left_bytes: u64::MAX,
@@ -266,11 +267,11 @@ impl Fleet {
                 neighbours: Vec::new(),
             });
         }
-        if !troubles.is_empty() {
-            troubles.dedup();
-            return Err(troubles);
+        if !errors.is_empty() {
+            errors.dedup();
+            return Err(errors);
         }
-        let hub = Hub::start(ends, start_at_once, &hello, copy.as_ref()).map_err(|trouble| vec![trouble])?;
+        let hub = Hub::start(ends, start_at_once, &hello, copy.as_ref()).map_err(|error| vec![error])?;
         let mut fleet = Self {
             hub,
             ranks,
@@ -281,12 +282,12 @@ impl Fleet {
             interrupt,
             say,
             plan: None,
-            begun_ns: agent::now_ns(),
+            run_start_ns: agent::now_ns(),
             is_over: false,
             is_sound: true,
             names_unknown: false,
             start_at_once,
-            heeded: Urgency::None,
+            applied_urgency: Urgency::None,
         };
         // A client has its limit from its start on, and not all start at once.
         let started = Wait { limit: None, ..Wait::answer() };
@@ -294,7 +295,7 @@ impl Fleet {
             FromAgent::Found { machine, environment, process } => {
                 client.process = process;
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
-                client.found = Some(Found { machine: *machine, environment: *environment, version });
+                client.found = Some(ClientTarget { machine: *machine, environment: *environment, version });
                 Some(Ok(()))
             }
             _ => None,
@@ -305,7 +306,7 @@ impl Fleet {
     }
 
     /// Returns the number of clients on each client's machine. Lost ones count: their processes may still run.
-    fn clients_here(&self) -> Vec<u32> {
+    fn clients_per_machine(&self) -> Vec<u32> {
         let machine = |client: &Client| machine_of(&client.name).to_owned();
         let mut here: HashMap<String, u32> = HashMap::new();
         self.clients.iter().for_each(|client| *here.entry(machine(client)).or_default() += 1);
@@ -316,12 +317,12 @@ impl Fleet {
     pub(crate) fn clients_per_cpu(&self) -> Vec<u32> {
         let cpus =
             |client: &Client| client.found.as_ref().map_or(1, |found| found.machine.cpus_online.max(1));
-        let clients = self.clients.iter().zip(self.clients_here());
+        let clients = self.clients.iter().zip(self.clients_per_machine());
         clients.map(|(client, here)| here.div_ceil(cpus(client))).collect()
     }
 
     /// Returns machine and target of each client. After [`Fleet::start`], all are known.
-    pub fn found(&self) -> impl Iterator<Item = (&str, &Found)> {
+    pub fn found(&self) -> impl Iterator<Item = (&str, &ClientTarget)> {
         self.clients.iter().filter_map(|client| Some((client.name.as_str(), client.found.as_ref()?)))
     }
 
@@ -359,31 +360,32 @@ impl Fleet {
     ///
     /// # Errors
     /// The troubles of all clients that cannot.
-    pub fn look(&mut self) -> Result<Vec<Vec<Check>>, Vec<Trouble>> {
+    pub fn check_clients(&mut self) -> Result<Vec<Vec<Check>>, Vec<Trouble>> {
         let place = |client: &Client| (machine_of(&client.name).to_owned(), client.directory.clone());
         loop {
             let mut machines = HashSet::new();
-            let asked: Vec<_> = self
+            let selected: Vec<_> = self
                 .clients
                 .iter()
                 .map(|client| client.checks.is_none() && machines.insert(machine_of(&client.name).to_owned()))
                 .collect();
-            if !asked.contains(&true) {
+            if !selected.contains(&true) {
                 break;
             }
-            for index in (0..asked.len()).filter(|index| asked[*index]) {
+            for index in (0..selected.len()).filter(|index| selected[*index]) {
                 self.hub.send(index, ToAgent::Look {});
             }
-            self.all_of(&asked, "look at the machine", Wait::answer(), |client, frame| match frame {
+            self.all_of(&selected, "look at the machine", Wait::answer(), |client, frame| match frame {
                 FromAgent::Looked { checks } => {
-                    client.checks = Some(checks.into_iter().take(CHECKS_MAX).map(harmless).collect());
+                    client.checks = Some(checks.into_iter().take(CHECKS_MAX).map(printable).collect());
                     Some(Ok(()))
                 }
                 _ => None,
             })?;
-            for index in (0..asked.len()).filter(|index| asked[*index]) {
-                let (looked_at, checks) = (place(&self.clients[index]), self.clients[index].checks.clone());
-                let same = self.clients.iter_mut().filter(|client| place(client) == looked_at);
+            for index in (0..selected.len()).filter(|index| selected[*index]) {
+                let (checked_target, checks) =
+                    (place(&self.clients[index]), self.clients[index].checks.clone());
+                let same = self.clients.iter_mut().filter(|client| place(client) == checked_target);
                 same.for_each(|client| client.checks.clone_from(&checks));
             }
         }
@@ -436,10 +438,10 @@ impl Fleet {
     /// The errors of all clients that fail. Work directories of the other clients exist until [`Fleet::close`].
     pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
-        let clients_here = self.clients_here();
+        let clients_per_machine = self.clients_per_machine();
         self.order_to(0..self.clients.len(), &|fleet, client| ToAgent::Open {
             processes: fleet.processes(client),
-            clients_here: clients_here[client],
+            clients_per_machine: clients_per_machine[client],
         });
         let mut hidden = Vec::new();
         self.all("make a work directory", Wait::answer(), |client, frame| match frame {
@@ -464,7 +466,7 @@ impl Fleet {
             return None;
         }
         let of_clients = self.clients[client..].iter().filter(is_there).map(|other| other.process);
-        let own = (self.clients[client].way == Way::Here).then(std::process::id);
+        let own = (self.clients[client].transport == Transport::Here).then(std::process::id);
         // Older agents do not tell theirs.
         Some(of_clients.filter(|process| *process > 0).chain(own).collect())
     }
@@ -483,18 +485,18 @@ impl Fleet {
         let until_ns = agent::now_ns().saturating_add(time_ns);
         for group in [0..leaders, leaders..self.clients.len()] {
             let time_ns = until_ns.saturating_sub(agent::now_ns());
-            let asked: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
+            let selected: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
             self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
             let limit = Some(waiting::work(time_ns));
             let wait = Wait { limit, is_strict: false, is_removing: false };
-            let laid_out = self.all_of(&asked, "lay out files", wait, |_, frame| match frame {
+            let laid_out = self.all_of(&selected, "lay out files", wait, |_, frame| match frame {
                 FromAgent::LaidOut { bytes } => {
                     progress.bytes.fetch_add(bytes, Ordering::Relaxed);
                     Some(Ok(()))
                 }
                 _ => None,
             });
-            laid_out.map_err(|troubles| together("lay out files", troubles))?;
+            laid_out.map_err(|errors| combine_errors("lay out files", errors))?;
         }
         Ok(())
     }
@@ -510,7 +512,7 @@ impl Fleet {
             FromAgent::Cleared {} => Some(Ok(())),
             _ => None,
         });
-        cleared.map_err(|troubles| together("remove files", troubles))
+        cleared.map_err(|errors| combine_errors("remove files", errors))
     }
 
     /// Returns the bytes that each client may still write, as far as they have answered.
@@ -540,7 +542,7 @@ impl Fleet {
         drop(closed);
         let observers = self.observers.iter().map(|observer| &observer.client);
         for client in self.clients.iter().chain(observers) {
-            texts::rest(client.lines_left_out).iter().for_each(|line| (self.say)(&client.name, line));
+            texts::rest(client.omitted_lines).iter().for_each(|line| (self.say)(&client.name, line));
         }
         (0..self.clients.len()).for_each(|index| self.hub.close(index));
         let is_silent = |client: &Client| matches!(&client.state, State::Lost(why) if why == NO_ANSWER);
@@ -575,10 +577,10 @@ impl Fleet {
     }
 
     /// Measures all clocks.
-    pub(crate) fn align(&mut self, trips: u32) -> Result<(), Vec<Trouble>> {
+    pub(crate) fn align(&mut self, round_trips: u32) -> Result<(), Vec<Trouble>> {
         let mut waits: Vec<_> = self.clients.iter().map(Client::is_live).collect();
         for index in (0..waits.len()).filter(|index| waits[*index]) {
-            self.hub.ask_time(index, trips);
+            self.hub.ask_time(index, round_trips);
             self.hub.expect(index, Some(waiting::answer()));
         }
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
@@ -597,7 +599,8 @@ impl Fleet {
                 self.note(index, event);
             }
         }
-        let lost: Vec<_> = self.clients.iter().filter_map(|client| lost("show its clock", client)).collect();
+        let lost: Vec<_> =
+            self.clients.iter().filter_map(|client| loss_error("show its clock", client)).collect();
         if lost.is_empty() || self.on_loss == OnLoss::Continue { Ok(()) } else { Err(lost) }
     }
 
@@ -640,7 +643,7 @@ impl Fleet {
         &mut self,
         attempt: &str,
         wait: Wait,
-        take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
+        take: impl FnMut(&mut Client, FromAgent) -> Option<Reply<T>>,
     ) -> Result<(), Vec<Trouble>> {
         self.all_of(&vec![true; self.clients.len()], attempt, wait, take)
     }
@@ -648,13 +651,14 @@ impl Fleet {
     /// The same for the clients that were asked.
     fn all_of<T>(
         &mut self,
-        asked: &[bool],
+        selected: &[bool],
         attempt: &str,
         wait: Wait,
-        mut take: impl FnMut(&mut Client, FromAgent) -> Option<Answer<T>>,
+        mut take: impl FnMut(&mut Client, FromAgent) -> Option<Reply<T>>,
     ) -> Result<(), Vec<Trouble>> {
-        let clients = self.clients.iter().zip(asked);
-        let mut waits: Vec<_> = clients.map(|(client, is_asked)| client.is_live() && *is_asked).collect();
+        let clients = self.clients.iter().zip(selected);
+        let mut waits: Vec<_> =
+            clients.map(|(client, is_selected)| client.is_live() && *is_selected).collect();
         for index in (0..waits.len()).filter(|index| waits[*index]) {
             match wait.limit {
                 Some(limit) if wait.is_removing => self.hub.expect(index, Some(limit)),
@@ -662,7 +666,7 @@ impl Fleet {
                 None => {}
             }
         }
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         // A client that was lost before is no news.
         let was_lost: Vec<_> = self.clients.iter().map(|client| !client.is_live()).collect();
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
@@ -671,12 +675,12 @@ impl Fleet {
             if is_early && self.urgency() > Urgency::None {
                 return Err(Vec::new());
             }
-            self.heed(wait.is_removing);
+            self.apply_urgency(wait.is_removing);
             let Some((index, event)) = self.next() else { continue };
             let Event::Frame(frame) = event else {
-                if let Some(trouble) = self.note(index, event) {
-                    (waits[index], self.clients[index].state) = (false, State::Lost(trouble.cause.clone()));
-                    troubles.push(trouble);
+                if let Some(error) = self.note(index, event) {
+                    (waits[index], self.clients[index].state) = (false, State::Lost(error.cause.clone()));
+                    errors.push(error);
                 }
                 continue;
             };
@@ -686,21 +690,22 @@ impl Fleet {
             }
             let client = &mut self.clients[index];
             let answer = match frame {
-                FromAgent::Failed { trouble, .. } => Some(Err(of_client(&client.name, trouble))),
+                FromAgent::Failed { error, .. } => Some(Err(with_client_name(&client.name, error))),
                 frame => take(client, frame).map(|answer| answer.map(drop)),
             };
             if let Some(answer) = answer {
                 waits[index] = false;
                 self.hub.expect(index, None);
-                troubles.extend(answer.err());
+                errors.extend(answer.err());
             }
         }
-        let is_lost = |(client, was_lost): (&Client, &bool)| lost(attempt, client).filter(|_| !was_lost);
+        let is_lost =
+            |(client, was_lost): (&Client, &bool)| loss_error(attempt, client).filter(|_| !was_lost);
         if wait.is_strict || self.on_loss == OnLoss::Stop {
             let lost = self.clients.iter().zip(&was_lost).filter_map(is_lost);
-            troubles.extend(lost.filter(|lost| !troubles.contains(lost)).collect::<Vec<_>>());
+            errors.extend(lost.filter(|lost| !errors.contains(lost)).collect::<Vec<_>>());
         }
-        if troubles.is_empty() { Ok(()) } else { Err(troubles) }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
     /// Ends the channel of a client that has sent a frame out of turn.
@@ -732,14 +737,14 @@ impl Fleet {
                     return Some(Trouble::new(attempt, cause).remedy("install the same version on both"));
                 }
             }
-            Event::Said(line) => {
+            Event::Line(line) => {
                 client.last_line = Some(line.clone());
                 // Before its first word, the line is a reason and not news.
                 if client.hello.is_some() {
                     (self.say)(&client.name, &line);
                 }
             }
-            Event::LeftOut(lines) => client.lines_left_out += lines,
+            Event::OmittedLines(lines) => client.omitted_lines += lines,
             Event::Lost(why) if client.is_live() => {
                 let why = match (&client.hello, &client.last_line) {
                     (None, Some(line)) => line.clone(),
@@ -760,49 +765,48 @@ impl Fleet {
 }
 
 /// Returns the trouble of a client that is lost.
-fn lost(attempt: &str, client: &Client) -> Option<Trouble> {
+fn loss_error(attempt: &str, client: &Client) -> Option<Trouble> {
     let State::Lost(why) = &client.state else { return None };
-    let remedy = match (&client.hello, client.way) {
-        (None, Way::Launched) => Some(
+    let remedy = match (&client.hello, client.transport) {
+        (None, Transport::Launched) => Some(
             "see if `ssh HOST skye --version` works without a question; --rsh names another launcher, --remote-skye where it is",
         ),
         _ => None,
     };
-    let trouble = Trouble::new(format!("{attempt} on {}", client.name), why);
+    let error = Trouble::new(format!("{attempt} on {}", client.name), why);
     Some(match remedy {
-        Some(remedy) => trouble.remedy(remedy),
-        None => trouble,
+        Some(remedy) => error.remedy(remedy),
+        None => error,
     })
 }
 
 /// Returns a check of a client, safe to print.
-fn harmless(check: Check) -> Check {
+fn printable(check: Check) -> Check {
     let advice = check.advice.as_deref().map(texts::short);
     Check { name: texts::short(&check.name).into(), found: texts::short(&check.found), advice, ..check }
 }
 
 /// Returns the trouble of a client with its name, safe to print.
-pub(crate) fn of_client(name: &str, trouble: Trouble) -> Trouble {
-    let Trouble { attempt, cause, remedy } = trouble;
-    let told = Trouble::new(format!("{} on {name}", texts::short(&attempt)), texts::short(&cause));
+pub(crate) fn with_client_name(name: &str, error: Trouble) -> Trouble {
+    let Trouble { attempt, cause, remedy } = error;
+    let named_error = Trouble::new(format!("{} on {name}", texts::short(&attempt)), texts::short(&cause));
     match remedy {
-        Some(remedy) => told.remedy(texts::short(&remedy)),
-        None => told,
+        Some(remedy) => named_error.remedy(texts::short(&remedy)),
+        None => named_error,
     }
 }
 
 /// Returns one trouble of several.
-fn together(attempt: &str, troubles: Vec<Trouble>) -> Trouble {
-    let mut troubles = troubles.into_iter();
-    let Some(first) = troubles.next() else { return Trouble::new(attempt, "it was interrupted") };
-    let more: Vec<_> =
-        troubles.map(|trouble| format!("cannot {}: {}", trouble.attempt, trouble.cause)).collect();
+fn combine_errors(attempt: &str, errors: Vec<Trouble>) -> Trouble {
+    let mut errors = errors.into_iter();
+    let Some(first) = errors.next() else { return Trouble::new(attempt, "it was interrupted") };
+    let more: Vec<_> = errors.map(|error| format!("cannot {}: {}", error.attempt, error.cause)).collect();
     let cause = [vec![first.cause], more].concat().join("; ");
     Trouble { cause, ..Trouble { attempt: first.attempt, cause: String::new(), remedy: first.remedy } }
 }
 
 /// Refuses a client that would do another test than the plan says.
-fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
+fn compare(name: &str, plan: &Plan, own: &Plan) -> Reply<()> {
     let differs = |cause: String| {
         Err(Trouble::new(format!("run the same tests on {name}"), cause)
             .remedy("say how with --engine, --size or --files, so that all clients can do it"))
@@ -814,15 +818,15 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Answer<()> {
     if plan.phases.len() != own.phases.len() {
         return differs(format!("it would run {} tests instead of {}", own.phases.len(), plan.phases.len()));
     }
-    for (wanted, own) in plan.phases.iter().zip(&own.phases) {
-        let (spec, own_spec) = (model::spec::print(&wanted.workload), model::spec::print(&own.workload));
-        if (&spec, wanted.engine) != (&own_spec, own.engine) {
+    for (expected, own) in plan.phases.iter().zip(&own.phases) {
+        let (spec, own_spec) = (model::spec::print(&expected.workload), model::spec::print(&own.workload));
+        if (&spec, expected.engine) != (&own_spec, own.engine) {
             let own_spec = texts::short(&own_spec);
             return differs(format!(
                 "{} would be `{own_spec}` by {} there, and `{spec}` by {} on the first",
-                wanted.id,
+                expected.id,
                 own.engine.word(),
-                wanted.engine.word()
+                expected.engine.word()
             ));
         }
     }

@@ -18,12 +18,12 @@ use model::frames::{FRAME_BYTES_MAX, Hello, ToAgent};
 use rustix::event::{Timespec, epoll};
 
 use crate::agent::BEAT;
-use crate::link::{Event, Far, Link};
+use crate::link::{Event, Link, Peer};
 use crate::send::Copy;
-use crate::waiting::Lived;
+use crate::waiting::RunningClock;
 
 /// Polling interval of all channels, and precision of timeouts.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time that processes have to end once their channels are closed.
 const ENDING: Duration = Duration::from_secs(5);
 /// Key of the orders among what the thread waits for. Those of the clients are their numbers.
@@ -78,7 +78,7 @@ impl Hub {
     /// # Errors
     /// The system refuses a pipe or a thread.
     pub fn start(
-        clients: Vec<Far>,
+        clients: Vec<Peer>,
         at_once: usize,
         hello: &Hello,
         copy: Option<&Copy>,
@@ -106,7 +106,7 @@ impl Hub {
             ready,
             events: sender,
             queued: Arc::clone(&queued),
-            clock: Lived::new(),
+            clock: RunningClock::new(),
         };
         let thread = std::thread::Builder::new().name("clients".into()).spawn(move || loops.run());
         Ok(Self { orders: Some(orders), wake, events, queued, thread: Some(thread.map_err(fail)?) })
@@ -118,8 +118,8 @@ impl Hub {
     }
 
     /// Measures the clock of a client.
-    pub fn ask_time(&mut self, client: usize, trips: u32) {
-        self.order(Order::AskTime(client, trips));
+    pub fn ask_time(&mut self, client: usize, round_trips: u32) {
+        self.order(Order::AskTime(client, round_trips));
     }
 
     /// Closes the channel to a client.
@@ -184,7 +184,7 @@ struct Loop {
     /// Channels by the numbers of the clients; `None` for one that is not open yet, or cannot be opened.
     links: Vec<Option<Link>>,
     /// Clients that are not started yet.
-    waiting: VecDeque<(usize, Far)>,
+    waiting: VecDeque<(usize, Peer)>,
     /// Most clients that may have been started and have not answered.
     at_once: usize,
     hello: Hello,
@@ -197,19 +197,19 @@ struct Loop {
     ready: OwnedFd,
     events: Sender<Queued>,
     queued: Arc<[AtomicUsize]>,
-    clock: Lived,
+    clock: RunningClock,
 }
 
 impl Loop {
     fn run(&mut self) {
-        let (mut beaten, mut looked) = (Instant::now(), Instant::now());
+        let (mut last_beat, mut last_check) = (Instant::now(), Instant::now());
         let mut ready = Vec::with_capacity(READY_MAX);
         loop {
             self.start_some();
-            self.wait(&mut ready, LOOK.saturating_sub(looked.elapsed()));
+            self.wait(&mut ready, POLL_INTERVAL.saturating_sub(last_check.elapsed()));
             loop {
                 match self.orders.try_recv() {
-                    Ok(order) => self.obey(order),
+                    Ok(order) => self.execute(order),
                     Err(std::sync::mpsc::TryRecvError::Empty) => break,
                     Err(std::sync::mpsc::TryRecvError::Disconnected) => return self.end(),
                 }
@@ -220,13 +220,13 @@ impl Loop {
                     link.flush();
                 });
             }
-            if looked.elapsed() < LOOK {
+            if last_check.elapsed() < POLL_INTERVAL {
                 continue;
             }
-            looked = Instant::now();
-            let is_beat = beaten.elapsed() >= BEAT;
+            last_check = Instant::now();
+            let is_beat = last_beat.elapsed() >= BEAT;
             if is_beat {
-                beaten = Instant::now();
+                last_beat = Instant::now();
             }
             let is_measured = self.is_measured;
             for client in 0..self.links.len() {
@@ -247,7 +247,7 @@ impl Loop {
         let Some(link) = self.links.get_mut(client).and_then(Option::as_mut) else { return };
         if !link.is_open() {
             // A process that has ended keeps its number until somebody asks for its end.
-            link.is_gone();
+            link.has_exited();
             return;
         }
         let mut events = Vec::new();
@@ -279,15 +279,15 @@ impl Loop {
         let is_starting = |link: &&Link| link.is_open() && !link.is_greeted();
         let mut starting = self.links.iter().flatten().filter(is_starting).count();
         while starting < self.at_once
-            && let Some((index, far)) = self.waiting.pop_front()
+            && let Some((index, peer)) = self.waiting.pop_front()
         {
-            let program = match &far {
-                Far::Here(command) | Far::Launched(command) => command.get_program(),
-                Far::Rank(_) => "its rank".as_ref(),
+            let program = match &peer {
+                Peer::Here(command) | Peer::Launched(command) => command.get_program(),
+                Peer::Rank(_) => "its rank".as_ref(),
             };
             let program = program.to_string_lossy().into_owned();
-            let copy = self.copy.clone().filter(|_| matches!(far, Far::Launched(_)));
-            match Link::start(far, &self.hello, copy, self.clock.now()) {
+            let copy = self.copy.clone().filter(|_| matches!(peer, Peer::Launched(_)));
+            match Link::start(peer, &self.hello, copy, self.clock.now()) {
                 Ok(link) => {
                     // A channel that the kernel does not watch shows as a silent one.
                     let _ = link.watch(&self.ready, index as u64);
@@ -317,13 +317,13 @@ impl Loop {
         while self.woken.read(&mut bytes).is_ok_and(|count| count == bytes.len()) {}
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         let client = match order {
             Order::Measured(is_measured) => {
                 self.is_measured = is_measured;
                 // Nobody was asked for a sign of life meanwhile.
                 let now = self.clock.now();
-                return self.links.iter_mut().flatten().for_each(|link| link.hear(now));
+                return self.links.iter_mut().flatten().for_each(|link| link.mark_received(now));
             }
             Order::Hasten(limit) => {
                 let now = self.clock.now();
@@ -338,7 +338,7 @@ impl Loop {
         let is_measured = self.is_measured;
         self.with(client, |link, events, now| match order {
             Order::Send(_, frame) => link.send(&frame, now),
-            Order::AskTime(_, trips) => link.ask_time(trips, now),
+            Order::AskTime(_, round_trips) => link.ask_time(round_trips, now),
             Order::Expect(_, limit) => {
                 link.expect(limit, now);
                 // The time of all answers may be over. The next one must not come before that shows.
@@ -354,10 +354,10 @@ impl Loop {
     fn end(&mut self) {
         self.links.iter_mut().flatten().for_each(Link::close);
         let started = Instant::now();
-        while self.links.iter_mut().flatten().any(|link| !link.is_gone()) {
+        while self.links.iter_mut().flatten().any(|link| !link.has_exited()) {
             if started.elapsed() > ENDING {
                 let still =
-                    self.links.iter_mut().flatten().filter_map(|link| (!link.is_gone()).then_some(link));
+                    self.links.iter_mut().flatten().filter_map(|link| (!link.has_exited()).then_some(link));
                 return still.for_each(Link::give_up);
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -391,8 +391,8 @@ mod tests {
         let script = format!("beat='{beat}'; printf '{greeting}'; {script}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let far = if is_here { Far::Here(command) } else { Far::Launched(command) };
-        Hub::start(vec![far], 1, &hello, None).unwrap()
+        let peer = if is_here { Peer::Here(command) } else { Peer::Launched(command) };
+        Hub::start(vec![peer], 1, &hello, None).unwrap()
     }
 
     /// Returns the reason for which the client is lost.
@@ -400,7 +400,7 @@ mod tests {
     fn loss(hub: &mut Hub) -> String {
         let started = Instant::now();
         while started.elapsed() < DEADLINE {
-            if let Some((_, Event::Lost(why))) = hub.next(LOOK) {
+            if let Some((_, Event::Lost(why))) = hub.next(POLL_INTERVAL) {
                 return why;
             }
         }
@@ -410,7 +410,7 @@ mod tests {
     #[track_caller]
     fn wait_for_greeting(hub: &mut Hub) {
         let started = Instant::now();
-        while !matches!(hub.next(LOOK), Some((_, Event::Hello(_)))) {
+        while !matches!(hub.next(POLL_INTERVAL), Some((_, Event::Hello(_)))) {
             assert!(started.elapsed() < DEADLINE, "the client does not say hello");
         }
     }
@@ -439,7 +439,7 @@ mod tests {
         hub.hasten(Duration::ZERO);
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(1) {
-            let event = hub.next(LOOK);
+            let event = hub.next(POLL_INTERVAL);
             assert!(event.is_none(), "{event:?}");
         }
     }
@@ -483,12 +483,12 @@ mod tests {
         wait_for_greeting(&mut hub);
         let queued = |hub: &Hub| hub.queued[0].load(Ordering::Relaxed);
         // The thread counts the frames of one read after each other, and may lose its CPU between two of them.
-        let (started, mut full, mut stable_looks) = (Instant::now(), 0, 0);
-        while full <= QUEUED_BYTES_MAX || stable_looks < 5 {
+        let (started, mut full, mut stable_polls) = (Instant::now(), 0, 0);
+        while full <= QUEUED_BYTES_MAX || stable_polls < 5 {
             assert!(started.elapsed() < DEADLINE, "{full} bytes are queued, and more arrive");
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             let bytes = queued(&hub);
-            stable_looks = if bytes == full { stable_looks + 1 } else { 0 };
+            stable_polls = if bytes == full { stable_polls + 1 } else { 0 };
             full = bytes;
         }
         // All go on, once they are taken.
@@ -503,12 +503,12 @@ mod tests {
         let lines = 5000;
         let mut hub =
             hub(&format!("seq -f 'line %g of many that a client says' {lines} >&2; cat >/dev/null"), false);
-        let (started, mut taken, mut bytes, mut left_out) = (Instant::now(), 0, 0, 0);
-        while taken + left_out < lines {
-            assert!(started.elapsed() < DEADLINE, "{taken} lines arrive, and {left_out} are left out");
-            match hub.next(LOOK) {
-                Some((_, Event::Said(line))) => (taken, bytes) = (taken + 1, bytes + line.len()),
-                Some((_, Event::LeftOut(count))) => left_out += count,
+        let (started, mut taken, mut bytes, mut omitted_lines) = (Instant::now(), 0, 0, 0);
+        while taken + omitted_lines < lines {
+            assert!(started.elapsed() < DEADLINE, "{taken} lines arrive, and {omitted_lines} are left out");
+            match hub.next(POLL_INTERVAL) {
+                Some((_, Event::Line(line))) => (taken, bytes) = (taken + 1, bytes + line.len()),
+                Some((_, Event::OmittedLines(count))) => omitted_lines += count,
                 event => assert!(matches!(event, None | Some((_, Event::Hello(_)))), "{event:?}"),
             }
         }

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use model::Trouble;
-use model::hosts::HostWord;
+use model::hosts::ClientSpec;
 
 use crate::send::Copy;
 
@@ -46,7 +46,7 @@ impl Launcher {
     pub fn here(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.own_program);
         command.args(arguments);
-        apart(command)
+        in_own_group(command)
     }
 
     /// Returns the command that runs skye with `arguments` on a host. A host that is reached by ssh may want a copy.
@@ -55,7 +55,7 @@ impl Launcher {
     /// An argument needs quotes, and it is unknown if the user's launcher has a shell that removes them.
     pub fn command(
         &self,
-        host: &HostWord,
+        host: &ClientSpec,
         arguments: &[String],
         copy: Option<&Copy>,
     ) -> Result<Command, Trouble> {
@@ -84,7 +84,7 @@ impl Launcher {
             command = Command::new(&words[0]);
             command.args(&words[1..]).args(own());
         }
-        Ok(apart(command))
+        Ok(in_own_group(command))
     }
 
     /// Returns the words of the launcher.
@@ -108,7 +108,7 @@ impl Launcher {
     }
 
     /// Returns the command line that a user types to run skye with `arguments` on a host.
-    pub fn typed(&self, host: &HostWord, arguments: &[String]) -> String {
+    pub fn typed(&self, host: &ClientSpec, arguments: &[String]) -> String {
         if host.is_local() {
             let words = std::iter::once("skye").chain(arguments.iter().map(String::as_str));
             return words.map(quoted).collect::<Vec<_>>().join(" ");
@@ -122,7 +122,7 @@ impl Launcher {
 }
 
 /// Makes a command run in its own process group, with its streams as a channel.
-fn apart(mut command: Command) -> Command {
+fn in_own_group(mut command: Command) -> Command {
     // A signal from the terminal is the coordinator's, which ends its agents in order.
     command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

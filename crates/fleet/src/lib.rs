@@ -35,5 +35,5 @@ mod send;
 mod texts;
 mod waiting;
 
-pub use coordinator::{Client, Clients, Fleet, Found, OnLoss, Say, Started};
-pub use phase::Together;
+pub use coordinator::{Client, ClientTarget, Clients, Fleet, FleetOptions, OnLoss, Say};
+pub use phase::CombinedPhase;

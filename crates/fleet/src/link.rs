@@ -44,15 +44,15 @@ pub enum Event {
     /// A measurement of its clock has ended.
     Clock(ClockRecord),
     /// A line of its standard error, as it is printed.
-    Said(String),
+    Line(String),
     /// Number of more lines, for which there is no room.
-    LeftOut(u64),
+    OmittedLines(u64),
     /// It is lost, for this reason.
     Lost(String),
 }
 
 /// Other end of a channel.
-pub enum Far {
+pub enum Peer {
     /// A process to start on this machine, which needs no launcher.
     Here(Command),
     /// A launcher to start.
@@ -95,7 +95,7 @@ pub struct Link {
     room: Room,
     is_greeted: bool,
     /// Time of the last byte; before the first, of the start. All times are those of the thread that waits.
-    heard: Duration,
+    last_received: Duration,
     /// Time by which its answer is due, and the limit that this time is the end of; `None` if it owes none.
     due: Option<(Duration, Duration)>,
     /// The same for all its answers: no answer is due later.
@@ -106,8 +106,8 @@ pub struct Link {
     is_held: bool,
     /// Time that the process had spent waiting for a CPU when an answer was last overdue.
     starved: Duration,
-    trips: Vec<RoundTrip>,
-    trips_wanted: u32,
+    round_trips: Vec<RoundTrip>,
+    round_trips_min: u32,
     sent_ns: u64,
     /// True if the process runs on this machine and not behind a launcher.
     is_local: bool,
@@ -122,16 +122,16 @@ impl Link {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(far: Far, hello: &Hello, copy: Option<Copy>, now: Duration) -> io::Result<Self> {
-        let is_local = matches!(far, Far::Here(_));
-        let (child, to, from, errors) = match far {
-            Far::Here(mut command) | Far::Launched(mut command) => {
+    pub fn start(peer: Peer, hello: &Hello, copy: Option<Copy>, now: Duration) -> io::Result<Self> {
+        let is_local = matches!(peer, Peer::Here(_));
+        let (child, to, from, errors) = match peer {
+            Peer::Here(mut command) | Peer::Launched(mut command) => {
                 let mut child = command.spawn()?;
                 let (to, from) = (child.stdin.take().map(Into::into), child.stdout.take().map(Into::into));
                 let errors = child.stderr.take().map(Into::into);
                 (Some(child), to, from, errors)
             }
-            Far::Rank(stream) => (None, Some(stream.try_clone()?.into()), Some(stream.into()), None),
+            Peer::Rank(stream) => (None, Some(stream.try_clone()?.into()), Some(stream.into()), None),
         };
         // Without it, the end of its channel shows the end of a process.
         let process = child
@@ -163,14 +163,14 @@ impl Link {
             line: Vec::new(),
             room: Room::default(),
             is_greeted: false,
-            heard: now,
+            last_received: now,
             due: Some((now + HELLO, HELLO)),
             last_due: None,
             bytes: 0,
             is_held: false,
             starved: Duration::ZERO,
-            trips: Vec::new(),
-            trips_wanted: 0,
+            round_trips: Vec::new(),
+            round_trips_min: 0,
             sent_ns: 0,
             is_local,
             process,
@@ -218,8 +218,8 @@ impl Link {
     }
 
     /// Takes this moment for the last at which the client was heard.
-    pub fn hear(&mut self, now: Duration) {
-        self.heard = now;
+    pub fn mark_received(&mut self, now: Duration) {
+        self.last_received = now;
     }
 
     /// Waits this long for the answer that the client owes; no more for `None`.
@@ -320,15 +320,15 @@ impl Link {
     }
 
     /// Begins to measure the client's clock.
-    pub fn ask_time(&mut self, trips: u32, now: Duration) {
-        self.trips.clear();
-        self.trips_wanted = trips;
+    pub fn ask_time(&mut self, round_trips: u32, now: Duration) {
+        self.round_trips.clear();
+        self.round_trips_min = round_trips;
         self.ping(now);
     }
 
     fn ping(&mut self, now: Duration) {
         self.sent_ns = now_ns();
-        self.send(&ToAgent::Ping { number: self.trips.len() as u32 }, now);
+        self.send(&ToAgent::Ping { number: self.round_trips.len() as u32 }, now);
     }
 
     /// Takes all that has arrived.
@@ -341,7 +341,7 @@ impl Link {
         match read {
             Ok(0) => self.end(events, "its channel has ended"),
             Ok(count) => {
-                self.heard = now;
+                self.last_received = now;
                 self.answer_by = None;
                 self.frames.push(&bytes[..count]);
                 if let Err(Malformed(why)) = self.take_frames(back_ns, events, now) {
@@ -350,7 +350,7 @@ impl Link {
             }
             // Another process may have its end of the channel.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if self.process.is_some() && self.is_gone() {
+                if self.process.is_some() && self.has_exited() {
                     self.end(events, "its process has ended");
                 }
             }
@@ -369,7 +369,7 @@ impl Link {
             self.bytes += document.len();
             if !self.is_greeted {
                 if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
-                    let program = copy.wanted(&wanted).map_err(Malformed)?;
+                    let program = copy.program_for(&wanted).map_err(Malformed)?;
                     self.expect(Some(HELLO + waiting::sending(program.len() as u64)), now);
                     self.program = Some((program, 0));
                     // The host has skipped the first one.
@@ -381,7 +381,7 @@ impl Link {
                 self.is_greeted = true;
                 if !self.greeting.is_empty() {
                     let greeting = std::mem::take(&mut self.greeting);
-                    events.push(Event::Said(format!("its shell printed `{greeting}`")));
+                    events.push(Event::Line(format!("its shell printed `{greeting}`")));
                 }
                 // It names its machine next.
                 self.expect(Some(waiting::answer()), now);
@@ -390,15 +390,15 @@ impl Link {
             match channel::decode(&document, DIGITS_MAX)? {
                 FromAgent::Beat {} => {}
                 FromAgent::Pong { number, at_ns } => {
-                    if number as usize != self.trips.len() || self.trips_wanted == 0 {
+                    if number as usize != self.round_trips.len() || self.round_trips_min == 0 {
                         continue;
                     }
-                    self.trips.push(RoundTrip { sent_ns: self.sent_ns, there_ns: at_ns, back_ns });
-                    if self.trips.len() < self.trips_wanted as usize {
+                    self.round_trips.push(RoundTrip { sent_ns: self.sent_ns, there_ns: at_ns, back_ns });
+                    if self.round_trips.len() < self.round_trips_min as usize {
                         self.ping(now);
                     } else {
-                        self.trips_wanted = 0;
-                        events.extend(clock::offset(&self.trips).map(Event::Clock));
+                        self.round_trips_min = 0;
+                        events.extend(clock::offset(&self.round_trips).map(Event::Clock));
                     }
                 }
                 frame => events.push(Event::Frame(frame)),
@@ -433,23 +433,23 @@ impl Link {
         let line = String::from_utf8_lossy(&self.line).trim_end().to_owned();
         self.line.clear();
         if !line.is_empty() {
-            events.extend(self.room.line(&line).map(Event::Said));
+            events.extend(self.room.line(&line).map(Event::Line));
         }
     }
 
     /// Counts the lines for which there was no room.
-    fn count_left_out(&mut self, events: &mut Vec<Event>) {
-        let left_out = self.room.take_left_out();
-        events.extend((left_out > 0).then_some(Event::LeftOut(left_out)));
+    fn report_omitted_lines(&mut self, events: &mut Vec<Event>) {
+        let omitted_lines = self.room.take_omitted_lines();
+        events.extend((omitted_lines > 0).then_some(Event::OmittedLines(omitted_lines)));
     }
 
     /// Notices that an answer is overdue, or that the client has been silent for too long.
     pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>, now: Duration) {
-        self.count_left_out(events);
+        self.report_omitted_lines(events);
         if self.is_held {
-            self.heard = now;
+            self.last_received = now;
         }
-        let silent = now.saturating_sub(self.heard);
+        let silent = now.saturating_sub(self.last_received);
         let is_silent = silent > SILENCE;
         let is_late = self.answer_by.is_some_and(|until| now > until);
         let overdue = self.due.filter(|(due, _)| now > *due).filter(|_| !self.has_more_time(now));
@@ -490,13 +490,13 @@ impl Link {
 
     fn end(&mut self, events: &mut Vec<Event>, why: &str) {
         // What it said last may be the reason, and comes on a stream of its own.
-        let begun = Instant::now();
-        while self.errors.is_some() && begun.elapsed() < LAST_WORDS {
+        let started = Instant::now();
+        while self.errors.is_some() && started.elapsed() < LAST_WORDS {
             self.receive_lines(events);
             std::thread::sleep(Duration::from_millis(1));
         }
         self.end_line(events);
-        self.count_left_out(events);
+        self.report_omitted_lines(events);
         self.close();
         let greeting =
             Some(&self.frames).filter(|frames| frames.is_before_start()).map(FrameReader::greeting);
@@ -515,7 +515,7 @@ impl Link {
     }
 
     /// Returns true once the process has ended. That of a rank is its launcher's.
-    pub fn is_gone(&mut self) -> bool {
+    pub fn has_exited(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
     }
 

@@ -27,7 +27,7 @@ const MPICH_HANDLES: (c_int, c_int) = (0x4400_0000, 0x4c00_010d);
 
 // SAFETY: these are the types of the standard's C functions. Each call says why it is sound.
 type InitThread = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
-type OfWorld<H> = unsafe extern "C" fn(H, *mut c_int) -> c_int;
+type CommQuery<H> = unsafe extern "C" fn(H, *mut c_int) -> c_int;
 type Probe<H> = unsafe extern "C" fn(c_int, c_int, H, *mut c_int, *mut c_void) -> c_int;
 type Receive<H> = unsafe extern "C" fn(*mut c_void, c_int, H, c_int, c_int, H, *mut c_void) -> c_int;
 type Send<H> = unsafe extern "C" fn(*const c_void, c_int, H, c_int, c_int, H, *mut H) -> c_int;
@@ -164,8 +164,8 @@ impl<H: Copy> Ranks<H> {
         // pointer where it has the objects of Open MPI, else a number.
         let (init, ranked, sized, mut ranks) = unsafe {
             let init: InitThread = function(&library, b"MPI_Init_thread")?;
-            let ranked: OfWorld<H> = function(&library, b"MPI_Comm_rank")?;
-            let sized: OfWorld<H> = function(&library, b"MPI_Comm_size")?;
+            let ranked: CommQuery<H> = function(&library, b"MPI_Comm_rank")?;
+            let sized: CommQuery<H> = function(&library, b"MPI_Comm_size")?;
             let ranks = Self {
                 constants,
                 probe: function(&library, b"MPI_Iprobe")?,

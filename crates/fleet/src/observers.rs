@@ -9,7 +9,7 @@ use model::frames::{FromAgent, ToAgent};
 use model::run::ServerUse;
 
 use crate::clock;
-use crate::coordinator::{Client, Fleet, LOOK, State};
+use crate::coordinator::{Client, Fleet, POLL_INTERVAL, State};
 use crate::link::Event;
 use crate::texts;
 
@@ -33,7 +33,7 @@ impl Observer {
 impl Fleet {
     /// Returns the next event of a client; `None` if none comes within a moment. Events of observers are taken here.
     pub(crate) fn next(&mut self) -> Option<(usize, Event)> {
-        let (index, event) = match self.hub.next(LOOK)? {
+        let (index, event) = match self.hub.next(POLL_INTERVAL)? {
             (index, Event::Frame(FromAgent::Ended { reason })) => {
                 self.hub.close(index);
                 (index, Event::Lost(format!("it was {}", texts::short(&reason))))
@@ -48,11 +48,11 @@ impl Fleet {
                 (self.say)(&client.name, &format!("lost: {why}; it is observed no more"));
                 client.state = State::Lost(why);
             }
-            Event::Said(line) => (self.say)(&client.name, &line),
-            Event::LeftOut(lines) => client.lines_left_out += lines,
+            Event::Line(line) => (self.say)(&client.name, &line),
+            Event::OmittedLines(lines) => client.omitted_lines += lines,
             // It fails in each test, for the same reason.
-            Event::Frame(FromAgent::Failed { trouble, .. }) if !std::mem::replace(has_failed, true) => {
-                (self.say)(&client.name, &texts::short(&trouble.to_string()));
+            Event::Frame(FromAgent::Failed { error, .. }) if !std::mem::replace(has_failed, true) => {
+                (self.say)(&client.name, &texts::short(&error.to_string()));
             }
             _ => {}
         }
@@ -77,9 +77,9 @@ impl Fleet {
         for number in (0..self.observers.len()).filter(|number| live(&self.observers[*number])) {
             self.hub.send(first + number, ToAgent::Watched {});
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         while self.observers.iter().any(|observer| live(observer) && observer.seen.is_none())
-            && begun.elapsed() < ANSWER
+            && started.elapsed() < ANSWER
         {
             // No client says anything between two tests but that it is lost.
             if let Some((index, event)) = self.next() {

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use model::Trouble;
 use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
-use model::plan::{PlannedPhase, Until};
+use model::plan::{PlannedPhase, PrecisionGoal};
 use model::run::{Interval, PhaseRecord, Status};
-use run::sum::Gathered;
-use run::{Beginning, ClientsNow, Known, Moment, Session, Tick, Time};
+use run::sum::ClientAggregate;
+use run::{ClientsNow, PhaseEvent, Precision, Session, StartSignal, Tick, Time};
 
 use crate::agent::now_ns;
 use crate::clock::{self, ROUND_TRIPS_AGAIN};
-use crate::coordinator::{Client, Fleet, LOOK, OnLoss, State, of_client};
+use crate::coordinator::{Client, Fleet, OnLoss, POLL_INTERVAL, State, with_client_name};
 use crate::link::Event;
 use crate::texts;
 use crate::waiting::{self, Urgency};
@@ -49,7 +49,7 @@ enum Stage {
 }
 
 /// A test that all clients have made.
-pub struct Together {
+pub struct CombinedPhase {
     /// The record of the sum.
     pub record: PhaseRecord,
     /// The records of the clients, each with its number, to be judged.
@@ -64,28 +64,28 @@ impl Fleet {
         phase: &PlannedPhase,
         repetition: u32,
         time: Time,
-        on_moment: &mut dyn FnMut(Moment<'_>),
-    ) -> Together {
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> CombinedPhase {
         let Some(plan) = self.plan.clone() else {
             let record = Session::untried(phase, repetition, Status::Failed, "there is no plan");
-            return Together { record, clients: Vec::new() };
+            return CombinedPhase { record, clients: Vec::new() };
         };
         // A clock that drifts is followed from test to test.
         let _ = self.align(ROUND_TRIPS_AGAIN);
         if self.is_over {
             let reason = "a client was lost before it began";
             let record = Session::untried(phase, repetition, Status::Skipped, reason);
-            return Together { record, clients: Vec::new() };
+            return CombinedPhase { record, clients: Vec::new() };
         }
         let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
         let Time { measured_ns, budget_ns } = time;
         let index = index as u32;
         let is_of_all = plan.is_of_all_clients(phase);
-        let anew = is_of_all && self.names_unknown;
+        let recreate_files = is_of_all && self.names_unknown;
         let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
         let order = |fleet: &Self, client: usize| ToAgent::Phase {
             other: fleet.other(client, shift),
-            anew,
+            recreate_files,
             index,
             repetition,
             measured_ns,
@@ -93,25 +93,25 @@ impl Fleet {
         };
         // The first client makes the directories of all, and removes what an earlier test left in them.
         let is_led = phase.workload.data().is_none() && is_of_all && self.clients[0].is_live();
-        let led = if is_led { 1..count } else { count..count };
+        let followers = if is_led { 1..count } else { count..count };
         let limit = waiting::test(budget_ns);
         // Each client may have to wait for the others, twice where one leads, before it prepares and before it measures.
         let limit_of_all = limit * 2 * (1 + u32::from(is_led));
-        self.order_to(0..led.start, &order);
+        self.order_to(0..followers.start, &order);
         let mut running = Running {
             runners: self.clients.iter().map(|_| Runner::default()).collect(),
-            until: plan.until_of(phase),
+            precision_goal: plan.precision_goal_of(phase),
             is_continuous: phase.workload.is_continuous(),
             started: None,
             known: None,
             ops: Vec::new(),
             // A test that never begins has no time axis.
-            gathered: Gathered::new(self.begun_ns, 0),
-            looked_ns: 0,
-            is_enough: false,
+            aggregate: ClientAggregate::new(self.run_start_ns, 0),
+            last_check_ns: 0,
+            is_goal_met: false,
             failure: None,
             is_interrupted: false,
-            led: led.clone(),
+            followers: followers.clone(),
             limit,
         };
         for (number, (runner, client)) in running.runners.iter_mut().zip(&self.clients).enumerate() {
@@ -122,14 +122,14 @@ impl Fleet {
         for index in (0..count).filter(|index| running.runners[*index].stage != Stage::Ended) {
             self.within(index, limit_of_all);
         }
-        for index in (0..led.start).filter(|index| running.runners[*index].stage != Stage::Ended) {
+        for index in (0..followers.start).filter(|index| running.runners[*index].stage != Stage::Ended) {
             self.expect(index, limit);
         }
-        self.drive(&mut running, &order, on_moment);
+        self.drive(&mut running, &order, on_event);
         (0..count).for_each(|index| self.hub.within(index, None));
         let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
-        on_moment(Moment::Over);
-        let (mut record, parts) = running.gathered.sum(&plan, phase, repetition, self.begun_ns);
+        on_event(PhaseEvent::Over);
+        let (mut record, parts) = running.aggregate.sum(&plan, phase, repetition, self.run_start_ns);
         record.seen.servers = servers;
         if let Some(failure) = running.failure {
             let reason = failure.to_string();
@@ -142,34 +142,34 @@ impl Fleet {
         }
         self.is_sound &= record.status == Status::Done;
         // Clients that take no part in this test still have the files that it has made anew to make.
-        let all_began_anew = anew && count >= self.clients.len();
-        self.names_unknown &= !all_began_anew;
+        let all_recreated = recreate_files && count >= self.clients.len();
+        self.names_unknown &= !all_recreated;
         self.names_unknown |= parts.iter().any(|part| part.measured.names_unknown);
         let clients = parts.into_iter().map(|part| (part.client as usize, part.measured.record)).collect();
-        Together { record, clients }
+        CombinedPhase { record, clients }
     }
 
     fn drive(
         &mut self,
         running: &mut Running,
         order: &dyn Fn(&Self, usize) -> ToAgent,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) {
         let mut ticked = Instant::now();
         while running.runners.iter().any(|runner| runner.stage != Stage::Ended) {
-            running.is_interrupted |= self.heed(false);
+            running.is_interrupted |= self.apply_urgency(false);
             if let Some((index, event)) = self.next() {
                 self.take(running, index, event);
             }
-            if !running.led.is_empty() && running.runners[0].stage != Stage::Busy {
-                let led = std::mem::take(&mut running.led);
+            if !running.followers.is_empty() && running.runners[0].stage != Stage::Busy {
+                let followers = std::mem::take(&mut running.followers);
                 if running.runners[0].stage == Stage::Ready && !running.is_interrupted {
-                    self.order_to(led.clone(), order);
-                    for index in led.filter(|index| running.runners[*index].stage != Stage::Ended) {
+                    self.order_to(followers.clone(), order);
+                    for index in followers.filter(|index| running.runners[*index].stage != Stage::Ended) {
                         self.expect(index, running.limit);
                     }
                 } else {
-                    running.runners[led].iter_mut().for_each(|runner| runner.stage = Stage::Ended);
+                    running.runners[followers].iter_mut().for_each(|runner| runner.stage = Stage::Ended);
                 }
             }
             if running.failure.is_some() && self.on_loss == OnLoss::Stop && !running.is_interrupted {
@@ -185,15 +185,15 @@ impl Fleet {
                     }
                 }
             }
-            self.begin(running, on_moment);
-            if ticked.elapsed() >= LOOK {
+            self.begin(running, on_event);
+            if ticked.elapsed() >= POLL_INTERVAL {
                 ticked = Instant::now();
-                self.tick(running, on_moment);
+                self.tick(running, on_event);
             }
         }
         if running.started.is_some() {
             self.hub.set_measured(false);
-            on_moment(Moment::End);
+            on_event(PhaseEvent::End);
         }
     }
 
@@ -202,7 +202,7 @@ impl Fleet {
         let is_interrupted = running.is_interrupted || self.urgency() > Urgency::None;
         let client = &mut self.clients[index];
         let runner = &mut running.runners[index];
-        let is_at_work = runner.stage != Stage::Ended && !running.led.contains(&index);
+        let is_at_work = runner.stage != Stage::Ended && !running.followers.contains(&index);
         match event {
             // What it sent before its channel was closed.
             Event::Frame(_) if !client.is_live() => {}
@@ -226,14 +226,14 @@ impl Fleet {
                 client.left_bytes = measured.left_bytes;
                 if let Some(clock) = &client.clock {
                     let start_ns = clock::here(measured.start_ns, clock);
-                    running.gathered.add(index as u32, &client.name, *measured, start_ns);
+                    running.aggregate.add(index as u32, &client.name, *measured, start_ns);
                 }
             }
             // An agent measures nothing more after it: a test that fails has a record.
-            Event::Frame(FromAgent::Failed { trouble, .. }) if is_at_work => {
+            Event::Frame(FromAgent::Failed { error, .. }) if is_at_work => {
                 runner.stage = Stage::Ended;
-                let why = texts::short(&trouble.to_string());
-                running.failure.get_or_insert(of_client(&client.name, trouble));
+                let why = texts::short(&error.to_string());
+                running.failure.get_or_insert(with_client_name(&client.name, error));
                 self.hub.close(index);
                 drop(self.note(index, Event::Lost(why)));
             }
@@ -256,16 +256,16 @@ impl Fleet {
     }
 
     /// Starts a measured part, once no client prepares any more. After the end of a client, the others start nothing.
-    fn begin(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
+    fn begin(&mut self, running: &mut Running, on_event: &mut dyn FnMut(PhaseEvent<'_>)) {
         let stages = || running.runners.iter().map(|runner| runner.stage);
         if stages().any(|stage| stage == Stage::Busy) || !stages().any(|stage| stage == Stage::Ready) {
             return;
         }
-        let has_ended = !running.gathered.parts().is_empty();
+        let has_ended = !running.aggregate.parts().is_empty();
         let is_off = has_ended || (running.failure.is_some() && self.on_loss == OnLoss::Stop);
         if !is_off && running.started.is_none() {
-            let mut beginning = Beginning::default();
-            on_moment(Moment::Begin(&mut beginning));
+            let mut start_signal = StartSignal::default();
+            on_event(PhaseEvent::Begin(&mut start_signal));
         }
         let clocks = || self.clients.iter().filter_map(|client| client.clock);
         let longest_ns = clocks().map(|clock| clock.round_trip_ns).max().unwrap_or(0);
@@ -274,7 +274,7 @@ impl Fleet {
         let at_ns = now_ns() + lead_ns.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
         if !is_off && running.started.is_none() {
             running.started = Some(at_ns);
-            running.gathered = Gathered::new(at_ns, running.runners.len());
+            running.aggregate = ClientAggregate::new(at_ns, running.runners.len());
             self.hub.set_measured(true);
             self.watch(at_ns);
         }
@@ -290,7 +290,7 @@ impl Fleet {
     }
 
     /// Shows the state of the test, and ends it once its rate is known.
-    fn tick(&mut self, running: &mut Running, on_moment: &mut dyn FnMut(Moment<'_>)) {
+    fn tick(&mut self, running: &mut Running, on_event: &mut dyn FnMut(PhaseEvent<'_>)) {
         let Some(started_ns) = running.started else { return };
         let sum = |of: fn(&Slice) -> u64| {
             running.runners.iter().map(|runner| of(&runner.last)).fold(0, u64::saturating_add)
@@ -306,7 +306,7 @@ impl Fleet {
             slowest: rates.min_by(|one, other| one.1.total_cmp(&other.1)),
             lost: self.clients.iter().filter(is_lost).map(|client| client.name.as_str()).collect(),
         };
-        on_moment(Moment::Tick(&Tick {
+        on_event(PhaseEvent::Tick(&Tick {
             elapsed_ns: now_ns().saturating_sub(started_ns),
             ops,
             bytes,
@@ -317,8 +317,8 @@ impl Fleet {
             zones: None,
             clients: Some(clients),
         }));
-        if running.is_continuous && !running.is_enough && running.has_enough() {
-            running.is_enough = true;
+        if running.is_continuous && !running.is_goal_met && running.has_enough() {
+            running.is_goal_met = true;
             self.order(&ToAgent::Enough {});
         }
     }
@@ -348,24 +348,24 @@ impl Runner {
 /// State of a test.
 struct Running {
     runners: Vec<Runner>,
-    until: Option<Until>,
+    precision_goal: Option<PrecisionGoal>,
     is_continuous: bool,
     /// Instant of the first measured part.
     started: Option<u64>,
     /// Precision of the sum, once it is steady.
-    known: Option<Known>,
+    known: Option<Precision>,
     /// Operations of all clients in each interval so far. The last ones still wait for some clients.
     ops: Vec<u64>,
     /// Measurements of the clients that are done.
-    gathered: Gathered,
+    aggregate: ClientAggregate,
     /// Time up to which the sum was looked at.
-    looked_ns: u64,
-    is_enough: bool,
+    last_check_ns: u64,
+    is_goal_met: bool,
     failure: Option<Trouble>,
     /// True once all clients were told to end.
     is_interrupted: bool,
     /// Clients that begin once the first is ready.
-    led: Range<usize>,
+    followers: Range<usize>,
     /// Longest time of one part of a client.
     limit: Duration,
 }
@@ -376,10 +376,10 @@ impl Running {
         let counts = self.runners.iter().map(|runner| runner.intervals).filter(|count| *count > 0);
         let Some(seen) = counts.min() else { return false };
         let seen_ns = seen as u64 * SLICE_NS;
-        if seen_ns <= self.looked_ns {
+        if seen_ns <= self.last_check_ns {
             return false;
         }
-        self.looked_ns = seen_ns;
+        self.last_check_ns = seen_ns;
         let interval = |(index, ops): (usize, &u64)| Interval {
             start_ns: index as u64 * SLICE_NS,
             length_ns: SLICE_NS,
@@ -389,13 +389,13 @@ impl Running {
             frame: None,
         };
         let intervals: Vec<_> = self.ops[..seen].iter().enumerate().map(interval).collect();
-        let before = std::mem::replace(&mut self.known, run::known(&intervals, seen_ns));
+        let before = std::mem::replace(&mut self.known, run::precision(&intervals, seen_ns));
         let now = self.known;
-        self.until.is_some_and(|until| {
-            let suffices = |known: &Option<Known>| {
-                known.as_ref().is_some_and(|known| known.half_width <= until.precision)
+        self.precision_goal.is_some_and(|precision_goal| {
+            let suffices = |known: &Option<Precision>| {
+                known.as_ref().is_some_and(|known| known.half_width <= precision_goal.precision)
             };
-            seen_ns >= until.time_min_ns && suffices(&before) && suffices(&now)
+            seen_ns >= precision_goal.time_min_ns && suffices(&before) && suffices(&now)
         })
     }
 }

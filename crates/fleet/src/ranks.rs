@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::agent::BEAT;
 use crate::channel::{self, FrameReader};
 use crate::mpi::{self, Family, Job};
-use crate::waiting::{HELLO, Lived};
+use crate::waiting::{HELLO, RunningClock};
 
 /// Most bytes of a channel in one message.
 const PART_BYTES: usize = 64 << 10;
@@ -38,9 +38,9 @@ const PAUSES: [(Duration, Duration); 3] = [
 /// Pause after that, while something is measured.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// Time that the other ranks have to leave the job with this one.
-const LEAVING: Duration = Duration::from_secs(5);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same after a signal: Open MPI kills all ranks a second after it, and the results are saved behind the wait.
-const LEAVING_AFTER_SIGNAL: Duration = Duration::from_millis(200);
+const LEAVE_TIMEOUT_AFTER_SIGNAL: Duration = Duration::from_millis(200);
 
 /// Variables with the rank of a process and the number of ranks, the launcher that sets them, and its library.
 const LAUNCHERS: &[(&str, &str, &str, Family)] = &[
@@ -52,7 +52,7 @@ const LAUNCHERS: &[(&str, &str, &str, Family)] = &[
 
 /// Place of this process among those that a launcher has started together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RankInfo {
     /// Number of this process, from 0.
     pub rank: usize,
     /// Number of processes.
@@ -62,14 +62,14 @@ pub struct Place {
     family: Family,
 }
 
-impl Place {
+impl RankInfo {
     /// Returns the place that the launcher's variables tell; `None` for a process that is alone.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name)?.parse::<usize>().ok();
         let of = |(rank, size, launcher, family): &(&str, &str, &'static str, Family)| {
             Some(Self { rank: number(rank)?, size: number(size)?, launcher, family: *family })
         };
-        LAUNCHERS.iter().find_map(of).filter(|place| place.size > 1)
+        LAUNCHERS.iter().find_map(of).filter(|rank_info| rank_info.size > 1)
     }
 }
 
@@ -106,12 +106,12 @@ fn read(message: &[u8]) -> Option<(usize, Kind, &[u8])> {
 }
 
 /// Joins the job, and makes sure that it is the one of the launcher.
-fn join(place: &Place) -> Result<Box<dyn Job>, Trouble> {
-    let job = mpi::join(place.family)?;
-    if job.size() == place.size {
+fn join(rank_info: &RankInfo) -> Result<Box<dyn Job>, Trouble> {
+    let job = mpi::join(rank_info.family)?;
+    if job.size() == rank_info.size {
         return Ok(job);
     }
-    let Place { size, launcher, .. } = place;
+    let RankInfo { size, launcher, .. } = rank_info;
     let cause = format!("{launcher} has started {size} processes, and MPI knows of {}", job.size());
     job.leave();
     let remedy = match *launcher {
@@ -134,13 +134,13 @@ pub struct Ranks {
     pub(crate) machines: Vec<String>,
     /// Channel to each rank but this one.
     pub(crate) streams: Vec<UnixStream>,
-    pub(crate) thread: Leaving,
+    pub(crate) thread: RankThread,
 }
 
 /// The thread with the messages, which ends once all channels have.
-pub(crate) struct Leaving(Option<JoinHandle<()>>, Duration);
+pub(crate) struct RankThread(Option<JoinHandle<()>>, Duration);
 
-impl Leaving {
+impl RankThread {
     /// Waits for nobody: a rank does not answer, and the launcher is about to end all.
     pub(crate) fn give_up(&mut self) {
         self.0 = None;
@@ -148,16 +148,16 @@ impl Leaving {
 
     /// Waits for a moment only: a signal has ended the run.
     pub(crate) fn hurry(&mut self) {
-        self.1 = LEAVING_AFTER_SIGNAL;
+        self.1 = LEAVE_TIMEOUT_AFTER_SIGNAL;
     }
 }
 
-impl Drop for Leaving {
+impl Drop for RankThread {
     /// Waits for the other ranks. One that does not answer any more is the launcher's matter.
     fn drop(&mut self) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let Some(thread) = self.0.take() else { return };
-        while !thread.is_finished() && begun.elapsed() < self.1 {
+        while !thread.is_finished() && started.elapsed() < self.1 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -168,27 +168,27 @@ impl Ranks {
     ///
     /// # Errors
     /// There is no library, or it knows another job than the launcher.
-    pub fn gather(place: &Place) -> Result<Self, Trouble> {
+    pub fn gather(rank_info: &RankInfo) -> Result<Self, Trouble> {
         let fail = |error: io::Error| Trouble::new("join the other ranks of this job", error);
-        if place.size > CLIENTS_MAX {
-            let cause = format!("there are {}, and a run has at most {CLIENTS_MAX} clients", place.size);
+        if rank_info.size > CLIENTS_MAX {
+            let cause = format!("there are {}, and a run has at most {CLIENTS_MAX} clients", rank_info.size);
             return Err(
                 Trouble::new("join the other ranks of this job", cause).remedy("start fewer processes")
             );
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
-        for _ in 1..place.size {
+        for _ in 1..rank_info.size {
             let (one, other) = UnixStream::pair().map_err(fail)?;
             other.set_nonblocking(true).map_err(fail)?;
             near.push(one);
             far.push(Some(other));
         }
         let (sender, gathered) = channel();
-        let place = place.clone();
+        let rank_info = rank_info.clone();
         let thread = std::thread::Builder::new().name("mpi".into()).spawn(move || {
-            let mut job = match join(&place) {
+            let mut job = match join(&rank_info) {
                 Ok(job) => job,
-                Err(trouble) => return drop(sender.send(Err(trouble))),
+                Err(error) => return drop(sender.send(Err(error))),
             };
             match machines(job.as_mut(), HELLO) {
                 Ok((machines, has_ended)) => {
@@ -196,10 +196,10 @@ impl Ranks {
                     carry(job, far, has_ended);
                 }
                 // The launcher ends all ranks once this one has ended without leaving the job.
-                Err(trouble) => drop(sender.send(Err(trouble))),
+                Err(error) => drop(sender.send(Err(error))),
             }
         });
-        let thread = Leaving(Some(thread.map_err(fail)?), LEAVING);
+        let thread = RankThread(Some(thread.map_err(fail)?), LEAVE_TIMEOUT);
         let machines = received(&gathered)?;
         Ok(Self { machines, streams: near, thread })
     }
@@ -219,7 +219,7 @@ fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool
     let mut has_ended = vec![false; job.size() - 1];
     names[0] = Some(machine());
     let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
-    let mut clock = Lived::new();
+    let mut clock = RunningClock::new();
     while let Some(missing) = names.iter().position(Option::is_none) {
         if clock.now() > limit {
             let cause = format!("rank {missing} did not answer within {} s", limit.as_secs());
@@ -295,21 +295,21 @@ fn is_for_later(error: &io::Error) -> bool {
 
 /// Pauses between looks that grow as long as nothing moves.
 struct Pause {
-    moved: Instant,
+    last_progress: Instant,
 }
 
 impl Pause {
     fn new() -> Self {
-        Self { moved: Instant::now() }
+        Self { last_progress: Instant::now() }
     }
 
     /// Pauses, unless something has moved. Bytes of a channel end a pause.
     fn after<'a>(&mut self, has_moved: bool, streams: impl Iterator<Item = BorrowedFd<'a>>) {
         if has_moved {
-            self.moved = Instant::now();
+            self.last_progress = Instant::now();
             return;
         }
-        let still = self.moved.elapsed();
+        let still = self.last_progress.elapsed();
         let pause =
             PAUSES.iter().find(|(until, _)| still < *until).map_or(LONGEST_PAUSE, |(_, pause)| *pause);
         if pause.is_zero() {
@@ -337,9 +337,12 @@ pub struct Programs {
 ///
 /// # Errors
 /// There is no library.
-pub fn serve(place: &Place, programs: impl FnOnce() -> Result<Programs, Trouble>) -> Result<bool, Trouble> {
-    let mut job = mpi::join(place.family)?;
-    if job.size() != place.size {
+pub fn serve(
+    rank_info: &RankInfo,
+    programs: impl FnOnce() -> Result<Programs, Trouble>,
+) -> Result<bool, Trouble> {
+    let mut job = mpi::join(rank_info.family)?;
+    if job.size() != rank_info.size {
         job.leave();
         return Ok(false);
     }
@@ -353,19 +356,19 @@ pub fn serve(place: &Place, programs: impl FnOnce() -> Result<Programs, Trouble>
     });
     match started {
         Ok((agent, clean)) => {
-            let mut served = Served::new(job, agent, clean);
-            served.carry();
-            served.job.leave();
+            let mut server = RankServer::new(job, agent, clean);
+            server.carry();
+            server.job.leave();
         }
-        Err(trouble) => refuse(job, trouble),
+        Err(error) => refuse(job, error),
     }
     Ok(true)
 }
 
 /// Reports to the coordinator, after its first message, that this rank cannot take part. Waits until it has ended the
 /// channel.
-fn refuse(mut job: Box<dyn Job>, trouble: Trouble) {
-    let refusal = FromAgent::Failed { trouble, is_refusal: true };
+fn refuse(mut job: Box<dyn Job>, error: Trouble) {
+    let refusal = FromAgent::Failed { error, is_refusal: true };
     let frames = [channel::encode(&Hello::new("", "")), channel::encode(&refusal)];
     let mut frames = Some(frames.into_iter().flatten().flatten().collect::<Vec<_>>());
     let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
@@ -396,7 +399,7 @@ pub(crate) fn outside(command: &mut Command) -> &mut Command {
 }
 
 /// Channel of the agent of this rank.
-struct Served {
+struct RankServer {
     job: Box<dyn Job>,
     agent: Child,
     clean: Command,
@@ -406,7 +409,7 @@ struct Served {
     from_agent: Option<File>,
 }
 
-impl Served {
+impl RankServer {
     fn new(job: Box<dyn Job>, mut agent: Child, clean: Command) -> Self {
         let file = |end: Option<OwnedFd>| end.map(File::from);
         let (to_agent, from_agent) =
@@ -472,7 +475,7 @@ impl Served {
                     let mut bytes = Vec::new();
                     let malformed = loop {
                         match from_agent.next() {
-                            Ok(Some(document)) if crosses(&document) => {
+                            Ok(Some(document)) if is_forwarded(&document) => {
                                 bytes.extend(channel::framed(&document))
                             }
                             Ok(Some(_)) => {}
@@ -511,7 +514,7 @@ impl Served {
 }
 
 /// Returns true for a frame of an agent that the coordinator needs.
-fn crosses(document: &[u8]) -> bool {
+fn is_forwarded(document: &[u8]) -> bool {
     !document.starts_with(br#"{"beat""#) && !document.starts_with(br#"{"tick""#)
 }
 
@@ -520,24 +523,24 @@ mod tests {
     use super::*;
     use model::frames::Slice;
 
-    fn place(variables: &[(&str, &str)]) -> Option<Place> {
+    fn rank_info(variables: &[(&str, &str)]) -> Option<RankInfo> {
         let find =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
-        Place::find(find)
+        RankInfo::find(find)
     }
 
     #[test]
     fn launcher_is_detected_from_environment() {
-        let of = |rank, size, launcher, family| Some(Place { rank, size, launcher, family });
+        let of = |rank, size, launcher, family| Some(RankInfo { rank, size, launcher, family });
         let open_mpi = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
-        assert_eq!(place(&open_mpi), of(3, 4, "mpirun", Family::OpenMpi));
-        assert_eq!(place(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), of(0, 2, "mpirun", Family::Mpich));
+        assert_eq!(rank_info(&open_mpi), of(3, 4, "mpirun", Family::OpenMpi));
+        assert_eq!(rank_info(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), of(0, 2, "mpirun", Family::Mpich));
         let task = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "8")];
-        assert_eq!(place(&task), of(1, 8, "srun", Family::OpenMpi));
+        assert_eq!(rank_info(&task), of(1, 8, "srun", Family::OpenMpi));
         // A batch script, and a job of one rank, are like a shell.
-        assert_eq!(place(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), None);
-        assert_eq!(place(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
-        assert_eq!(place(&[]), None);
+        assert_eq!(rank_info(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), None);
+        assert_eq!(rank_info(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
+        assert_eq!(rank_info(&[]), None);
     }
 
     /// A job of two ranks, of which the other one sends the same message for ever.
@@ -590,10 +593,11 @@ mod tests {
 
     #[test]
     fn ticks_and_signs_of_life_stay_on_their_machine() {
-        let crosses = |frame: &FromAgent| crosses(&channel::encode(frame).unwrap()[4..]);
+        let is_forwarded = |frame: &FromAgent| is_forwarded(&channel::encode(frame).unwrap()[4..]);
         assert!(
-            !crosses(&FromAgent::Beat {}) && !crosses(&FromAgent::Tick { slices: vec![Slice::default()] })
+            !is_forwarded(&FromAgent::Beat {})
+                && !is_forwarded(&FromAgent::Tick { slices: vec![Slice::default()] })
         );
-        assert!(crosses(&FromAgent::Ready {}) && crosses(&FromAgent::Closed { left: Vec::new() }));
+        assert!(is_forwarded(&FromAgent::Ready {}) && is_forwarded(&FromAgent::Closed { left: Vec::new() }));
     }
 }

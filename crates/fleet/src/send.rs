@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use model::frames::Wanted;
+use model::frames::ProgramRequest;
 
 use crate::launch::quoted;
 
@@ -58,7 +58,7 @@ impl Copy {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn of_this_program(first_bytes: usize) -> io::Result<Self> {
+    pub fn from_this_program(first_bytes: usize) -> io::Result<Self> {
         let mut bytes = std::fs::read("/proc/self/exe")?;
         bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
         Ok(Self { bytes: bytes.into(), first_bytes })
@@ -68,7 +68,7 @@ impl Copy {
     ///
     /// # Errors
     /// The host is of another kind of machine.
-    pub fn wanted(&self, wanted: &Wanted) -> Result<Arc<[u8]>, String> {
+    pub fn program_for(&self, wanted: &ProgramRequest) -> Result<Arc<[u8]>, String> {
         let own = std::env::consts::ARCH;
         if wanted.wanted != own {
             let theirs = crate::texts::short(&wanted.wanted);
@@ -97,10 +97,10 @@ mod tests {
     fn another_machine_gets_no_copy() {
         let copy = Copy { bytes: vec![7; BLOCK_BYTES].into(), first_bytes: 9 };
         assert_eq!(
-            copy.wanted(&Wanted { wanted: std::env::consts::ARCH.into() }).unwrap().len(),
+            copy.program_for(&ProgramRequest { wanted: std::env::consts::ARCH.into() }).unwrap().len(),
             BLOCK_BYTES
         );
-        let refused = copy.wanted(&Wanted { wanted: "s390x".into() }).unwrap_err();
+        let refused = copy.program_for(&ProgramRequest { wanted: "s390x".into() }).unwrap_err();
         assert!(refused.starts_with("there is no skye, and this one is for "), "{refused}");
         let line = copy.line("my skye", &["agent".into(), "--dir".into(), "/a b".into()]);
         let words = shlex::split(&line).unwrap();

@@ -20,7 +20,7 @@ pub(crate) struct Room {
     used_bytes: usize,
     /// True once a line was left out. So are all that follow.
     is_full: bool,
-    left_out: u64,
+    omitted_lines: u64,
 }
 
 impl Room {
@@ -29,7 +29,7 @@ impl Room {
         let line = short(line);
         self.is_full |= self.used_bytes + line.len() > BYTES_MAX;
         if self.is_full {
-            self.left_out += 1;
+            self.omitted_lines += 1;
             return None;
         }
         self.used_bytes += line.len();
@@ -37,17 +37,17 @@ impl Room {
     }
 
     /// Returns the number of lines that were left out since the last call.
-    pub(crate) fn take_left_out(&mut self) -> u64 {
-        std::mem::take(&mut self.left_out)
+    pub(crate) fn take_omitted_lines(&mut self) -> u64 {
+        std::mem::take(&mut self.omitted_lines)
     }
 }
 
 /// Returns the line about lines that were left out, if there are any.
-pub(crate) fn rest(left_out: u64) -> Option<String> {
-    match left_out {
+pub(crate) fn rest(omitted_lines: u64) -> Option<String> {
+    match omitted_lines {
         0 => None,
         1 => Some("1 more line is left out".to_owned()),
-        _ => Some(format!("{left_out} more lines are left out")),
+        _ => Some(format!("{omitted_lines} more lines are left out")),
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn rest(left_out: u64) -> Option<String> {
 pub(crate) fn short_lines(lines: &[String]) -> Vec<String> {
     let mut room = Room::default();
     let mut printed: Vec<_> = lines.iter().filter_map(|line| room.line(line)).collect();
-    printed.extend(rest(room.take_left_out()));
+    printed.extend(rest(room.take_omitted_lines()));
     printed
 }
 

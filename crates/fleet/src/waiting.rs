@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use model::frames::{SLICE_NS, ToAgent};
 use model::run::INTERVALS_MAX;
-use run::patience;
+use run::hang_detection;
 
 use crate::agent;
 use crate::coordinator::Fleet;
@@ -34,34 +34,34 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Clock of a thread that waits. It goes on only while that thread runs.
 #[derive(Debug)]
-pub struct Lived {
+pub struct RunningClock {
     checked: Instant,
-    lived: Duration,
+    elapsed: Duration,
 }
 
-impl Lived {
+impl RunningClock {
     /// Returns a clock that begins at zero.
     pub fn new() -> Self {
-        Self { checked: Instant::now(), lived: Duration::ZERO }
+        Self { checked: Instant::now(), elapsed: Duration::ZERO }
     }
 
     /// Returns the time now. The thread must check it more than once a second.
     pub fn now(&mut self) -> Duration {
         let gap = self.checked.elapsed();
         self.checked += gap;
-        self.lived += gap.min(LONGEST_GAP);
-        self.lived
+        self.elapsed += gap.min(LONGEST_GAP);
+        self.elapsed
     }
 }
 
 /// Returns the time for an answer that needs nothing but calls on the target, of which one may hang.
 pub fn answer() -> Duration {
-    patience::first_patience() + SLACK
+    hang_detection::first_hang_timeout() + SLACK
 }
 
 /// Returns the same after a signal. It is shorter once the user insists.
 pub fn answer_to_signal() -> Duration {
-    patience::patience(true) + SLACK
+    hang_detection::hang_timeout(true) + SLACK
 }
 
 /// Returns the time for work that may take `time_ns` and then has to wait for its data: a sync may take as long again.
@@ -113,16 +113,16 @@ impl Fleet {
     pub(crate) fn urgency(&self) -> Urgency {
         match self.interrupt.load(Ordering::Relaxed) {
             false => Urgency::None,
-            true if patience::is_insistent() => Urgency::Insistent,
+            true if hang_detection::is_insistent() => Urgency::Insistent,
             true => Urgency::Interrupted,
         }
     }
 
     /// Passes a new signal on to the clients, and shortens the waits for their answers. Returns true once there was any.
-    pub(crate) fn heed(&mut self, is_removing: bool) -> bool {
+    pub(crate) fn apply_urgency(&mut self, is_removing: bool) -> bool {
         let urgency = self.urgency();
-        if urgency > self.heeded {
-            self.heeded = urgency;
+        if urgency > self.applied_urgency {
+            self.applied_urgency = urgency;
             self.order(&ToAgent::Interrupt {});
             let has_longer = is_removing && urgency < Urgency::Insistent;
             let longest = if has_longer { self.longest_removal() } else { answer_to_signal() };
@@ -148,7 +148,7 @@ impl Fleet {
     }
 
     fn shorter(&self, limit: Duration) -> Duration {
-        let is_over = self.heeded > Urgency::None;
+        let is_over = self.applied_urgency > Urgency::None;
         if is_over { limit.min(answer_to_signal()) } else { limit }
     }
 
@@ -162,7 +162,7 @@ impl Fleet {
 
     /// Returns the time of a removal: files take no longer to be removed than the run has taken to make them.
     fn longest_removal(&self) -> Duration {
-        let so_far = Duration::from_nanos(agent::now_ns().saturating_sub(self.begun_ns));
+        let so_far = Duration::from_nanos(agent::now_ns().saturating_sub(self.run_start_ns));
         so_far + if self.urgency() > Urgency::None { answer_to_signal() } else { answer() }
     }
 }
@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn time_without_the_thread_is_on_no_limit() {
-        let mut lived = Lived::new();
-        lived.checked -= Duration::from_secs(3600);
-        let after = lived.now();
+        let mut elapsed = RunningClock::new();
+        elapsed.checked -= Duration::from_secs(3600);
+        let after = elapsed.now();
         assert!(after >= LONGEST_GAP && after < Duration::from_secs(3600), "{after:?}");
-        assert!(lived.now() >= after);
+        assert!(elapsed.now() >= after);
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
     }
     let (trust, trust_reasons) = weighed(&record.judged.notes, record.status);
     let input = JudgeInput::new(record, phase, plan, environment, None);
-    let (mut found, disturbed) = (conclude(&input), disturbance::of(&input, |_| false));
+    let (mut found, disturbed) = (conclude(&input), disturbance::from_input(&input, |_| false));
     if trust == Trust::Invalid {
         found = found.at_most(Confidence::Likely);
     }
@@ -85,7 +85,7 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
 
 /// Returns the verdict of a sum, without trust.
 pub(crate) fn conclude(input: &JudgeInput<'_>) -> Verdict {
-    let waits = Waits::of(input);
+    let waits = Waits::from_input(input);
     // Operations that fail end early, or late, or never reach the storage.
     let has_limiter = input.is_measured() && input.record.status != Status::Failed;
     let found = match &input.record.hosts[..] {
@@ -107,7 +107,7 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(input: &JudgeInput<'_>) -> Self {
+    fn from_input(input: &JudgeInput<'_>) -> Self {
         let least = if input.phase.engine.has_depth() { RING_BLOCKED } else { BLOCKED };
         let shares = &input.record.hosts;
         let waited: Vec<f64> = shares
@@ -161,7 +161,7 @@ fn agreed(shares: &[ClientShare]) -> Option<Verdict> {
 
 /// Stores in each sum of a sweep the row with at most half as many clients: a step from 16 to 17 says too little. Returns
 /// true if anything is new.
-pub(crate) fn tell_fewer(rows: &mut [PhaseRecord]) -> bool {
+pub(crate) fn link_client_rows(rows: &mut [PhaseRecord]) -> bool {
     let point = |row: &PhaseRecord| {
         let clients = row.figures.together.as_ref()?.clients;
         let is_valid = row.judged.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
@@ -194,7 +194,7 @@ struct Growth {
 }
 
 impl Growth {
-    fn of(record: &PhaseRecord) -> Option<Self> {
+    fn from_record(record: &PhaseRecord) -> Option<Self> {
         let together = record.figures.together.as_ref()?;
         let fewer = together.fewer.as_ref().filter(|fewer| fewer.ops_per_second > 0.0)?;
         let of_rate = record.figures.rate.ops_per_second? / fewer.ops_per_second;
@@ -218,7 +218,7 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
         return None;
     }
     let had_cpus = Observation::ClientsHadCpus { busy_share: Share(busiest) };
-    let growth = Growth::of(input.record);
+    let growth = Growth::from_record(input.record);
     let limiter = match growth.as_ref().map(|growth| growth.share) {
         Some(share) if share >= 1.0 - GREW => Limiter::EachClient,
         Some(share) if share < GAVE_NOTHING => Limiter::BelowClients,
@@ -345,7 +345,7 @@ mod tests {
     use crate::fixtures::{clean, client as share};
     use model::run::{Cap, CpuShares, Rate, SystemUse};
 
-    fn judged(shares: Vec<ClientShare>) -> PhaseRecord {
+    fn judged_row(shares: Vec<ClientShare>) -> PhaseRecord {
         judged_with(shares, |_| ())
     }
 
@@ -353,7 +353,7 @@ mod tests {
         let mut world = clean("read:rnd4k:q4");
         world.clients(shares, None);
         change(&mut world.record);
-        world.judged()
+        world.judged_record()
     }
 
     fn limit(record: &PhaseRecord) -> (Option<Limiter>, Option<Confidence>) {
@@ -365,7 +365,9 @@ mod tests {
     fn totals_have_majority_limiter_and_are_never_confirmed() {
         let of = |names: [&str; 5], limiters: [Limiter; 5]| {
             let shares = names.iter().zip(limiters);
-            judged(shares.map(|(name, limiter)| share(name, 100.0, limiter, Confidence::Confirmed)).collect())
+            judged_row(
+                shares.map(|(name, limiter)| share(name, 100.0, limiter, Confidence::Confirmed)).collect(),
+            )
         };
         let hosts = ["a", "b", "c", "d", "e"];
         let (ops, cpu) = (Limiter::DeviceOps, Limiter::ClientCpu);
@@ -394,7 +396,7 @@ mod tests {
         let of = |busy: f64| {
             let mut shares = vec![share("a", 100.0, Limiter::ServerSaturated, Confidence::Likely); 4];
             shares[3].cpu = Some(CpuShares { user: busy, kernel: 0.0, steal: 0.0 });
-            limit(&judged(shares)).0
+            limit(&judged_row(shares)).0
         };
         assert_eq!((of(0.7), of(0.9)), (Some(Limiter::BelowClients), Some(Limiter::NotClear)));
     }
@@ -426,7 +428,7 @@ mod tests {
             let shares = vec![share("a", rate / 4.0, Limiter::RemoteLatency, Confidence::Likely); 4];
             world.clients(shares, Some((2, 1000.0)));
             world.record.figures.rate.ops_per_second = Some(rate);
-            limit(&world.judged())
+            limit(&world.judged_record())
         };
         assert_eq!(of(1990.0), (Some(Limiter::EachClient), Some(Confidence::Likely)));
         assert_eq!(of(1500.0), (Some(Limiter::Mixed), Some(Confidence::Likely)));
@@ -437,8 +439,8 @@ mod tests {
     #[test]
     fn sweep_totals_link_to_row_with_fewer_clients() {
         let row = |group: &str, clients: u32, rate: f64, status: Status| {
-            let mut row = judged(vec![share("a", rate, Limiter::DeviceOps, Confidence::Likely)]);
-            row.figures.together = Some(model::run::Together { clients, ..Default::default() });
+            let mut row = judged_row(vec![share("a", rate, Limiter::DeviceOps, Confidence::Likely)]);
+            row.figures.together = Some(model::run::ClientTotals { clients, ..Default::default() });
             (row.group, row.status) = (Some(group.into()), status);
             row.figures.rate.ops_per_second = Some(rate);
             row
@@ -451,8 +453,8 @@ mod tests {
             // Four, and not five, are at most half as many.
             row("01-read", 9, 310.0, Status::Done),
         ];
-        assert!(tell_fewer(&mut rows));
-        assert!(!tell_fewer(&mut rows));
+        assert!(link_client_rows(&mut rows));
+        assert!(!link_client_rows(&mut rows));
         let fewer: Vec<_> = rows
             .iter()
             .map(|row| row.figures.together.as_ref().unwrap().fewer.as_ref())
@@ -469,7 +471,7 @@ mod tests {
             let shares = shares.map(|(number, rate)| {
                 share(&format!("n{number}"), *rate, Limiter::DeviceOps, Confidence::Likely)
             });
-            judged(shares.collect())
+            judged_row(shares.collect())
         };
         let named = |record: &PhaseRecord| -> Vec<String> {
             let notes = record.judged.notes.iter().filter_map(|note| match &note.finding {
@@ -508,7 +510,7 @@ mod tests {
         let mut shares = vec![share("a", 100.0, Limiter::DeviceOps, Confidence::Likely); 2];
         let finding = Finding::TargetIsMemory { file_system: Name("tmpfs".into()) };
         shares[1].judged.notes.push(Note::new(finding, Vec::new()));
-        let record = judged(shares);
+        let record = judged_row(shares);
         let verdict = record.judged.verdict.as_ref().unwrap();
         assert_eq!(
             (verdict.trust, &verdict.trust_reasons[..]),

@@ -2,7 +2,7 @@
 
 use model::Run;
 use model::disturbance::Disturbance;
-use model::run::{Budget, CpuShares};
+use model::run::{CpuShares, TimeBreakdown};
 use model::workload::{Engine, SyncMode};
 
 use crate::JudgeInput;
@@ -15,16 +15,19 @@ use crate::planned;
 pub fn disturbances(run: &Run, is_ours: impl Fn(u64) -> bool) -> Vec<Disturbance> {
     let of_row = |record| {
         let Some(phase) = planned(record, &run.plan) else { return Disturbance::default() };
-        of(&JudgeInput::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref()), &is_ours)
+        from_input(
+            &JudgeInput::new(record, phase, &run.plan, &run.environment, run.target_probes.as_ref()),
+            &is_ours,
+        )
     };
     run.phases.iter().map(of_row).collect()
 }
 
 /// Returns the disturbance of a test. `is_ours` is called for processes that used a CPU during the test.
-pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Disturbance {
+pub(crate) fn from_input(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Disturbance {
     let budget = input.record.seen.budget.as_ref();
     Disturbance {
-        others_cpus: others_cpus(input, is_ours),
+        foreign_cpus: foreign_cpus(input, is_ours),
         run_queue: budget.map_or(0.0, |budget| budget.run_queue),
         steal: budget.map_or(0.0, |budget| budget.steal),
         foreign_io: foreign_io(input).unwrap_or(0.0),
@@ -33,15 +36,15 @@ pub(crate) fn of(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> Distu
 
 /// CPUs that others used: those of the processes seen, and CPU time that no process seen has used. The latter belongs
 /// to processes that came and went.
-fn others_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
+fn foreign_cpus(input: &JudgeInput<'_>, is_ours: impl Fn(u64) -> bool) -> f64 {
     let helpers = input.record.seen.system.as_ref().map_or(&[][..], |system| &system.helpers);
     let seen: f64 = helpers.iter().map(|helper| helper.cpu_share).sum();
     let foreign = helpers.iter().filter(|helper| !helper.is_kernel && !is_ours(helper.pid));
     let foreign: f64 = foreign.map(|helper| helper.cpu_share).sum();
     // The workers of a ring are threads of this process that nothing counts.
     let is_counted = input.phase.engine != Engine::Uring;
-    let unseen = used_cpus(input).filter(|_| is_counted).map_or(0.0, |used| (used - seen).max(0.0));
-    foreign + unseen
+    let unattributed = used_cpus(input).filter(|_| is_counted).map_or(0.0, |used| (used - seen).max(0.0));
+    foreign + unattributed
 }
 
 /// CPUs that everything except the test's own threads used; `None` where the kernel hides it.
@@ -55,7 +58,11 @@ pub(crate) fn programs_cpus(input: &JudgeInput<'_>) -> Option<f64> {
 }
 
 /// A part of the machine's CPU time less that of the test's threads, in CPUs.
-fn not_ours(input: &JudgeInput<'_>, all: fn(&CpuShares) -> f64, own: fn(&Budget) -> f64) -> Option<f64> {
+fn not_ours(
+    input: &JudgeInput<'_>,
+    all: fn(&CpuShares) -> f64,
+    own: fn(&TimeBreakdown) -> f64,
+) -> Option<f64> {
     let (cpu, budget) = (input.record.seen.cpu.as_ref()?, input.record.seen.budget.as_ref()?);
     let online = f64::from(input.environment.cpus_online.max(1));
     Some((all(cpu) * online - own(budget) * input.threads() as f64).max(0.0))
@@ -75,9 +82,9 @@ mod tests {
     use model::run::{Helper, SystemUse};
 
     use super::*;
-    use crate::fixtures::{World, clean};
+    use crate::fixtures::{InputBuilder, clean};
 
-    fn with_helpers(cpu_shares: &[(u64, bool, f64)]) -> World {
+    fn with_helpers(cpu_shares: &[(u64, bool, f64)]) -> InputBuilder {
         let mut world = clean("read:rnd4k");
         let helpers = cpu_shares.iter().map(|&(pid, is_kernel, cpu_share)| Helper {
             name: format!("p{pid}"),
@@ -89,7 +96,7 @@ mod tests {
         world
     }
 
-    fn others(world: &World, is_ours: impl Fn(u64) -> bool) -> f64 {
+    fn foreign_use(world: &InputBuilder, is_ours: impl Fn(u64) -> bool) -> f64 {
         let input = JudgeInput::new(
             &world.record,
             &world.plan.phases[0],
@@ -97,28 +104,32 @@ mod tests {
             &world.environment,
             Some(&world.probes),
         );
-        others_cpus(&input, is_ours)
+        foreign_cpus(&input, is_ours)
     }
 
     #[test]
     fn servers_and_threads_of_the_kernel_are_no_others() {
         let world = with_helpers(&[(7, false, 1.0), (8, false, 0.5), (9, true, 0.7)]);
         // The processes seen used all of the CPU time.
-        assert!((others(&world, |pid| pid == 7) - 0.5).abs() < 1e-9, "{}", others(&world, |pid| pid == 7));
-        assert!((others(&world, |_| true)).abs() < 1e-9);
-        assert!((others(&world, |_| false) - 1.5).abs() < 1e-9);
+        assert!(
+            (foreign_use(&world, |pid| pid == 7) - 0.5).abs() < 1e-9,
+            "{}",
+            foreign_use(&world, |pid| pid == 7)
+        );
+        assert!((foreign_use(&world, |_| true)).abs() < 1e-9);
+        assert!((foreign_use(&world, |_| false) - 1.5).abs() < 1e-9);
     }
 
     #[test]
     fn unattributed_cpu_time_counts_as_foreign() {
         let mut world = with_helpers(&[]);
-        let own = |world: &World| {
+        let own = |world: &InputBuilder| {
             let budget = world.record.seen.budget.as_ref().unwrap();
             budget.user + budget.kernel
         };
         let cpu = world.record.seen.cpu.as_mut().unwrap();
         (cpu.user, cpu.kernel) = (0.25, 0.125);
         let expected = 3.0 - own(&world);
-        assert!((others(&world, |_| true) - expected).abs() < 1e-9, "{expected}");
+        assert!((foreign_use(&world, |_| true) - expected).abs() < 1e-9, "{expected}");
     }
 }

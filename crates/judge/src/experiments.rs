@@ -5,7 +5,7 @@
 
 use model::Experiment;
 use model::figure::{Figure, Threshold};
-use model::run::{PhaseRecord, Sensed, Sensitivity};
+use model::run::{PhaseRecord, Response, Sensitivity};
 
 /// If the target is saturated, more depth multiplies the rate by less than this.
 const FULL_GAIN: f64 = 1.10;
@@ -52,7 +52,7 @@ enum Demand {
 
 /// Position of an answer relative to a demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ThresholdCheck {
     Met,
     Open,
     /// All of its interval is on the other side.
@@ -103,68 +103,68 @@ const UNIT: Demand = Demand::Below { value: SAME, bound: SAME_BOUND };
 
 /// A response in the unit of its column, with the ends of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct ResponseEstimate {
     pub value: f64,
     pub low: f64,
     pub high: f64,
 }
 
-impl Told {
-    fn place(&self, demand: Demand) -> Place {
+impl ResponseEstimate {
+    fn place(&self, demand: Demand) -> ThresholdCheck {
         let (is_met, is_missed) = match demand {
             Demand::Below { value, bound } => (self.value < value && self.high < bound, self.low > bound),
             Demand::Above(bound) => (self.low > bound, self.high < bound),
         };
         match (is_met, is_missed) {
-            (true, _) => Place::Met,
-            (false, true) => Place::Missed,
-            (false, false) => Place::Open,
+            (true, _) => ThresholdCheck::Met,
+            (false, true) => ThresholdCheck::Missed,
+            (false, false) => ThresholdCheck::Open,
         }
     }
 
     /// Returns the state that this answer alone shows.
     fn load(&self, demand: fn(&Row) -> Demand) -> Option<Load> {
-        TABLE.iter().find(|row| self.place(demand(row)) == Place::Met).map(|row| row.load)
+        TABLE.iter().find(|row| self.place(demand(row)) == ThresholdCheck::Met).map(|row| row.load)
     }
 }
 
 /// Reason why a response is no evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum ExclusionReason {
     /// Its interval is too wide.
     Unsteady,
     /// No single limit can cause such a response.
     Impossible,
     /// The baseline differs from the row's rate.
-    Moved,
+    BaselineShifted,
 }
 
 /// Load of a target, as experiments show it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Tested {
+pub(crate) enum LoadEstimate {
     /// No experiment was made, or none showed a load.
-    Untried,
+    Untested,
     /// The answers contradict each other.
-    Unclear,
+    Contradictory,
     /// The answers show a load.
-    Shown {
+    Known {
         load: Load,
         /// True if more depth shows the load, and so does a pause where its answer counts.
         is_sure: bool,
         /// Experiments whose answers clearly contradict the load.
-        contrary: Vec<Experiment>,
+        contradicting: Vec<Experiment>,
     },
 }
 
-impl Tested {
+impl LoadEstimate {
     pub fn is(&self, wanted: Load) -> bool {
-        matches!(self, Self::Shown { load, .. } if *load == wanted)
+        matches!(self, Self::Known { load, .. } if *load == wanted)
     }
 }
 
 /// The answers to the experiments on a row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answers<'a> {
+pub(crate) struct ExperimentResults<'a> {
     known: Option<&'a Sensitivity>,
     /// The row's own rate, and half the width of its interval as a share of the rate.
     own: Option<(f64, f64)>,
@@ -172,24 +172,25 @@ pub(crate) struct Answers<'a> {
     is_one_at_a_time: bool,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> ExperimentResults<'a> {
     pub fn new(known: Option<&'a Sensitivity>, own: Option<(f64, f64)>, is_one_at_a_time: bool) -> Self {
         Self { known, own, is_one_at_a_time }
     }
 
     /// Returns every answer with its flaw, the most decisive answers first.
-    pub fn all(&self) -> Vec<(Experiment, &'a Sensed, Option<Flaw>)> {
+    pub fn all(&self) -> Vec<(Experiment, &'a Response, Option<ExclusionReason>)> {
         let Some(known) = self.known else { return Vec::new() };
-        let made =
-            Experiment::ALL.iter().filter_map(|experiment| Some((*experiment, known.of(*experiment)?)));
-        made.map(|(experiment, sensed)| (experiment, sensed, self.flaw(experiment, sensed))).collect()
+        let made = Experiment::ALL
+            .iter()
+            .filter_map(|experiment| Some((*experiment, known.response_to(*experiment)?)));
+        made.map(|(experiment, response)| (experiment, response, self.flaw(experiment, response))).collect()
     }
 
     /// Returns half the width of an answer's 95 % interval. Runs of an experiment follow each other, so they miss
     /// changes that are slower than they are. The spread of the rates without any change, from one experiment to the
     /// next, shows such changes.
-    fn half_width(&self, experiment: Experiment, sensed: &Sensed) -> Option<f64> {
-        let half = sensed.half_width.filter(|half| (half + sensed.value).is_finite())?;
+    fn half_width(&self, experiment: Experiment, response: &Response) -> Option<f64> {
+        let half = response.half_width.filter(|half| (half + response.value).is_finite())?;
         let is_power = matches!(experiment, Experiment::Depth | Experiment::Block);
         let slow = if is_power { self.spread() / f64::from(model::experiment::FACTOR).ln() } else { 0.0 };
         Some(half.hypot(slow))
@@ -200,7 +201,7 @@ impl<'a> Answers<'a> {
     fn spread(&self) -> f64 {
         let Some(known) = self.known else { return 0.0 };
         let before = [&known.depth, &known.block, &known.delay].into_iter().flatten();
-        let before = before.map(|sensed| sensed.before_ops_per_second);
+        let before = before.map(|response| response.before_ops_per_second);
         let rates: Vec<f64> = before.chain(self.own.map(|(own, _)| own)).filter(|rate| *rate > 0.0).collect();
         if rates.len() < 3 {
             return 0.0;
@@ -210,11 +211,11 @@ impl<'a> Answers<'a> {
         (squares / (rates.len() - 1) as f64).sqrt()
     }
 
-    fn flaw(&self, experiment: Experiment, sensed: &Sensed) -> Option<Flaw> {
-        let Some(half) = self.half_width(experiment, sensed) else {
-            return Some(Flaw::Unsteady);
+    fn flaw(&self, experiment: Experiment, response: &Response) -> Option<ExclusionReason> {
+        let Some(half) = self.half_width(experiment, response) else {
+            return Some(ExclusionReason::Unsteady);
         };
-        let (value, low, high) = (sensed.value, sensed.value - half, sensed.value + half);
+        let (value, low, high) = (response.value, response.value - half, response.value + half);
         let beyond = SAME.ln() / f64::from(model::experiment::FACTOR).ln();
         let possible = match experiment {
             // More operations at once may get in each other's way. At best, the rate grows as much as the depth.
@@ -224,66 +225,72 @@ impl<'a> Answers<'a> {
             Experiment::Delay | Experiment::Separate => f64::NEG_INFINITY..=f64::INFINITY,
         };
         if low > *possible.end() || high < *possible.start() {
-            return Some(Flaw::Impossible);
+            return Some(ExclusionReason::Impossible);
         }
-        if self.has_moved(sensed) {
-            return Some(Flaw::Moved);
+        if self.has_baseline_shifted(response) {
+            return Some(ExclusionReason::BaselineShifted);
         }
-        let told = Told { value, low, high };
+        let estimate = ResponseEstimate { value, low, high };
         let is_decided = match experiment {
-            Experiment::Depth => exponential(told).load(|row| row.depth).is_some(),
-            Experiment::Delay => told.load(|row| row.pause).is_some(),
+            Experiment::Depth => exponential(estimate).load(|row| row.depth).is_some(),
+            Experiment::Delay => estimate.load(|row| row.pause).is_some(),
             Experiment::Block => false,
             Experiment::Separate => low > 1.0,
         };
         // A gain whose interval includes 1 is no evidence.
-        let gain = exponential(told);
+        let gain = exponential(estimate);
         let is_anything = experiment == Experiment::Depth && gain.value > FULL_GAIN && gain.low < 1.0;
-        ((half > UNSTEADY && !is_decided) || is_anything).then_some(Flaw::Unsteady)
+        ((half > UNSTEADY && !is_decided) || is_anything).then_some(ExclusionReason::Unsteady)
     }
 
     /// Returns true if the experiment's baseline differs from the row's rate by more than `MOVED`, beyond the row's
     /// interval.
-    fn has_moved(&self, sensed: &Sensed) -> bool {
+    fn has_baseline_shifted(&self, response: &Response) -> bool {
         self.own.is_some_and(|(own, half_width)| {
-            (sensed.before_ops_per_second / own).ln().abs() - half_width > MOVED.ln()
+            (response.before_ops_per_second / own).ln().abs() - half_width > MOVED.ln()
         })
     }
 
     /// Returns true if an experiment was excluded because its baseline had shifted or its interval was too wide.
-    pub fn is_in_vain(&self) -> bool {
-        self.all().iter().any(|(_, _, flaw)| matches!(flaw, Some(Flaw::Moved | Flaw::Unsteady)))
+    pub fn is_inconclusive(&self) -> bool {
+        self.all().iter().any(|(_, _, flaw)| {
+            matches!(flaw, Some(ExclusionReason::BaselineShifted | ExclusionReason::Unsteady))
+        })
     }
 
     /// Returns the response of an experiment, if it is evidence.
-    fn told(&self, experiment: Experiment) -> Option<Told> {
-        let (_, sensed, _) =
+    fn estimate(&self, experiment: Experiment) -> Option<ResponseEstimate> {
+        let (_, response, _) =
             self.all().into_iter().find(|(made, _, flaw)| *made == experiment && flaw.is_none())?;
-        let half = self.half_width(experiment, sensed)?;
-        Some(Told { value: sensed.value, low: sensed.value - half, high: sensed.value + half })
+        let half = self.half_width(experiment, response)?;
+        Some(ResponseEstimate {
+            value: response.value,
+            low: response.value - half,
+            high: response.value + half,
+        })
     }
 
     /// Factor of the rate with four times the depth.
-    pub fn gain(&self) -> Option<Told> {
-        self.told(Experiment::Depth).map(exponential)
+    pub fn gain(&self) -> Option<ResponseEstimate> {
+        self.estimate(Experiment::Depth).map(exponential)
     }
 
     /// Share of a pause by which a turn became longer.
-    pub fn pause(&self) -> Option<Told> {
-        self.told(Experiment::Delay)
+    pub fn pause(&self) -> Option<ResponseEstimate> {
+        self.estimate(Experiment::Delay)
     }
 
     /// Factor of the rate with a file or directory for each thread.
-    pub fn separate(&self) -> Option<Told> {
-        self.told(Experiment::Separate)
+    pub fn separate(&self) -> Option<ResponseEstimate> {
+        self.estimate(Experiment::Separate)
     }
 
     /// Returns the unit that the target counts, by the answer to blocks of another size, and true if the unit is sure.
     pub fn unit(&self) -> Option<(Unit, bool)> {
-        let told = self.told(Experiment::Block)?;
+        let estimate = self.estimate(Experiment::Block)?;
         let off = |exponent: f64| {
-            let (value, half) = ((told.value - exponent).abs(), told.high - told.value);
-            exponential(Told { value, low: (value - half).max(0.0), high: value + half })
+            let (value, half) = ((estimate.value - exponent).abs(), estimate.high - estimate.value);
+            exponential(ResponseEstimate { value, low: (value - half).max(0.0), high: value + half })
         };
         let (bytes, operations) = (off(-1.0), off(0.0));
         let (unit, nearer) = if bytes.value < operations.value {
@@ -292,41 +299,45 @@ impl<'a> Answers<'a> {
             (Unit::Operations, operations)
         };
         let unit = if nearer.value > SAME_BOUND { Unit::Both } else { unit };
-        Some((unit, nearer.place(UNIT) == Place::Met))
+        Some((unit, nearer.place(UNIT) == ThresholdCheck::Met))
     }
 
     /// Returns the part of a full target's time that bytes take, not operations: how far the rate follows the block
     /// size.
     pub fn byte_share(&self) -> Option<f64> {
-        Some(-self.told(Experiment::Block)?.value.clamp(-1.0, 0.0))
+        Some(-self.estimate(Experiment::Block)?.value.clamp(-1.0, 0.0))
     }
 
     /// Returns the load that depth and a pause show together.
-    pub fn load(&self) -> Tested {
+    pub fn load(&self) -> LoadEstimate {
         let (gain, pause) = (self.gain(), self.pause().filter(|_| !self.is_one_at_a_time));
-        let shown = |load, is_sure, contrary: &[Experiment]| Tested::Shown {
+        let known_load = |load, is_sure, contradicting: &[Experiment]| LoadEstimate::Known {
             load,
             is_sure,
-            contrary: contrary.to_vec(),
+            contradicting: contradicting.to_vec(),
         };
         let by_gain = gain.and_then(|gain| gain.load(|row| row.depth));
         let by_pause = pause.and_then(|pause| pause.load(|row| row.pause));
         match (gain, by_gain, by_pause) {
             // In no target does a pause cost all of itself while more depth brings nothing.
-            (_, Some(Load::Full), Some(Load::Room)) => Tested::Unclear,
+            (_, Some(Load::Full), Some(Load::Room)) => LoadEstimate::Contradictory,
             // More depth reached a higher rate, so the target had room, whatever a pause says.
-            (_, Some(Load::Room), Some(Load::Full)) => shown(Load::Room, false, &[Experiment::Delay]),
-            (_, Some(load), by_pause) => shown(load, pause.is_none() || by_pause.is_some(), &[]),
-            (Some(gain), None, Some(Load::Full)) if gain.value < GAIN_BOUND => shown(Load::Full, false, &[]),
-            (Some(gain), None, Some(Load::Room)) if gain.value > GAIN_BOUND => shown(Load::Room, false, &[]),
-            (Some(gain), None, Some(Load::Room)) if gain.value < FULL_GAIN => Tested::Unclear,
-            (Some(gain), None, None) if gain.value < FULL_GAIN => shown(Load::Full, false, &[]),
-            (Some(gain), None, None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
-                shown(Load::Room, false, &[])
+            (_, Some(Load::Room), Some(Load::Full)) => known_load(Load::Room, false, &[Experiment::Delay]),
+            (_, Some(load), by_pause) => known_load(load, pause.is_none() || by_pause.is_some(), &[]),
+            (Some(gain), None, Some(Load::Full)) if gain.value < GAIN_BOUND => {
+                known_load(Load::Full, false, &[])
             }
-            (Some(_), None, _) => shown(Load::Between, false, &[]),
-            (None, _, Some(load)) => shown(load, false, &[]),
-            (None, _, None) => Tested::Untried,
+            (Some(gain), None, Some(Load::Room)) if gain.value > GAIN_BOUND => {
+                known_load(Load::Room, false, &[])
+            }
+            (Some(gain), None, Some(Load::Room)) if gain.value < FULL_GAIN => LoadEstimate::Contradictory,
+            (Some(gain), None, None) if gain.value < FULL_GAIN => known_load(Load::Full, false, &[]),
+            (Some(gain), None, None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
+                known_load(Load::Room, false, &[])
+            }
+            (Some(_), None, _) => known_load(Load::Between, false, &[]),
+            (None, _, Some(load)) => known_load(load, false, &[]),
+            (None, _, None) => LoadEstimate::Untested,
         }
     }
 }
@@ -339,23 +350,23 @@ pub(crate) fn own_rate(record: &PhaseRecord) -> Option<(f64, f64)> {
 
 /// Returns true if the rate without an experiment's change differs from the row's own, so that the experiment says
 /// nothing about the row.
-pub fn has_moved(record: &PhaseRecord, sensed: &Sensed) -> bool {
-    Answers::new(None, own_rate(record), false).has_moved(sensed)
+pub fn has_baseline_shifted(record: &PhaseRecord, response: &Response) -> bool {
+    ExperimentResults::new(None, own_rate(record), false).has_baseline_shifted(response)
 }
 
 /// Converts an exponent of the experiments' factor into a factor of the rate.
-fn exponential(told: Told) -> Told {
+fn exponential(estimate: ResponseEstimate) -> ResponseEstimate {
     let times = |exponent: f64| f64::from(model::experiment::FACTOR).powf(exponent);
-    Told { value: times(told.value), low: times(told.low), high: times(told.high) }
+    ResponseEstimate { value: times(estimate.value), low: times(estimate.low), high: times(estimate.high) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sensed(value: f64, half_width: f64) -> Option<Sensed> {
+    fn response(value: f64, half_width: f64) -> Option<Response> {
         let rate = 1000.0;
-        Some(Sensed {
+        Some(Response {
             value,
             half_width: Some(half_width),
             before_ops_per_second: rate,
@@ -365,55 +376,56 @@ mod tests {
     }
 
     fn known(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> Sensitivity {
-        let of = |answer: Option<(f64, f64)>| answer.and_then(|(value, half)| sensed(value, half));
+        let of = |answer: Option<(f64, f64)>| answer.and_then(|(value, half)| response(value, half));
         Sensitivity { depth: of(depth), delay: of(pause), ..Sensitivity::default() }
     }
 
-    fn load(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> Tested {
+    fn load(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> LoadEstimate {
         let known = known(depth, pause);
-        Answers::new(Some(&known), Some((1000.0, 0.02)), false).load()
+        ExperimentResults::new(Some(&known), Some((1000.0, 0.02)), false).load()
     }
 
-    fn shown(load: Load, is_sure: bool) -> Tested {
-        Tested::Shown { load, is_sure, contrary: Vec::new() }
+    fn known_load(load: Load, is_sure: bool) -> LoadEstimate {
+        LoadEstimate::Known { load, is_sure, contradicting: Vec::new() }
     }
 
     #[test]
     fn depth_decides_and_a_pause_makes_sure() {
         let (nothing, all) = (Some((0.0, 0.05)), Some((1.0, 0.1)));
-        assert_eq!(load(nothing, nothing), shown(Load::Full, true));
-        assert_eq!(load(all, all), shown(Load::Room, true));
-        assert_eq!(load(nothing, None), shown(Load::Full, true));
-        assert_eq!(load(nothing, all), Tested::Unclear);
+        assert_eq!(load(nothing, nothing), known_load(Load::Full, true));
+        assert_eq!(load(all, all), known_load(Load::Room, true));
+        assert_eq!(load(nothing, None), known_load(Load::Full, true));
+        assert_eq!(load(nothing, all), LoadEstimate::Contradictory);
         // More depth gave 45 % more, and a pause cost nothing.
-        let contrary = vec![Experiment::Delay];
-        let reached = Tested::Shown { load: Load::Room, is_sure: false, contrary };
+        let contradicting = vec![Experiment::Delay];
+        let reached = LoadEstimate::Known { load: Load::Room, is_sure: false, contradicting };
         assert_eq!(load(Some((0.268, 0.05)), nothing), reached);
         // A pause that costs half of itself says neither.
-        assert_eq!(load(nothing, Some((0.55, 0.1))), shown(Load::Full, false));
-        assert_eq!(load(None, nothing), shown(Load::Full, false));
-        assert_eq!(load(None, None), Tested::Untried);
-        assert_eq!(Answers::new(None, None, false).load(), Tested::Untried);
+        assert_eq!(load(nothing, Some((0.55, 0.1))), known_load(Load::Full, false));
+        assert_eq!(load(None, nothing), known_load(Load::Full, false));
+        assert_eq!(load(None, None), LoadEstimate::Untested);
+        assert_eq!(ExperimentResults::new(None, None, false).load(), LoadEstimate::Untested);
     }
 
     #[test]
     fn response_interval_across_threshold_is_uncertain() {
         // 1.09 times the rate, between 1.02 and 1.17; and 1.12 times.
-        assert_eq!(load(Some((0.0622, 0.05)), None), shown(Load::Full, false));
-        assert_eq!(load(Some((0.082, 0.05)), None), shown(Load::Between, false));
-        assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), shown(Load::Full, false));
+        assert_eq!(load(Some((0.0622, 0.05)), None), known_load(Load::Full, false));
+        assert_eq!(load(Some((0.082, 0.05)), None), known_load(Load::Between, false));
+        assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), known_load(Load::Full, false));
         // 1.3 times, between 1.1 and 1.5.
-        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), shown(Load::Room, false));
-        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), shown(Load::Room, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), known_load(Load::Room, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), known_load(Load::Room, false));
         // The interval is too wide: the experiment is excluded.
-        assert_eq!(load(Some((0.5, 0.9)), None), Tested::Untried);
-        assert_eq!(load(Some((0.13, 0.15)), None), Tested::Untried);
+        assert_eq!(load(Some((0.5, 0.9)), None), LoadEstimate::Untested);
+        assert_eq!(load(Some((0.13, 0.15)), None), LoadEstimate::Untested);
     }
 
     #[test]
     fn drifting_baseline_widens_response_interval() {
         let mut known = known(Some((0.16, 0.06)), Some((0.0, 0.1)));
-        let gain = |known: &Sensitivity| Answers::new(Some(known), Some((1000.0, 0.02)), false).gain();
+        let gain =
+            |known: &Sensitivity| ExperimentResults::new(Some(known), Some((1000.0, 0.02)), false).gain();
         assert!(gain(&known).unwrap().low > 1.1, "all runs began at the row's own rate");
         known.delay.as_mut().unwrap().before_ops_per_second = 1600.0;
         assert_eq!(gain(&known), None, "25 % more says nothing of a target that gives 60 % more by itself");
@@ -422,35 +434,35 @@ mod tests {
     #[test]
     fn pause_response_at_depth_one_is_ignored() {
         let known = known(Some((0.0, 0.05)), Some((1.0, 0.1)));
-        assert_eq!(Answers::new(Some(&known), None, true).load(), shown(Load::Full, true));
+        assert_eq!(ExperimentResults::new(Some(&known), None, true).load(), known_load(Load::Full, true));
     }
 
     #[test]
     fn impossible_or_shifted_response_is_excluded() {
         let flaws = |known: &Sensitivity, own: f64| {
-            Answers::new(Some(known), Some((own, 0.02)), false)
+            ExperimentResults::new(Some(known), Some((own, 0.02)), false)
                 .all()
                 .into_iter()
                 .map(|(_, _, flaw)| flaw)
                 .collect::<Vec<_>>()
         };
-        let of_block = |value| Sensitivity { block: sensed(value, 0.05), ..Sensitivity::default() };
+        let of_block = |value| Sensitivity { block: response(value, 0.05), ..Sensitivity::default() };
         assert_eq!(flaws(&of_block(-1.0), 1000.0), [None]);
         // Blocks of a quarter of the size give 2.2 times the bytes. Blocks of four times the size give 3.9 times the
         // operations.
-        assert_eq!(flaws(&of_block(-1.56), 1000.0), [Some(Flaw::Impossible)]);
-        assert_eq!(flaws(&of_block(0.97), 1000.0), [Some(Flaw::Impossible)]);
+        assert_eq!(flaws(&of_block(-1.56), 1000.0), [Some(ExclusionReason::Impossible)]);
+        assert_eq!(flaws(&of_block(0.97), 1000.0), [Some(ExclusionReason::Impossible)]);
         let depth = known(Some((0.0, 0.05)), None);
         assert_eq!(flaws(&depth, 1100.0), [None]);
-        assert_eq!(flaws(&depth, 1250.0), [Some(Flaw::Moved)]);
-        assert_eq!(flaws(&known(Some((1.4, 0.1)), None), 1000.0), [Some(Flaw::Impossible)]);
+        assert_eq!(flaws(&depth, 1250.0), [Some(ExclusionReason::BaselineShifted)]);
+        assert_eq!(flaws(&known(Some((1.4, 0.1)), None), 1000.0), [Some(ExclusionReason::Impossible)]);
     }
 
     #[test]
     fn bytes_or_operations() {
         let unit = |value, half| {
-            let known = Sensitivity { block: sensed(value, half), ..Sensitivity::default() };
-            Answers::new(Some(&known), None, false).unit()
+            let known = Sensitivity { block: response(value, half), ..Sensitivity::default() };
+            ExperimentResults::new(Some(&known), None, false).unit()
         };
         assert_eq!(unit(-0.98, 0.05), Some((Unit::Bytes, true)));
         assert_eq!(unit(0.02, 0.05), Some((Unit::Operations, true)));

@@ -3,9 +3,9 @@
 use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment, FewerClients,
-    Frame, Interval, Judged, NetworkUse, Note, OwnIo, PhaseRecord, Rate, RoundRecord, Seen, Status,
-    SystemUse, TargetProbes, ThreadTimes, Together, Trust, Verdict, WorkloadRecord,
+    ClientShare, ClientTotals, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment,
+    FewerClients, Frame, Interval, Judgement, NetworkUse, Note, Observations, OwnIo, PhaseRecord, Rate,
+    RoundRecord, Status, SystemUse, TargetProbes, ThreadTimes, TimeBreakdown, Trust, Verdict, WorkloadRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
@@ -21,7 +21,7 @@ const INTERVALS: u64 = 40;
 
 /// All parts of an input.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct InputBuilder {
     pub record: PhaseRecord,
     pub plan: Plan,
     pub environment: Environment,
@@ -29,7 +29,7 @@ pub struct World {
 }
 
 /// A test of `spec` that went well: 4 s at 100,000 operations per second, over nine tenths of the set.
-pub fn clean(spec: &str) -> World {
+pub fn clean(spec: &str) -> InputBuilder {
     // Names are cold only if all caches are dropped.
     let cache = spec.ends_with(":cold").then_some(CacheMode::DropAll);
     clean_of(Request {
@@ -41,19 +41,19 @@ pub fn clean(spec: &str) -> World {
 }
 
 /// Like [`clean`], for the one test of `request`.
-pub fn clean_of(request: Request) -> World {
+pub fn clean_of(request: Request) -> InputBuilder {
     let target = disk();
     let machine: Machine = serde_json::from_value(json!({
         "host": "ada", "kernel": "Linux 6.12", "cpu_model": null, "cpus": 8, "cpus_online": 8,
         "memory_bytes": 16u64 << 30, "memory_total_bytes": 16u64 << 30, "virtualisation": null,
-        "clock_source": "tsc", "root": true, "lockable_bytes": null, "io_uring_refused": null,
+        "clock_source": "tsc", "is_root": true, "lockable_bytes": null, "io_uring_refused": null,
     }))
     .unwrap();
     let mut plan = plan(&request, &target, &machine).unwrap();
     plan.phases[0].stop.bytes = None;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
     let probes = TargetProbes { reread: None, compressible: None, sync_ns: None };
-    World { record: record(&plan), plan, environment, probes }
+    InputBuilder { record: record(&plan), plan, environment, probes }
 }
 
 fn record(plan: &Plan) -> PhaseRecord {
@@ -135,7 +135,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         "cpu": {"user": 0.1, "kernel": 0.1, "steal": 0.0},
         "own_cost_ns_per_op": null,
         "steady": data.map(|_| json!({
-            "found": true, "from_ns": 100_000_000, "to_ns": 4_000_000_000u64, "change_points": [],
+            "is_steady": true, "from_ns": 100_000_000, "to_ns": 4_000_000_000u64, "change_points": [],
         })),
         "residency": data.map(|_| json!({"before": 0.0, "after": 0.0, "source": "cachestat"})),
         "extents": (read > 0).then(|| json!({
@@ -170,9 +170,9 @@ fn disk() -> Target {
 }
 
 /// A device without a volatile cache.
-pub fn device(name: &str, kind: DeviceKind, lies_on: &[&str]) -> Device {
+pub fn device(name: &str, kind: DeviceKind, backing_devices: &[&str]) -> Device {
     serde_json::from_value(json!({
-        "name": name, "major": 259, "minor": 0, "kind": kind, "lies_on": lies_on, "size_bytes": 960_197_124_096u64,
+        "name": name, "major": 259, "minor": 0, "kind": kind, "backing_devices": backing_devices, "size_bytes": 960_197_124_096u64,
         "model": null, "logical_block_bytes": 512, "physical_block_bytes": 4096, "rotational": false,
         "scheduler": "none", "write_cache": "write through", "nr_requests": 1023, "read_ahead_bytes": null,
         "details": [],
@@ -185,7 +185,7 @@ pub fn client(name: &str, rate: f64, limiter: Limiter, confidence: Confidence) -
     let is_below = !matches!(limiter, Limiter::ClientCpu | Limiter::CpuContention);
     let blocked = if is_below { 0.9 } else { 0.05 };
     let budget =
-        Budget { user: 1.0 - blocked, kernel: 0.0, run_queue: 0.0, quota: None, steal: 0.0, blocked };
+        TimeBreakdown { user: 1.0 - blocked, kernel: 0.0, run_queue: 0.0, quota: None, steal: 0.0, blocked };
     let verdict = Verdict { confidence: Some(confidence), ..Verdict::new(limiter, 0.8, Vec::new()) };
     ClientShare {
         client: 0,
@@ -198,26 +198,26 @@ pub fn client(name: &str, rate: f64, limiter: Limiter, confidence: Confidence) -
         histogram: None,
         budget: Some(budget),
         cpu: Some(CpuShares { user: 0.1, kernel: 0.1, steal: 0.0 }),
-        judged: Judged { verdict: Some(verdict), ..Judged::default() },
+        judged: Judgement { verdict: Some(verdict), ..Judgement::default() },
     }
 }
 
-impl World {
+impl InputBuilder {
     /// Makes the record the sum of clients. `fewer` are the number of clients and the rate of the row before it in a
     /// sweep.
     pub fn clients(&mut self, shares: Vec<ClientShare>, fewer: Option<(u32, f64)>) {
         let mut rates: Vec<_> = shares.iter().filter_map(|share| share.rate.ops_per_second).collect();
         rates.sort_by(f64::total_cmp);
-        self.record.figures.together = Some(Together {
+        self.record.figures.together = Some(ClientTotals {
             clients: shares.len() as u32,
             window_ns: 1_000_000_000,
             median_ops_per_second: rates.get(rates.len() / 2).copied(),
             fewer: fewer.map(|(clients, ops_per_second)| FewerClients { clients, ops_per_second }),
-            ..Together::default()
+            ..ClientTotals::default()
         });
         self.record.figures.rate.ops_per_second = Some(rates.iter().sum());
         self.record.hosts = shares;
-        self.record.seen = Seen::default();
+        self.record.seen = Observations::default();
     }
 
     pub fn target(&mut self) -> &mut Target {
@@ -235,15 +235,15 @@ impl World {
     }
 
     /// Puts the target on an NFS server, and sets the bytes sent to it for each operation.
-    pub fn asks_server(&mut self, bytes: u64) {
-        self.lies_on(Backing::RemoteOrUserSpace, "nfs4");
+    pub fn set_server_requests(&mut self, bytes: u64) {
+        self.set_backing(Backing::RemoteOrUserSpace, "nfs4");
         self.target().source = "ada:/srv".into();
         let sent_bytes = bytes * self.record.counts.ops;
         let network = Some(NetworkUse { sent_bytes, ..NetworkUse::default() });
         self.record.seen.system = Some(SystemUse { network, ..SystemUse::default() });
     }
 
-    pub fn budget(&mut self) -> &mut Budget {
+    pub fn budget(&mut self) -> &mut TimeBreakdown {
         self.record.seen.budget.as_mut().unwrap()
     }
 
@@ -256,7 +256,7 @@ impl World {
     }
 
     /// Moves the target from its device to `backing`, with `file_system`.
-    pub fn lies_on(&mut self, backing: Backing, file_system: &str) {
+    pub fn set_backing(&mut self, backing: Backing, file_system: &str) {
         let target = self.target();
         (target.backing, target.file_system) = (backing, file_system.into());
         target.device_stack.clear();
@@ -306,7 +306,7 @@ impl World {
     pub fn changes(&mut self, at_s: f64, before: f64, after: f64, bytes: u64) {
         let at_ns = (at_s * 1e9) as u64;
         let steady = self.steady();
-        (steady.found, steady.from_ns) = (false, at_ns);
+        (steady.is_steady, steady.from_ns) = (false, at_ns);
         steady.change_points.push(model::run::ChangePoint {
             at_ns,
             before_ops_per_second: before,
@@ -338,7 +338,7 @@ impl World {
         let end_ns = intervals as u64 * 100_000_000;
         self.record.counts.elapsed_ns = end_ns;
         let steady = self.steady();
-        (steady.found, steady.from_ns, steady.to_ns) = (false, 0, end_ns);
+        (steady.is_steady, steady.from_ns, steady.to_ns) = (false, 0, end_ns);
         if intervals < 8 {
             self.without_interval();
         }
@@ -362,7 +362,7 @@ impl World {
     }
 
     /// Returns the record, judged.
-    pub fn judged(&self) -> PhaseRecord {
+    pub fn judged_record(&self) -> PhaseRecord {
         let mut record = self.record.clone();
         judge(&mut record, &self.plan, &self.environment, Some(&self.probes));
         record
@@ -370,7 +370,7 @@ impl World {
 
     /// Returns the trust in the number, and the reasons for distrust.
     pub fn verdict(&self) -> (Trust, Vec<String>) {
-        let verdict = self.judged().judged.verdict.unwrap();
+        let verdict = self.judged_record().judged.verdict.unwrap();
         (verdict.trust, verdict.trust_reasons)
     }
 }

@@ -87,7 +87,7 @@ impl<'a> JudgeInput<'a> {
     /// Returns true if the target is on a virtual disk. The host decides how fast such a disk is, and other guests
     /// share it.
     pub fn is_on_virtual_disk(&self) -> bool {
-        self.environment.virtualisation.is_some() && self.target().lies_on_disk()
+        self.environment.virtualisation.is_some() && self.target().is_backed_by_disk()
     }
 
     /// Returns the counts of the mounted device, where they can be compared with the requested work.
@@ -99,7 +99,7 @@ impl<'a> JudgeInput<'a> {
     /// part.
     fn has_one_device_on_top(&self) -> bool {
         let stack = &self.target().device_stack;
-        let is_below = |name: &String| stack.iter().any(|device| device.lies_on.contains(name));
+        let is_below = |name: &String| stack.iter().any(|device| device.backing_devices.contains(name));
         stack.iter().filter(|device| !is_below(&device.name)).count() < 2
     }
 

@@ -16,7 +16,6 @@
 //! - Each trap has a positive and a negative example; a test requires both (`src/tests/examples.rs`).
 //! - A requested condition is no trap: a requested warm cache is no contamination.
 
-mod again;
 mod clients;
 mod disturbance;
 mod experiments;
@@ -27,6 +26,7 @@ mod limiters;
 mod lookups;
 mod operations;
 mod reading;
+mod rejudge;
 #[cfg(test)]
 mod tests;
 mod traps;
@@ -38,11 +38,11 @@ use model::run::{Confidence, Environment, Note, PhaseRecord, Status, TargetProbe
 use model::workload::DataWork;
 use model::{Experiment, Limiter, Plan};
 
-pub use again::again;
 pub use disturbance::disturbances;
-pub use experiments::has_moved;
+pub use experiments::has_baseline_shifted;
 pub use input::JudgeInput;
 pub use limiters::thresholds;
+pub use rejudge::rejudge;
 pub use traps::direct::disagreement;
 pub use traps::{TRAPS, Trap};
 
@@ -99,7 +99,7 @@ pub fn judge(
     let (trust, trust_reasons) = weighed(found.iter().chain(&record.judged.notes), record.status);
     let mut verdict = limiters::conclude(&input).unwrap_or_default();
     verdict.operations = operations::judge(&input, &verdict);
-    let (disturbed, writes) = (disturbance::of(&input, |_| false), input.writes());
+    let (disturbed, writes) = (disturbance::from_input(&input, |_| false), input.writes());
     record.seen.disturbance = Some(disturbed);
     record.judged.notes.extend(found);
     for site in &mut record.seen.wait_channels {
@@ -129,9 +129,9 @@ fn weighed<'a>(notes: impl IntoIterator<Item = &'a Note>, status: Status) -> (Tr
 
 /// Copies results between rows of a run: the throughput of the line, the bytes that a device moves, and the rate of fewer
 /// clients. Returns true if there is anything new, so that all rows need to be judged again.
-pub fn tell_rows(rows: &mut [PhaseRecord]) -> bool {
-    let (line, device) = (limiters::tell_line(rows), limiters::tell_device(rows));
-    let fewer = clients::tell_fewer(rows);
+pub fn propagate_results(rows: &mut [PhaseRecord]) -> bool {
+    let (line, device) = (limiters::share_network_peaks(rows), limiters::share_device_peaks(rows));
+    let fewer = clients::link_client_rows(rows);
     line || device || fewer
 }
 

@@ -9,7 +9,6 @@
 //! all observations and advice: read it. If a rig can reproduce the limit, `skye/tests/known_answers/limiters.rs` tests
 //! it.
 
-mod asked;
 mod cache;
 mod cpu;
 mod dirty;
@@ -21,6 +20,7 @@ mod neighbour;
 mod own_loop;
 mod queue;
 mod quota;
+mod requested;
 mod saturation;
 mod steal;
 mod stream;
@@ -30,8 +30,8 @@ mod unstable;
 
 pub(crate) use cpu::{NEARLY_BLOCKED, waits_most_for_cpus};
 pub(crate) use helper::on_all_cpus;
-pub(crate) use saturation::tell_device;
-pub(crate) use stream::tell_line;
+pub(crate) use saturation::share_device_peaks;
+pub(crate) use stream::share_network_peaks;
 pub(crate) use throttle::{nearness, reached};
 
 use model::advice::Advice;
@@ -76,8 +76,8 @@ type Rule = fn(&Reading<'_>) -> Option<Verdict>;
 
 /// Every rule, in the order in which they are tried.
 const RULES: &[Rule] = &[
-    asked::rule,
-    asked::pauses,
+    requested::rule,
+    requested::pauses,
     // Under a quota, the loop without I/O was held back, too, so its rate says nothing.
     quota::rule,
     own_loop::rule,
@@ -111,7 +111,7 @@ pub fn thresholds() -> Vec<Threshold> {
         ("much_room", Figure::Ratio(MUCH_ROOM)),
     ];
     let of_rules = [
-        asked::THRESHOLDS,
+        requested::THRESHOLDS,
         clients::THRESHOLDS,
         clients::SERVER_THRESHOLDS,
         cache::THRESHOLDS,
@@ -140,7 +140,7 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     if !input.record.hosts.is_empty() {
         return Some(clients::conclude(input));
     }
-    let reading = Reading::of(*input)?;
+    let reading = Reading::from_input(*input)?;
     // Operations that fail end early, or late, or never reach the device.
     let rules = if input.record.status == Status::Failed { &[] } else { RULES };
     let found = rules.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
@@ -196,7 +196,7 @@ fn next_step(reading: &Reading<'_>) -> Advice {
 fn unclear(reading: &Reading<'_>) -> Verdict {
     let seen = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
+        reading.dominant_wait(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
         reading.at_target(),
         reading.answers(),
     ];
@@ -254,7 +254,7 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
 ///
 /// Only tests that wait get experiments: threads that are always on a CPU have already shown their limit.
 pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]) -> Option<Experiment> {
-    let reading = Reading::of(*input)?;
+    let reading = Reading::from_input(*input)?;
     let conclusion = conclude(input)?;
     if !plan.may_probe(input.phase) {
         return None;

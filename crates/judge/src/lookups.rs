@@ -21,8 +21,8 @@ const REQUEST_BYTES_MIN: u64 = 32;
 const OWN: f64 = 0.9;
 
 /// Returns the test if it looks up names and changes nothing.
-pub fn looked_up<'a>(input: &JudgeInput<'a>) -> Option<&'a FilesWork> {
-    input.files().filter(|files| files.looks_up())
+pub fn lookup_work<'a>(input: &JudgeInput<'a>) -> Option<&'a FilesWork> {
+    input.files().filter(|files| files.is_lookup())
 }
 
 /// Returns the bytes that the device read for the test; `None` where no counter shows them.
@@ -57,7 +57,7 @@ pub fn reads(input: &JudgeInput<'_>) -> Option<(u64, bool)> {
 }
 
 /// Returns the largest share of a test's operations that can have been sent to the server, if that is known.
-pub fn asked_share(input: &JudgeInput<'_>) -> Option<f64> {
+pub fn requests_share(input: &JudgeInput<'_>) -> Option<f64> {
     let (sent_bytes, _) = input.crossed_bytes()?;
     let requests_bytes = input.record.counts.ops.max(1) * REQUEST_BYTES_MIN;
     Some((sent_bytes as f64 / requests_bytes as f64).min(1.0))
@@ -66,7 +66,7 @@ pub fn asked_share(input: &JudgeInput<'_>) -> Option<f64> {
 /// Returns the bytes sent to the server if this system can have asked it for few of the names only.
 pub fn kept_by_client(input: &JudgeInput<'_>) -> Option<u64> {
     let (sent_bytes, _) = input.crossed_bytes()?;
-    asked_share(input).filter(|share| *share < TO_SERVER).map(|_| sent_bytes)
+    requests_share(input).filter(|share| *share < TO_SERVER).map(|_| sent_bytes)
 }
 
 /// Returns true if names are nowhere but in memory.

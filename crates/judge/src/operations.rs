@@ -13,8 +13,8 @@ use model::Limiter;
 use model::figure::{Count, Figure, Share, Threshold, Time, TimePart, TimeShare, Wait, WaitClass};
 use model::observation::Observation;
 use model::run::{
-    Budget, Confidence, OperationVerdict, PhaseRecord, Ranked, Status, Step, THREADS_PER_LOOK_MAX, Verdict,
-    WaitChannel, WaitsOf, machine_of,
+    Confidence, OperationVerdict, PhaseRecord, Ranked, SampledThreads, Status, Step, THREADS_PER_SAMPLE_MAX,
+    TimeBreakdown, Verdict, WaitChannel, machine_of,
 };
 use model::target::Backing;
 use model::workload::FilesWork;
@@ -74,11 +74,11 @@ pub(crate) fn judge(input: &JudgeInput<'_>, row: &Verdict) -> Vec<OperationVerdi
     let record = input.record;
     let Some(budget) = budget(record).filter(|_| record.status != Status::Failed) else { return Vec::new() };
     let all_ns = record.figures.steps.iter().filter_map(|step| step.elapsed_ns).fold(0, u64::saturating_add);
-    let context = Context::of(input, work, row, &budget);
+    let context = Context::new(input, work, row, &budget);
     let mut verdicts: Vec<_> = (record.figures.steps.iter())
         .filter_map(|step| {
             let time_share = step.elapsed_ns? as f64 / all_ns.max(1) as f64;
-            context.judged(step, time_share).filter(|_| time_share >= TIME_MIN)
+            context.verdict_on(step, time_share).filter(|_| time_share >= TIME_MIN)
         })
         .collect();
     verdicts.sort_by(|one, other| other.time_share.total_cmp(&one.time_share));
@@ -86,14 +86,15 @@ pub(crate) fn judge(input: &JudgeInput<'_>, row: &Verdict) -> Vec<OperationVerdi
 }
 
 /// Returns where the threads' time went: that of the test's threads, or the mean of all clients'.
-fn budget(record: &PhaseRecord) -> Option<Budget> {
+fn budget(record: &PhaseRecord) -> Option<TimeBreakdown> {
     if record.seen.budget.is_some() || record.hosts.is_empty() {
         return record.seen.budget.clone();
     }
-    let all: Option<Vec<&Budget>> = record.hosts.iter().map(|share| share.budget.as_ref()).collect();
+    let all: Option<Vec<&TimeBreakdown>> = record.hosts.iter().map(|share| share.budget.as_ref()).collect();
     let all = all?;
-    let mean = |of: fn(&Budget) -> f64| all.iter().map(|budget| of(budget)).sum::<f64>() / all.len() as f64;
-    Some(Budget {
+    let mean =
+        |of: fn(&TimeBreakdown) -> f64| all.iter().map(|budget| of(budget)).sum::<f64>() / all.len() as f64;
+    Some(TimeBreakdown {
         user: mean(|budget| budget.user),
         kernel: mean(|budget| budget.kernel),
         run_queue: mean(|budget| budget.run_queue),
@@ -115,7 +116,7 @@ struct Context<'a> {
     /// True if threads may hold locks that other threads wait for.
     has_others: bool,
     /// Samples of one instant, which may all show the same wait.
-    threads_per_look: f64,
+    threads_per_sample: f64,
     /// Limiters of awake threads, with their shares of the time awake.
     awake: Vec<(Limiter, f64)>,
     /// The time awake, by its kinds.
@@ -136,7 +137,7 @@ struct Part {
 }
 
 impl<'a> Context<'a> {
-    fn of(input: &JudgeInput<'a>, work: &'a FilesWork, row: &Verdict, budget: &Budget) -> Self {
+    fn new(input: &JudgeInput<'a>, work: &'a FilesWork, row: &Verdict, budget: &TimeBreakdown) -> Self {
         let (record, workload) = (input.record, &input.phase.workload);
         let (threads, cpus) = (f64::from(workload.threads), f64::from(input.environment.cpus.max(1)));
         // Clients of one machine wait for each other's threads, too.
@@ -144,12 +145,16 @@ impl<'a> Context<'a> {
         for share in &record.hosts {
             *on_machine.entry(machine_of(&share.name)).or_default() += 1;
         }
-        let clients_here = on_machine.into_values().max().unwrap_or(1);
+        let clients_per_machine = on_machine.into_values().max().unwrap_or(1);
         let found = row.limiter.filter(|_| row.is_at_least(Confidence::Likely));
         let kinds = [
             (TimePart::User, Limiter::ClientCpu, budget.user),
             (TimePart::Kernel, Limiter::KernelCpu, budget.kernel),
-            (TimePart::RunQueue, waited_for_cpus(threads * f64::from(clients_here), cpus), budget.run_queue),
+            (
+                TimePart::RunQueue,
+                waited_for_cpus(threads * f64::from(clients_per_machine), cpus),
+                budget.run_queue,
+            ),
             (TimePart::Quota, Limiter::CpuQuota, budget.quota.unwrap_or(0.0)),
             (TimePart::Steal, Limiter::HypervisorSteal, budget.steal),
         ];
@@ -163,7 +168,8 @@ impl<'a> Context<'a> {
             _ => kinds.iter().map(|(_, limiter, share)| (*limiter, *share)).collect(),
         };
         let time = kinds.iter().filter(|(.., share)| *share >= SHARE_MIN);
-        let of_workers = || record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
+        let of_workers =
+            || record.seen.wait_channels.iter().filter(|site| site.of == SampledThreads::Workers);
         let all: u64 = of_workers().map(|site| site.samples).sum();
         let asleep: u64 = of_workers().filter(|site| site.is_asleep()).map(|site| site.samples).sum();
         let excess = asleep as f64 / all.max(1) as f64 - budget.blocked;
@@ -172,9 +178,10 @@ impl<'a> Context<'a> {
             work,
             target: found.filter(|limiter| OF_TARGET.contains(limiter)),
             is_remote: input.target().backing == Backing::RemoteOrUserSpace,
-            is_device_idle: Reading::of(*input).is_some_and(|reading| reading.waits_for_idle_device()),
+            is_device_idle: Reading::from_input(*input)
+                .is_some_and(|reading| reading.waits_for_idle_device()),
             has_others: workload.threads > 1 || record.hosts.len() > 1,
-            threads_per_look: threads.clamp(1.0, THREADS_PER_LOOK_MAX as f64),
+            threads_per_sample: threads.clamp(1.0, THREADS_PER_SAMPLE_MAX as f64),
             awake,
             awake_time: Time(time.map(|(part, _, share)| TimeShare { part: *part, share: *share }).collect()),
             asleep_excess: excess.max(0.0),
@@ -183,10 +190,10 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the verdict on an operation; `None` if no sample found a thread in it.
-    fn judged(&self, step: &Step, time_share: f64) -> Option<OperationVerdict> {
+    fn verdict_on(&self, step: &Step, time_share: f64) -> Option<OperationVerdict> {
         let mut parts: Vec<Part> = Vec::new();
         let (mut all, mut awake, mut hidden) = (0, 0, Vec::new());
-        for site in self.record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers) {
+        for site in self.record.seen.wait_channels.iter().filter(|site| site.of == SampledThreads::Workers) {
             let samples = samples_in(site, &step.name);
             all += samples;
             if !site.is_asleep() {
@@ -209,7 +216,7 @@ impl<'a> Context<'a> {
         let share = |part: &Part| part.samples as f64 / all as f64 * part.fraction;
         parts.retain(|part| share(part) > 0.0);
         parts.sort_by(|one, other| share(other).total_cmp(&share(one)));
-        let surely = |part: Option<&Part>, least: f64, independent: f64| {
+        let is_confident = |part: Option<&Part>, least: f64, independent: f64| {
             let Some(part) = part else { return false };
             let excess = if part.place.is_some() { self.asleep_excess } else { self.awake_excess };
             let found = part.samples as f64 / all as f64 * independent;
@@ -218,23 +225,23 @@ impl<'a> Context<'a> {
         };
         let has_second = parts.get(1).is_some_and(|part| share(part) >= NEARLY_BLOCKED);
         let named_from = |independent: f64| match () {
-            () if surely(parts.first(), MOST, independent) && !has_second => (parts[0].limiter, 1),
-            () if has_second && surely(parts.get(1), SECOND, independent) => (Limiter::Mixed, 2),
+            () if is_confident(parts.first(), MOST, independent) && !has_second => (parts[0].limiter, 1),
+            () if has_second && is_confident(parts.get(1), SECOND, independent) => (Limiter::Mixed, 2),
             () => (Limiter::NotClear, 2),
         };
         // All samples of one call show the same wait, so they count as one.
-        let looks = all as f64 / self.threads_per_look;
-        let (limiter, mut named) = named_from(looks.min(step.ops.max(1) as f64));
+        let independent_samples = all as f64 / self.threads_per_sample;
+        let (limiter, mut named) = named_from(independent_samples.min(step.ops.max(1) as f64));
         let is_clear = limiter != Limiter::NotClear;
         let mut observations = Vec::new();
-        if let (false, (with_more, told)) = (is_clear, named_from(looks))
+        if let (false, (with_more, told)) = (is_clear, named_from(independent_samples))
             && with_more != Limiter::NotClear
         {
             observations.push(Observation::OperationFew { calls: Count(step.ops) });
             named = told;
         }
         for part in parts.iter().take(named) {
-            self.tell(part, all, &mut observations);
+            self.add_observations(part, all, &mut observations);
         }
         if let Some((samples, symbol)) = hidden.into_iter().max().filter(|_| !is_clear) {
             observations.push(Observation::OperationHidden {
@@ -275,7 +282,7 @@ impl<'a> Context<'a> {
     }
 
     /// Adds the observations that show a part.
-    fn tell(&self, part: &Part, all: u64, observations: &mut Vec<Observation>) {
+    fn add_observations(&self, part: &Part, all: u64, observations: &mut Vec<Observation>) {
         let samples = Count(all);
         let share = Share(part.samples as f64 / all as f64);
         match &part.place {

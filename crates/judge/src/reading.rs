@@ -6,12 +6,14 @@ use model::figure::{
     Tried, Wait, WaitClass,
 };
 use model::observation::Observation;
-use model::run::{Budget, Frame, Sensed, SystemUse, WaitChannel, WaitsOf};
+use model::run::{Frame, Response, SampledThreads, SystemUse, TimeBreakdown, WaitChannel};
 use model::target::{Backing, Device};
 use model::workload::DataWork;
 
 use crate::JudgeInput;
-use crate::experiments::{self, Answers, Flaw, Load, Tested, Told, Unit};
+use crate::experiments::{
+    self, ExclusionReason, ExperimentResults, Load, LoadEstimate, ResponseEstimate, Unit,
+};
 use crate::limiters::SHARE_MIN;
 use crate::wait_channels::class;
 
@@ -38,7 +40,7 @@ pub struct Reading<'a> {
     /// The input itself.
     pub input: JudgeInput<'a>,
     /// Where the threads' time went.
-    pub budget: Budget,
+    pub budget: TimeBreakdown,
     /// Number of threads.
     pub threads: f64,
     /// Operations in flight: the requested depth, over all threads.
@@ -65,7 +67,7 @@ pub struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// Returns the bytes that crossed the network for a test on files of a server.
-    pub fn crossed(&self) -> Option<Observation> {
+    pub fn network_use(&self) -> Option<Observation> {
         let (sent, received) = self.input.crossed_bytes()?;
         let ops = Count(self.input.record.counts.ops);
         let (sent_bytes, received_bytes) = (MemoryBytes(sent), MemoryBytes(received));
@@ -73,25 +75,27 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads an input; `None` where the kernel hides the threads' time.
-    pub fn of(input: JudgeInput<'a>) -> Option<Self> {
+    pub fn from_input(input: JudgeInput<'a>) -> Option<Self> {
         let record = input.record;
         let budget = record.seen.budget.clone()?;
         let is_ring = input.phase.engine.has_depth();
         let workload = &input.phase.workload;
         let class = |symbol: &str| class(symbol, input.writes());
-        let of_workers = || record.seen.wait_channels.iter().filter(|site| site.of == WaitsOf::Workers);
+        let of_workers =
+            || record.seen.wait_channels.iter().filter(|site| site.of == SampledThreads::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(WaitClass::Ring));
         let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
         // An idle worker of a ring waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
         // A thread's wait for its ring says nothing about the wait of the ring itself.
-        let says = |site: &&WaitChannel| match site.of {
-            WaitsOf::Workers => !is_ring || class(&site.symbol) != Some(WaitClass::Ring),
+        let is_relevant = |site: &&WaitChannel| match site.of {
+            SampledThreads::Workers => !is_ring || class(&site.symbol) != Some(WaitClass::Ring),
             // Kernel workers of a ring sleep where a thread of the test would have slept.
-            WaitsOf::RingWorkers => is_ring,
+            SampledThreads::RingWorkers => is_ring,
         };
-        let asleep = || record.seen.wait_channels.iter().filter(says).filter(|site| !is_awake(&site.symbol));
+        let asleep =
+            || record.seen.wait_channels.iter().filter(is_relevant).filter(|site| !is_awake(&site.symbol));
         let samples: u64 = asleep().map(|site| site.samples).sum();
         let mut waits: Vec<(WaitClass, f64)> = Vec::new();
         let mut symbols: Vec<(WaitClass, String)> = Vec::new();
@@ -184,7 +188,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the place where threads slept most, with their share over all these classes, if that is large.
-    pub fn slept_in(&self, classes: &[WaitClass]) -> Option<Observation> {
+    pub fn dominant_wait(&self, classes: &[WaitClass]) -> Option<Observation> {
         if self.is_ring && self.samples < SAMPLES_MIN {
             // No kernel worker waits for the ring: its own thread waits for the completion of its requests.
             let share = self.for_completions.filter(|share| *share >= 0.5)?;
@@ -197,7 +201,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the share of the samples that found threads running, if most did.
-    pub fn ran(&self) -> Option<Observation> {
+    pub fn mostly_running(&self) -> Option<Observation> {
         let running = self.running.filter(|running| *running >= 0.7)?;
         Some(Observation::Ran { running_share: Share(running) })
     }
@@ -250,9 +254,13 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the responses of experiments, for comparison with the table.
-    fn experiments(&self) -> Answers<'a> {
+    fn experiments(&self) -> ExperimentResults<'a> {
         let record = self.input.record;
-        Answers::new(record.judged.sensitivity.as_ref(), experiments::own_rate(record), self.in_flight <= 1.0)
+        ExperimentResults::new(
+            record.judged.sensitivity.as_ref(),
+            experiments::own_rate(record),
+            self.in_flight <= 1.0,
+        )
     }
 
     /// Returns true if any experiment was made.
@@ -261,23 +269,23 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns true if an experiment was excluded because its baseline had shifted or its interval was too wide.
-    pub fn is_in_vain(&self) -> bool {
-        self.experiments().is_in_vain()
+    pub fn is_inconclusive(&self) -> bool {
+        self.experiments().is_inconclusive()
     }
 
     /// Returns the load of the target at the requested depth, according to experiments.
-    pub fn load(&self) -> Tested {
+    pub fn load(&self) -> LoadEstimate {
         self.experiments().load()
     }
 
     /// Factor by which more depth changed the rate.
-    pub fn gain(&self) -> Option<Told> {
+    pub fn gain(&self) -> Option<ResponseEstimate> {
         self.experiments().gain()
     }
 
     /// Share of a pause by which a turn became longer. With one operation at a time, a turn becomes longer whatever
     /// limits the target.
-    pub fn pause(&self) -> Option<Told> {
+    pub fn pause(&self) -> Option<ResponseEstimate> {
         self.experiments().pause()
     }
 
@@ -293,7 +301,7 @@ impl<'a> Reading<'a> {
 
     /// Factor of the rate with a file or directory for each thread; `None` where it is not certain.
     pub fn separate(&self) -> Option<f64> {
-        self.experiments().separate().map(|told| told.value)
+        self.experiments().separate().map(|estimate| estimate.value)
     }
 
     /// Returns the responses of experiments, the most decisive first. Excluded responses are at the end.
@@ -309,13 +317,13 @@ impl<'a> Reading<'a> {
         let own = self.input.record.figures.rate.steady_or_whole().unwrap_or(0.0);
         let mut all: Vec<_> = answers
             .into_iter()
-            .map(|(experiment, sensed, flaw)| answer(experiment, sensed, flaw, own))
+            .map(|(experiment, response, flaw)| answer(experiment, response, flaw, own))
             .collect();
         // One observation of another state of the target is enough.
-        let mut has_moved = false;
+        let mut has_baseline_shifted = false;
         all.retain(|one| {
             let moved = matches!(one, Observation::BaselineMoved { .. });
-            !moved || !std::mem::replace(&mut has_moved, true)
+            !moved || !std::mem::replace(&mut has_baseline_shifted, true)
         });
         all
     }
@@ -338,19 +346,24 @@ impl<'a> Reading<'a> {
 }
 
 /// Returns the observation for an answer to an experiment on a row of that rate.
-fn answer(experiment: Experiment, sensed: &Sensed, flaw: Option<Flaw>, own: f64) -> Observation {
-    let (experiment, change) = (Tried(experiment), Change(sensed.change.clone()));
-    let before_ops_per_second = OpsPerSecond(sensed.before_ops_per_second);
-    let after_ops_per_second = OpsPerSecond(sensed.after_ops_per_second);
+fn answer(
+    experiment: Experiment,
+    response: &Response,
+    flaw: Option<ExclusionReason>,
+    own: f64,
+) -> Observation {
+    let (experiment, change) = (Tried(experiment), Change(response.change.clone()));
+    let before_ops_per_second = OpsPerSecond(response.before_ops_per_second);
+    let after_ops_per_second = OpsPerSecond(response.after_ops_per_second);
     match flaw {
         None => Observation::Answer { experiment, change, before_ops_per_second, after_ops_per_second },
-        Some(Flaw::Unsteady) => {
+        Some(ExclusionReason::Unsteady) => {
             Observation::UnsteadyAnswer { experiment, change, before_ops_per_second, after_ops_per_second }
         }
-        Some(Flaw::Impossible) => {
+        Some(ExclusionReason::Impossible) => {
             Observation::ImpossibleAnswer { experiment, change, before_ops_per_second, after_ops_per_second }
         }
-        Some(Flaw::Moved) => {
+        Some(ExclusionReason::BaselineShifted) => {
             Observation::BaselineMoved { before_ops_per_second, own_ops_per_second: OpsPerSecond(own) }
         }
     }

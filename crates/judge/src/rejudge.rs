@@ -3,17 +3,17 @@
 use model::Run;
 use model::run::PhaseRecord;
 
-use crate::{judge, tell_rows};
+use crate::{judge, propagate_results};
 
 /// Judges all phases of a run again, from the run alone. Replaces the conclusions of an older version.
-pub fn again(run: &mut Run) {
+pub fn rejudge(run: &mut Run) {
     let Run { phases, plan, environment, target_probes, .. } = run;
     plan.read_mixes();
     let judge_all = |phases: &mut [PhaseRecord]| {
         phases.iter_mut().for_each(|record| judge(record, plan, environment, target_probes.as_ref()));
     };
     judge_all(phases);
-    if tell_rows(phases) {
+    if propagate_results(phases) {
         judge_all(phases);
     }
 }
@@ -21,9 +21,9 @@ pub fn again(run: &mut Run) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{World, clean, clean_of};
+    use crate::fixtures::{InputBuilder, clean, clean_of};
     use model::request::{MixTexts, Request};
-    use model::run::{Judged, Mode};
+    use model::run::{Judgement, Mode};
     use serde_json::json;
 
     #[test]
@@ -36,14 +36,14 @@ mod tests {
         world.record.counts.ops = 10;
         let mut run = run_of(world);
         assert!(run.plan.phases[0].workload.files().unwrap().mix().is_none());
-        again(&mut run);
+        rejudge(&mut run);
         let verdict = run.phases[0].judged.verdict.as_ref().unwrap();
         assert_eq!(verdict.limiter, Some(model::Limiter::ThinkTime));
     }
 
     /// A run of that world, as it would be stored on disk.
-    fn run_of(world: World) -> Run {
-        let World { record, plan, environment, probes } = world;
+    fn run_of(world: InputBuilder) -> Run {
+        let InputBuilder { record, plan, environment, probes } = world;
         serde_json::from_value(json!({
             "schema": model::run::SCHEMA, "skye_version": "0.1.0", "started_at": "2026-11-21T14:03:07Z",
             "finished_at": "2026-11-21T14:05:18Z", "run_status": "complete", "command": ["skye"], "label": null,
@@ -65,14 +65,14 @@ mod tests {
             judge(&mut world.record, &world.plan, &world.environment, Some(&world.probes));
             let judged = world.record.clone();
             let mut run = run_of(world);
-            again(&mut run);
+            rejudge(&mut run);
             assert_eq!(run.phases.first(), Some(&judged), "{spec}");
             // The same holds for a document without a verdict, such as one of an older version.
             run.phases = vec![PhaseRecord {
-                judged: Judged { verdict: None, notes: Vec::new(), ..judged.judged.clone() },
+                judged: Judgement { verdict: None, notes: Vec::new(), ..judged.judged.clone() },
                 ..judged.clone()
             }];
-            again(&mut run);
+            rejudge(&mut run);
             assert_eq!(run.phases, [judged], "{spec}");
         }
     }

@@ -9,7 +9,7 @@ use model::run::{Mark, PhaseRecord, Status, Trust};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::fixtures::{World, clean};
+use crate::fixtures::{InputBuilder, clean};
 use crate::{TRAPS, TrapFinding, judge};
 
 /// Tests of every kind.
@@ -37,8 +37,9 @@ const ALWAYS: &[&str] = &["amplification"];
 fn clean_run_is_trusted_without_findings() {
     for spec in SPECS {
         let world = clean(spec);
-        let told: Vec<_> = world.findings().into_iter().filter(|(code, _)| !ALWAYS.contains(code)).collect();
-        assert_eq!(told, [], "{spec}");
+        let unexpected: Vec<_> =
+            world.findings().into_iter().filter(|(code, _)| !ALWAYS.contains(code)).collect();
+        assert_eq!(unexpected, [], "{spec}");
         assert_eq!(world.verdict(), (Trust::Ok, vec![]), "{spec}");
     }
 }
@@ -49,7 +50,7 @@ fn every_trap_has_firing_and_quiet_examples() {
         let of: Vec<bool> = examples::ALL
             .iter()
             .filter(|example| example.code == trap.code)
-            .map(|example| example.fires)
+            .map(|example| example.has_finding)
             .collect();
         assert!(of.contains(&true) && of.contains(&false), "{}: {of:?}", trap.code);
     }
@@ -68,31 +69,31 @@ fn no_two_traps_have_a_code() {
 /// Figures of each trap and their wording at each length, for reading from top to bottom.
 #[test]
 fn trap_findings_snapshot() {
-    let mut told = String::new();
-    for example in examples::ALL.iter().filter(|example| example.fires) {
+    let mut report = String::new();
+    for example in examples::ALL.iter().filter(|example| example.has_finding) {
         let TrapFinding { finding, advice } = example.caught().unwrap();
         let trust = finding.grade().trust().word();
-        told.push_str(&format!("{} ({trust}): {}\n", example.code, example.name.replace('_', " ")));
-        told.push_str(&format!("  figures    {}\n", serde_json::to_string(&finding).unwrap()));
-        told.push_str(&format!("  clause     {}\n", wording::clause(&finding)));
-        told.push_str(&format!("  paragraph  {}\n\n", wording::paragraph(&[&finding], &advice)));
+        report.push_str(&format!("{} ({trust}): {}\n", example.code, example.name.replace('_', " ")));
+        report.push_str(&format!("  figures    {}\n", serde_json::to_string(&finding).unwrap()));
+        report.push_str(&format!("  clause     {}\n", wording::clause(&finding)));
+        report.push_str(&format!("  paragraph  {}\n\n", wording::paragraph(&[&finding], &advice)));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(report);
 }
 
 #[test]
 fn trap_codes_are_in_finding_order_and_explained() {
-    let told: Vec<_> = TRAPS.iter().map(|trap| trap.code).collect();
-    let mut codes: Vec<_> = Finding::CODES.iter().copied().filter(|code| told.contains(code)).collect();
+    let trap_codes: Vec<_> = TRAPS.iter().map(|trap| trap.code).collect();
+    let mut codes: Vec<_> = Finding::CODES.iter().copied().filter(|code| trap_codes.contains(code)).collect();
     codes.dedup();
-    assert_eq!(codes, told);
-    for code in told {
+    assert_eq!(codes, trap_codes);
+    for code in trap_codes {
         assert!(wording::FINDING_HELP.iter().any(|about| about.code == code), "{code} is not explained");
     }
 }
 
 /// A case with causes for invalid, for suspect, and for remarks.
-fn troubled() -> World {
+fn troubled() -> InputBuilder {
     let mut world = clean("read:rnd4k:q32");
     world.budget().steal = 0.2;
     world.record.seen.extents.as_mut().unwrap().hole_share = 0.5;
@@ -118,7 +119,7 @@ fn trust_reasons_are_sorted_and_exclude_remarks() {
 
 #[test]
 fn run_notes_precede_judge_notes() {
-    let codes: Vec<_> = troubled().judged().judged.notes.into_iter().map(|note| note.code).collect();
+    let codes: Vec<_> = troubled().judged_record().judged.notes.into_iter().map(|note| note.code).collect();
     assert_eq!(
         codes,
         ["not_compared", "verification_failed", "unwritten_extents", "several_modes", "foreign_io", "steal"]
@@ -128,8 +129,8 @@ fn run_notes_precede_judge_notes() {
 #[test]
 fn judging_again_changes_nothing() {
     for world in SPECS.iter().map(|spec| clean(spec)).chain([troubled()]) {
-        let once = world.judged();
-        let twice = World { record: once.clone(), ..world }.judged();
+        let once = world.judged_record();
+        let twice = InputBuilder { record: once.clone(), ..world }.judged_record();
         assert_eq!(once, twice);
     }
 }
@@ -138,22 +139,22 @@ fn judging_again_changes_nothing() {
 fn stored_record_is_judged_like_one_in_memory() {
     let world = troubled();
     let text = serde_json::to_string(&world.record).unwrap();
-    let stored = World { record: serde_json::from_str(&text).unwrap(), ..world.clone() };
-    assert_eq!(stored.judged(), world.judged());
+    let stored = InputBuilder { record: serde_json::from_str(&text).unwrap(), ..world.clone() };
+    assert_eq!(stored.judged_record(), world.judged_record());
 }
 
 #[test]
 fn unmeasured_test_has_no_verdict() {
     let mut skipped = clean("read");
     skipped.record.status = Status::Skipped;
-    assert_eq!(skipped.judged().judged.verdict, None);
+    assert_eq!(skipped.judged_record().judged.verdict, None);
     let mut empty = clean("read");
     empty.record.counts.ops = 0;
-    assert_eq!(empty.judged().judged.verdict, None);
+    assert_eq!(empty.judged_record().judged.verdict, None);
     let mut unknown = clean("read");
     unknown.record.id = "77-read".into();
-    assert_eq!(unknown.judged().judged.verdict, None);
-    assert_eq!(clean("read:rnd4k:engine=null").judged().judged.verdict, None);
+    assert_eq!(unknown.judged_record().judged.verdict, None);
+    assert_eq!(clean("read:rnd4k:engine=null").judged_record().judged.verdict, None);
     let mut later = clean("read");
     later.record.id.push_str("#3");
     assert_eq!(later.verdict(), (Trust::Ok, vec![]));
@@ -274,7 +275,7 @@ proptest! {
         let mut value = serde_json::to_value(&world.record).unwrap();
         distort(&mut value, "", &mut choices(seed));
         world.record = serde_json::from_value(value).unwrap();
-        let record = world.judged();
+        let record = world.judged_record();
         if record.counts.ops > 0 {
             assert_sound(&record);
         }

@@ -96,7 +96,7 @@ kinds! {
         /// Let it cool down.
         CoolDown {}
         /// Wait until the target has finished its maintenance.
-        WaitForUpkeep {}
+        WaitForMaintenance {}
         /// Use blocks of a whole stripe.
         WholeStripes {}
         /// Check the layout of the array around `member`.

@@ -21,7 +21,7 @@ words! {
     }
 
     /// The three possible decisions about a change.
-    pub enum Answer {
+    pub enum Decision {
         /// It changed by the ratio, within the interval of the ratio.
         Changed,
         /// If it changed, then by less than the margin.
@@ -149,7 +149,7 @@ document! {
         /// Number of runs of the smaller side, or number of pairs.
         pub runs: u32,
         /// The decision about this change.
-        pub answer: Answer,
+        pub answer: Decision,
         /// Direction of the change; null unless it changed.
         pub direction: Option<Direction>,
         /// Runs per side, or pairs, that would be enough for a decision. Null after a decision, and where it would take

@@ -7,7 +7,7 @@ use crate::numbers::percent;
 
 /// CPUs that other processes may use before a verdict is in doubt. A quarter of a CPU makes a single thread wait for a
 /// time slice now and then. On an idle machine, interrupts and the test's own observer use up to a tenth.
-pub const OTHERS_CPUS_MAX: f64 = 0.25;
+pub const FOREIGN_CPUS_MAX: f64 = 0.25;
 /// Limit on the foreign share of the threads' time, or of the device's bytes. More makes a number suspect.
 pub const SHARE_MAX: f64 = 0.05;
 
@@ -16,7 +16,7 @@ pub const SHARE_MAX: f64 = 0.05;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disturbance {
     /// CPUs used by other processes. Servers and loads that a selftest has started do not count.
-    pub others_cpus: f64,
+    pub foreign_cpus: f64,
     /// Share of their time that the test's threads waited for a CPU, 0 to 1. By itself it is no disturbance, because
     /// threads of the test and of its server wait for each other.
     pub run_queue: f64,
@@ -29,13 +29,13 @@ pub struct Disturbance {
 impl Disturbance {
     /// Returns true if the disturbance is too small to explain a wrong verdict.
     pub fn is_quiet(&self) -> bool {
-        self.others_cpus <= OTHERS_CPUS_MAX && self.steal <= SHARE_MAX && self.foreign_io <= SHARE_MAX
+        self.foreign_cpus <= FOREIGN_CPUS_MAX && self.steal <= SHARE_MAX && self.foreign_io <= SHARE_MAX
     }
 
     /// Returns the larger of both values for each figure.
     pub fn max(self, other: Self) -> Self {
         Self {
-            others_cpus: self.others_cpus.max(other.others_cpus),
+            foreign_cpus: self.foreign_cpus.max(other.foreign_cpus),
             run_queue: self.run_queue.max(other.run_queue),
             steal: self.steal.max(other.steal),
             foreign_io: self.foreign_io.max(other.foreign_io),
@@ -45,10 +45,10 @@ impl Disturbance {
 
 impl std::fmt::Display for Disturbance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { others_cpus, run_queue, steal, foreign_io } = *self;
+        let Self { foreign_cpus, run_queue, steal, foreign_io } = *self;
         write!(
             f,
-            "others used {others_cpus:.2} CPUs, threads waited {} of their time for a CPU, the hypervisor took {}, \
+            "others used {foreign_cpus:.2} CPUs, threads waited {} of their time for a CPU, the hypervisor took {}, \
              {} of the device's bytes were others'",
             percent(run_queue),
             percent(steal),
@@ -65,9 +65,9 @@ mod tests {
     fn each_cause_alone_disturbs_except_run_queue_wait() {
         let quiet = Disturbance::default();
         assert!(quiet.is_quiet());
-        assert!(!Disturbance { others_cpus: 0.26, ..quiet }.is_quiet());
+        assert!(!Disturbance { foreign_cpus: 0.26, ..quiet }.is_quiet());
         assert!(!Disturbance { steal: 0.06, ..quiet }.is_quiet());
         assert!(!Disturbance { foreign_io: 0.06, ..quiet }.is_quiet());
-        assert!(Disturbance { run_queue: 0.9, others_cpus: 0.2, ..quiet }.is_quiet());
+        assert!(Disturbance { run_queue: 0.9, foreign_cpus: 0.2, ..quiet }.is_quiet());
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::Experiment;
 use crate::document::{document, words};
-use crate::run::{Helper, Mode, UpkeepRecord};
+use crate::run::{Helper, MaintenanceRecord, Mode};
 
 /// Longest latency that is counted, 39 hours: the end of a histogram's last bucket. Longer ones count as this.
 pub const LATENCY_MAX_NS: u64 = (1 << 47) - 1;
@@ -42,7 +42,7 @@ pub enum Figure<'a> {
     /// Peaks of the latencies.
     Modes(&'a [Mode]),
     /// Maintenance of arrays and file systems.
-    Upkeep(&'a [UpkeepRecord]),
+    Maintenance(&'a [MaintenanceRecord]),
     /// Shares of the threads' time.
     Time(&'a [TimeShare]),
     /// Processes and threads of the kernel, with the CPU time that they took.
@@ -167,7 +167,7 @@ macro_rules! figures {
 #[derive(schemars::JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]
-enum Stored {
+enum NumberOrNull {
     Number(f64),
     Null(()),
 }
@@ -183,7 +183,7 @@ macro_rules! measures {
 
         figures! { $(
             $(#[$meta])*
-            #[cfg_attr(test, schemars(with = "Stored"))]
+            #[cfg_attr(test, schemars(with = "NumberOrNull"))]
             $name(f64) |value| Figure::$name(*value), |value| match value {
                 Value::Null => Some(f64::NAN),
                 value => value.as_f64(),
@@ -223,7 +223,7 @@ figures! {
     /// Peaks of the latencies, the fastest first.
     Modes(Vec<Mode>) |modes| Figure::Modes(modes), |value| serde_json::from_value(value).ok();
     /// Maintenance of arrays and file systems.
-    Upkeep(Vec<UpkeepRecord>) |work| Figure::Upkeep(work), |value| serde_json::from_value(value).ok();
+    Maintenance(Vec<MaintenanceRecord>) |work| Figure::Maintenance(work), |value| serde_json::from_value(value).ok();
     /// Shares of the threads' time, the largest first.
     Time(Vec<TimeShare>) |parts| Figure::Time(parts), |value| serde_json::from_value(value).ok();
     /// Class of the wait of a sleeping thread.
@@ -257,7 +257,7 @@ impl Figure<'_> {
             self,
             Self::Name(_)
                 | Self::Modes(_)
-                | Self::Upkeep(_)
+                | Self::Maintenance(_)
                 | Self::Time(_)
                 | Self::Helpers(_)
                 | Self::Wait(_)
@@ -291,7 +291,7 @@ impl Serialize for Figure<'_> {
             | Self::MemoryBytes(number) => serializer.serialize_u64(*number),
             Self::Name(text) | Self::Change(text) => serializer.serialize_str(text),
             Self::Modes(modes) => modes.serialize(serializer),
-            Self::Upkeep(work) => work.serialize(serializer),
+            Self::Maintenance(work) => work.serialize(serializer),
             Self::Time(parts) => parts.serialize(serializer),
             Self::Helpers(helpers) => helpers.serialize(serializer),
             Self::Wait(class) => class.serialize(serializer),
@@ -362,12 +362,12 @@ macro_rules! kinds {
             $($(#[$meta])* $kind { $($figure: $type),* },)+
             /// A kind from another version; only its words are known.
             #[default]
-            InWords,
+            Unknown,
         }
 
         impl $name {
             /// Returns one of each kind, with default figures, for tests of the sentences.
-            pub fn of_each_kind() -> Vec<Self> {
+            pub fn all_kinds() -> Vec<Self> {
                 vec![$(Self::$kind { $($figure: Default::default()),* },)+]
             }
 
@@ -385,7 +385,7 @@ macro_rules! kinds {
                 use $crate::figure::FigureType;
                 match self {
                     $(Self::$kind { $($figure),* } => vec![$((stringify!($figure), $figure.figure())),*],)+
-                    Self::InWords => Vec::new(),
+                    Self::Unknown => Vec::new(),
                 }
             }
         }
@@ -394,13 +394,13 @@ macro_rules! kinds {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let kind = match self {
                     $(Self::$kind { .. } => stringify!($kind),)+
-                    Self::InWords => "InWords",
+                    Self::Unknown => "InWords",
                 };
                 $crate::figure::write(kind, &$crate::figure::Figures::figures(self), serializer)
             }
         }
 
-        /// Another kind than this version knows, or one with other figures, becomes `InWords`.
+        /// Another kind than this version knows, or one with other figures, becomes `Unknown`.
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let object = $crate::figure::KindObject::from_value(serde::Deserialize::deserialize(deserializer)?);
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn each_kind_comes_back_from_its_object() {
-        for kind in Observation::of_each_kind() {
+        for kind in Observation::all_kinds() {
             let object = serde_json::to_value(&kind).unwrap();
             let figures = kind.figures().into_iter().map(|(name, _)| name);
             assert!(figures.chain([KIND]).all(|name| object.get(name).is_some()), "{object}");
@@ -438,10 +438,10 @@ mod tests {
         for (key, other) in [("kind", json!("moon")), ("kind", json!("CpusUsed")), ("cpus", json!("4"))] {
             let mut changed = known.clone();
             changed[key] = other;
-            assert_eq!(read(changed), Observation::InWords);
+            assert_eq!(read(changed), Observation::Unknown);
         }
-        for other in [json!(3), json!({"kind": "cpus_used", "used": 1.5}), json!({"kind": "in_words"})] {
-            assert_eq!(read(other), Observation::InWords);
+        for other in [json!(3), json!({"kind": "cpus_used", "used": 1.5}), json!({"kind": "unknown"})] {
+            assert_eq!(read(other), Observation::Unknown);
         }
     }
 

@@ -106,7 +106,7 @@ macro_rules! findings {
             pub fn code(&self) -> &'static str {
                 match self {
                     $($(Self::$kind { .. } => $code,)+)+
-                    Self::InWords => "in_words",
+                    Self::Unknown => "unknown",
                 }
             }
 
@@ -114,7 +114,7 @@ macro_rules! findings {
             fn grade_of_kind(&self) -> Grade {
                 match self {
                     $($(Self::$kind { .. } => Grade::$grade,)+)+
-                    Self::InWords => Grade::Remark,
+                    Self::Unknown => Grade::Remark,
                 }
             }
         }
@@ -436,17 +436,17 @@ findings! {
         /// CPUs that were throttled for their temperature.
         CpuThrottled { times: Count }
     }
-    "upkeep" Suspect {
+    "maintenance" Suspect {
         /// The target works on itself, as by a resync or a scrub.
-        TargetUpkeep { work: Upkeep }
+        TargetMaintenance { work: Maintenance }
     }
-    "upkeep" Remark {
+    "maintenance" Remark {
         /// An array or file system that may not be the target's works on itself.
-        OtherUpkeep { work: Upkeep }
+        OtherMaintenance { work: Maintenance }
     }
     "parity_writes" Remark {
         /// An array read parity to write parts of stripes.
-        ParityWrites { array: Name, read_bytes: Bytes, written_bytes: Bytes, asked_bytes: Bytes }
+        ParityWrites { array: Name, read_bytes: Bytes, written_bytes: Bytes, requested_bytes: Bytes }
     }
     "members_unbalanced" Remark {
         /// One member of an array moved more than the others.

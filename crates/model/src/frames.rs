@@ -58,7 +58,7 @@ impl Hello {
 /// First frame of a host without skye: its shell requests a copy of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct ProgramRequest {
     /// Kind of machine, as `uname -m` prints it.
     pub wanted: String,
 }
@@ -96,7 +96,7 @@ pub enum ToAgent {
         processes: Option<Vec<u32>>,
         /// Clients on this machine; 0 from older coordinators, which do not tell.
         #[serde(default)]
-        clients_here: u32,
+        clients_per_machine: u32,
     },
     /// Name the work directories in its directory.
     Neighbours {},
@@ -115,7 +115,7 @@ pub enum ToAgent {
         other: Option<OtherClient>,
         /// True if the files of earlier tests are created again: a client does not know their names.
         #[serde(default)]
-        anew: bool,
+        recreate_files: bool,
         /// Place of the test in the plan.
         index: u32,
         /// Number of the repetition, from 1.
@@ -234,7 +234,7 @@ pub enum FromAgent {
     /// Something failed.
     Failed {
         /// The failure.
-        trouble: Trouble,
+        error: Trouble,
         /// True if nothing was written.
         is_refusal: bool,
     },

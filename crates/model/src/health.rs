@@ -30,7 +30,7 @@ pub struct Health {
     /// Software arrays under the target.
     pub arrays: Vec<Array>,
     /// Maintenance that file systems of the target's type do at the moment.
-    pub upkeep: Vec<Upkeep>,
+    pub maintenance: Vec<Maintenance>,
     /// Temperatures of the drives under the target.
     pub temperatures: Vec<Temperature>,
     /// Ways in which the CPUs' frequency is chosen, each listed once.
@@ -98,7 +98,7 @@ pub struct Array {
 
 /// Maintenance of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Upkeep {
+pub enum Maintenance {
     /// A kernel thread writes inode tables that `mkfs` left out, of some ext4 of this machine.
     InodeTables,
     /// Some btrfs of this machine checks its checksums.
@@ -145,15 +145,15 @@ pub struct IoLimit {
 /// Fitness of something for measuring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fitness {
+pub enum Severity {
     /// No problem found.
-    Fine,
+    Pass,
     /// Worth knowing when numbers are read.
     Note,
     /// Numbers will be suspect.
     Warn,
     /// Numbers cannot be believed, or a run would be refused.
-    Unfit,
+    Fail,
 }
 
 /// Result of one check.
@@ -162,7 +162,7 @@ pub struct Check {
     /// Subject of the check, in a word or two.
     pub name: Cow<'static, str>,
     /// Fitness of the subject.
-    pub fitness: Fitness,
+    pub severity: Severity,
     /// The finding, as a fragment.
     pub found: String,
     /// The remedy, as a fragment that follows the finding; absent where all is well.

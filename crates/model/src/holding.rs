@@ -4,7 +4,7 @@ use crate::target::Link;
 
 /// A block device with everything above it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Holding {
+pub struct DeviceUsage {
     /// Serial number of the disk.
     pub serial: Option<String>,
     /// World wide name of the disk.
@@ -53,7 +53,7 @@ pub enum Contents {
     Unreadable(String),
 }
 
-impl Holding {
+impl DeviceUsage {
     /// Returns the IDs of the device. The user types one of them to have it erased. Without serial number and WWN, it is the
     /// size in bytes. Where another device has that size, the kernel's number of the disk follows it.
     pub fn ids(&self) -> Vec<String> {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn stacked_device_is_listed_only_without_other_uses() {
-        let mut holding = Holding { parts: vec![part("sda", false, &[])], ..Holding::default() };
+        let mut holding = DeviceUsage { parts: vec![part("sda", false, &[])], ..DeviceUsage::default() };
         assert!(holding.uses().is_empty());
         holding.parts.extend([part("sda1", true, &[]), part("dm-0", false, &[])]);
         assert_eq!(holding.uses(), ["dm-0 lies on it"]);

@@ -13,7 +13,7 @@ pub const LOCAL: &str = "local";
 
 /// One client: a process on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostWord {
+pub struct ClientSpec {
     /// User and host as the launcher takes them: "ada", "root@bob".
     pub host: String,
     /// Directory there; `None` for that of the command line.
@@ -22,14 +22,14 @@ pub struct HostWord {
     pub process: Option<u32>,
 }
 
-impl HostWord {
+impl ClientSpec {
     /// Returns true if the client runs on this machine.
     pub fn is_local(&self) -> bool {
         self.host == LOCAL
     }
 }
 
-impl fmt::Display for HostWord {
+impl fmt::Display for ClientSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.host)?;
         match self.process {
@@ -43,10 +43,10 @@ impl fmt::Display for HostWord {
 ///
 /// # Errors
 /// One sentence with the word that cannot be understood.
-pub fn parse(text: &str) -> Result<Vec<HostWord>, String> {
+pub fn parse(text: &str) -> Result<Vec<ClientSpec>, String> {
     let mut clients = Vec::new();
     for word in words(text)? {
-        clients.extend(of_word(word)?);
+        clients.extend(parse_entry(word)?);
         if clients.len() > CLIENTS_MAX {
             break;
         }
@@ -58,7 +58,7 @@ pub fn parse(text: &str) -> Result<Vec<HostWord>, String> {
 ///
 /// # Errors
 /// As [`parse`], with the number of the line.
-pub fn parse_file(text: &str) -> Result<Vec<HostWord>, String> {
+pub fn parse_file(text: &str) -> Result<Vec<ClientSpec>, String> {
     let mut clients = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let mut quotes = Quotes::default();
@@ -75,7 +75,7 @@ pub fn parse_file(text: &str) -> Result<Vec<HostWord>, String> {
 }
 
 /// Refuses lists that are empty or too long, and numbers the processes of each host that has several.
-fn numbered(mut clients: Vec<HostWord>) -> Result<Vec<HostWord>, String> {
+fn numbered(mut clients: Vec<ClientSpec>) -> Result<Vec<ClientSpec>, String> {
     match clients.len() {
         0 => return Err("it names no host".into()),
         1..=CLIENTS_MAX => {}
@@ -86,15 +86,15 @@ fn numbered(mut clients: Vec<HostWord>) -> Result<Vec<HostWord>, String> {
 }
 
 /// Returns the clients of a job, each with the machine that it runs on.
-pub fn of_machines(machines: Vec<String>) -> Vec<HostWord> {
-    let client = |host| HostWord { host, directory: None, process: None };
+pub fn from_machines(machines: Vec<String>) -> Vec<ClientSpec> {
+    let client = |host| ClientSpec { host, directory: None, process: None };
     let mut clients: Vec<_> = machines.into_iter().map(client).collect();
     number(&mut clients);
     clients
 }
 
 /// Numbers the processes of each host that has several.
-fn number(clients: &mut [HostWord]) {
+fn number(clients: &mut [ClientSpec]) {
     let mut counts = std::collections::HashMap::<String, (u32, u32)>::new();
     for client in clients.iter() {
         counts.entry(client.host.clone()).or_default().0 += 1;
@@ -174,7 +174,7 @@ fn words(text: &str) -> Result<Vec<&str>, String> {
 }
 
 /// Reads `[user@]host[*N][:DIR]`, where the host may have ranges in brackets.
-fn of_word(word: &str) -> Result<Vec<HostWord>, String> {
+fn parse_entry(word: &str) -> Result<Vec<ClientSpec>, String> {
     let (name, directory) = match colon(word) {
         Some(at) => (&word[..at], Some(&word[at + 1..])),
         None => (word, None),
@@ -200,7 +200,7 @@ fn of_word(word: &str) -> Result<Vec<HostWord>, String> {
         check(host, word)?;
     }
     let all = hosts.into_iter().flat_map(|host| std::iter::repeat_n(host, times));
-    Ok(all.map(|host| HostWord { host, directory: directory.clone(), process: None }).collect())
+    Ok(all.map(|host| ClientSpec { host, directory: directory.clone(), process: None }).collect())
 }
 
 /// Returns a directory without the quotes around it.
@@ -279,7 +279,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(text: &str) -> Vec<String> {
-        let client = |client: &HostWord| match &client.directory {
+        let client = |client: &ClientSpec| match &client.directory {
             Some(directory) => format!("{client}:{directory}"),
             None => client.to_string(),
         };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 use serde_json::{Error, Value};
 
-use crate::frames::{FromAgent, Hello, ToAgent, Wanted};
+use crate::frames::{FromAgent, Hello, ProgramRequest, ToAgent};
 use crate::marker::Marker;
 use crate::printable::acts;
 use crate::{Comparison, Run, SelfTest};
@@ -68,7 +68,7 @@ macro_rules! written {
     )+ };
 }
 
-read! { Run, Value, ToAgent, FromAgent, Hello, Wanted, Marker }
+read! { Run, Value, ToAgent, FromAgent, Hello, ProgramRequest, Marker }
 written! { Lines: Run, Comparison, SelfTest }
 written! { Compact: ToAgent, FromAgent, Hello, Marker }
 
@@ -184,7 +184,7 @@ impl Formatter for Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::marker::NameRule;
+    use crate::marker::NamePattern;
 
     #[test]
     fn frames_and_markers_are_one_line() {
@@ -200,7 +200,7 @@ mod tests {
             start_ticks: 2,
             client: None,
             run: None,
-            rules: vec![NameRule::files("data-", 4, 2)],
+            rules: vec![NamePattern::files("data-", 4, 2)],
         };
         assert_eq!(marker.to_json(), serde_json::to_vec(&marker).unwrap());
     }

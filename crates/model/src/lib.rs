@@ -60,7 +60,7 @@ pub use sweep::Sweep;
 pub use target::Target;
 pub use trouble::Trouble;
 pub use workload::{
-    Arrival, DataVerb, DataWork, Engine, EngineWord, FileVerb, FilesWork, OpenRate, Work, Workload,
+    Arrival, DataVerb, DataWork, Engine, FileVerb, FilesWork, OpenRate, RequestedEngine, Work, Workload,
 };
 
 /// Returns the candidate closest to a mistyped word; `None` if none is close enough to be the intended one.

@@ -139,7 +139,7 @@ pub enum Expected {
 
 /// Offset of a part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub enum PartOffset {
     /// A number.
     Fixed(u64),
     /// The number of one of [`Load::offsets`].
@@ -180,9 +180,9 @@ pub enum Operation {
         /// Place of the handle; `None` if the file expects a failure.
         slot: Option<u32>,
         /// True if a missing file is made.
-        makes: bool,
+        creates_file: bool,
         /// True if a file is cut to nothing.
-        cuts: bool,
+        truncates_file: bool,
         /// True if a directory is made, if it is missing, and opened.
         is_directory: bool,
     },
@@ -252,7 +252,7 @@ pub struct Part {
     /// Place of the handle.
     pub slot: u32,
     /// Offset in the file.
-    pub at: At,
+    pub at: PartOffset,
     /// Length in bytes.
     pub bytes: u32,
     /// Bytes that were moved when the load was recorded; no meaning for locks.
@@ -317,15 +317,15 @@ impl Load {
     }
 
     /// Returns a sentence on the lines that are left out; `None` if there are none.
-    pub fn told(&self, name: &str) -> Option<String> {
-        let told = |left: &LeftOut| {
+    pub fn left_out_note(&self, name: &str) -> Option<String> {
+        let entry = |left: &LeftOut| {
             let LeftOut { word, lines, first_line } = left;
             match lines {
                 1 => format!("{word} (line {first_line})"),
                 _ => format!("{word} ({lines} lines, the first is {first_line})"),
             }
         };
-        let each: Vec<_> = self.left_out.iter().map(told).collect();
+        let each: Vec<_> = self.left_out.iter().map(entry).collect();
         (!each.is_empty()).then(|| format!("{name}: left out as unknown: {}", each.join(", ")))
     }
 

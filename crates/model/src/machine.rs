@@ -25,7 +25,7 @@ pub struct Machine {
     /// Source of the clock: "tsc".
     pub clock_source: Option<String>,
     /// True if skye runs as root.
-    pub root: bool,
+    pub is_root: bool,
     /// Bytes that this user may lock in memory (`RLIMIT_MEMLOCK`), including rings and their buffers; null where there
     /// is no limit.
     pub lockable_bytes: Option<u64>,

@@ -63,7 +63,7 @@ pub struct Marker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// The names that may be in the directory.
-    pub rules: Vec<NameRule>,
+    pub rules: Vec<NamePattern>,
 }
 
 /// Largest number of letters that a name has beside its number.
@@ -72,7 +72,7 @@ pub const LETTERS_MAX: u8 = 12;
 /// A family of names: a prefix and a number in hexadecimal digits, below a count. Letters may come before or after
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NameRule {
+pub struct NamePattern {
     /// Prefix of the names: lower-case letters and hyphens.
     pub prefix: String,
     /// Number of hexadecimal digits after the prefix, leading zeros included.
@@ -80,23 +80,23 @@ pub struct NameRule {
     /// All numbers are below this.
     pub count: u64,
     /// Names that may be inside, where these are names of directories; null for files and links.
-    pub inside: Option<Vec<NameRule>>,
+    pub inside: Option<Vec<NamePattern>>,
     /// Letters beside prefix and number, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub letters: Option<Letters>,
+    pub letters: Option<RandomSuffix>,
 }
 
 /// Place of the letters from `a-z0-9A-Z` in a name, and their largest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Letters {
+pub enum RandomSuffix {
     /// Before prefix and number.
     Before(u8),
     /// After prefix and number.
     After(u8),
 }
 
-impl Letters {
+impl RandomSuffix {
     fn most(self) -> u8 {
         let (Self::Before(most) | Self::After(most)) = self;
         most
@@ -109,7 +109,7 @@ impl Marker {
     /// Every rule needs a prefix and digits. Letters beside them must be few, and a directory that has something in it
     /// has none in its name.
     pub fn is_sound(&self) -> bool {
-        fn sound(rules: &[NameRule]) -> bool {
+        fn sound(rules: &[NamePattern]) -> bool {
             rules.iter().all(|rule| {
                 rule.has_safe_prefix()
                     && rule.has_safe_letters()
@@ -121,7 +121,7 @@ impl Marker {
     }
 }
 
-impl NameRule {
+impl NamePattern {
     fn has_safe_prefix(&self) -> bool {
         !self.prefix.is_empty() && self.prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
     }
@@ -133,7 +133,7 @@ impl NameRule {
 
     /// Returns the same rule with letters beside prefix and number.
     #[must_use]
-    pub fn lettered(self, letters: Option<Letters>) -> Self {
+    pub fn lettered(self, letters: Option<RandomSuffix>) -> Self {
         Self { letters, ..self }
     }
 
@@ -142,11 +142,11 @@ impl NameRule {
         let Some(letters) = self.letters else { return Some(name) };
         let len = self.prefix.len() + usize::from(self.digits);
         let (numbered, beside) = match letters {
-            Letters::Before(_) => {
+            RandomSuffix::Before(_) => {
                 let (beside, numbered) = name.split_at_checked(name.len().checked_sub(len)?)?;
                 (numbered, beside)
             }
-            Letters::After(_) => name.split_at_checked(len)?,
+            RandomSuffix::After(_) => name.split_at_checked(len)?,
         };
         let is_short = beside.len() <= usize::from(letters.most().min(LETTERS_MAX));
         (is_short && beside.iter().all(u8::is_ascii_alphanumeric)).then_some(numbered)
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn only_names_that_the_rule_produces_are_ours() {
-        let rule = NameRule::files("data-", 4, 0x12);
+        let rule = NamePattern::files("data-", 4, 0x12);
         assert!(rule.produces(b"data-0000") && rule.produces(b"data-0011"));
         for name in [
             "data-0012",
@@ -213,15 +213,15 @@ mod tests {
             assert!(!rule.produces(name.as_bytes()), "{name}");
         }
         // A changed marker does not widen a rule to names without a number.
-        assert!(!NameRule::files("", 4, 10).produces(b"0001"));
-        assert!(!NameRule::files("../data-", 4, 10).produces(b"../data-0001"));
-        assert!(!NameRule::files("a", 0, 10).produces(b"a"));
+        assert!(!NamePattern::files("", 4, 10).produces(b"0001"));
+        assert!(!NamePattern::files("../data-", 4, 10).produces(b"../data-0001"));
+        assert!(!NamePattern::files("a", 0, 10).produces(b"a"));
     }
 
     #[test]
     fn letters_match_only_at_their_position_and_within_limit() {
-        let rule = |letters| NameRule::files("f", 8, 0x10).lettered(Some(letters));
-        let (after, before) = (rule(Letters::After(12)), rule(Letters::Before(12)));
+        let rule = |letters| NamePattern::files("f", 8, 0x10).lettered(Some(letters));
+        let (after, before) = (rule(RandomSuffix::After(12)), rule(RandomSuffix::Before(12)));
         for name in ["f0000000f", "f0000000fa", "f0000000fabcXYZ012345", "f00000001f00000002"] {
             assert!(after.produces(name.as_bytes()), "{name}");
         }
@@ -249,8 +249,8 @@ mod tests {
             assert!(!before.produces(name.as_bytes()), "{name}");
         }
         // Without letters, none.
-        assert!(!NameRule::files("f", 8, 0x10).produces(b"f0000000fa"));
-        assert!(!rule(Letters::After(200)).produces(b"f0000000f0123456789abc"));
+        assert!(!NamePattern::files("f", 8, 0x10).produces(b"f0000000fa"));
+        assert!(!rule(RandomSuffix::After(200)).produces(b"f0000000f0123456789abc"));
     }
 
     #[test]
@@ -262,26 +262,32 @@ mod tests {
             start_ticks: 2,
             client: None,
             run: None,
-            rules: vec![NameRule::directories("t", 4, 2, vec![rule])],
+            rules: vec![NamePattern::directories("t", 4, 2, vec![rule])],
         };
-        let files = || NameRule::files("f", 8, 10);
-        let empty = || NameRule::directories("m", 8, 10, vec![]);
-        for letters in [None, Some(Letters::Before(12)), Some(Letters::After(1))] {
+        let files = || NamePattern::files("f", 8, 10);
+        let empty = || NamePattern::directories("m", 8, 10, vec![]);
+        for letters in [None, Some(RandomSuffix::Before(12)), Some(RandomSuffix::After(1))] {
             assert!(marker(files().lettered(letters)).is_sound());
             assert!(marker(empty().lettered(letters)).is_sound());
         }
-        for letters in [Letters::Before(0), Letters::After(0), Letters::Before(13), Letters::After(255)] {
+        for letters in [
+            RandomSuffix::Before(0),
+            RandomSuffix::After(0),
+            RandomSuffix::Before(13),
+            RandomSuffix::After(255),
+        ] {
             assert!(!marker(files().lettered(Some(letters))).is_sound(), "{letters:?}");
         }
-        let full = NameRule::directories("d", 5, 10, vec![files()]).lettered(Some(Letters::After(12)));
+        let full =
+            NamePattern::directories("d", 5, 10, vec![files()]).lettered(Some(RandomSuffix::After(12)));
         assert!(!marker(full).is_sound());
 
         let plain = r#"{"prefix":"f","digits":8,"count":10,"inside":null}"#;
         assert_eq!(serde_json::to_string(&files()).unwrap(), plain);
-        assert_eq!(serde_json::from_str::<NameRule>(plain).unwrap(), files());
-        let lettered = files().lettered(Some(Letters::After(12)));
+        assert_eq!(serde_json::from_str::<NamePattern>(plain).unwrap(), files());
+        let lettered = files().lettered(Some(RandomSuffix::After(12)));
         let text = r#"{"prefix":"f","digits":8,"count":10,"inside":null,"letters":{"after":12}}"#;
         assert_eq!(serde_json::to_string(&lettered).unwrap(), text);
-        assert_eq!(serde_json::from_str::<NameRule>(text).unwrap(), lettered);
+        assert_eq!(serde_json::from_str::<NamePattern>(text).unwrap(), lettered);
     }
 }

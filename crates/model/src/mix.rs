@@ -286,7 +286,7 @@ pub enum Operation {
         /// How it gets its name.
         arrival: Arrival,
         /// True if it is synced before it gets its name.
-        synced: bool,
+        is_synced: bool,
     },
     /// Opens the file, reads all of it, and closes it.
     Read,
@@ -297,26 +297,26 @@ pub enum Operation {
         /// Number of bytes.
         bytes: u64,
         /// True if it is synced.
-        synced: bool,
+        is_synced: bool,
     },
     /// Opens the file, writes that many bytes at a random offset, and closes it.
     Overwrite {
         /// Number of bytes.
         bytes: u64,
         /// True if it is synced.
-        synced: bool,
+        is_synced: bool,
     },
     /// Opens the file, truncates it to zero, writes all of it again, and closes it.
     Rewrite {
         /// True if it is synced.
-        synced: bool,
+        is_synced: bool,
     },
     /// Writes that many bytes at the end of a log that stays open.
     Log {
         /// Number of bytes.
         bytes: u64,
         /// True if it is synced.
-        synced: bool,
+        is_synced: bool,
     },
     /// Opens the file, truncates it to half of its size, and closes it.
     Truncate,
@@ -376,10 +376,10 @@ impl Operation {
     /// Returns true if it ends with a sync.
     pub fn is_synced(self) -> bool {
         match self {
-            Self::Create { synced, .. } | Self::Append { synced, .. } | Self::Overwrite { synced, .. } => {
-                synced
-            }
-            Self::Rewrite { synced } | Self::Log { synced, .. } => synced,
+            Self::Create { is_synced, .. }
+            | Self::Append { is_synced, .. }
+            | Self::Overwrite { is_synced, .. } => is_synced,
+            Self::Rewrite { is_synced } | Self::Log { is_synced, .. } => is_synced,
             _ => false,
         }
     }
@@ -416,10 +416,10 @@ impl FromStr for Operation {
             let value = value.ok_or_else(|| format!("`{text}`: write {name}=SIZE, such as {name}=8k"))?;
             Ok::<_, String>(Bytes::try_from(value.to_owned())?.0)
         };
-        let (mut synced, mut arrival) = (false, Arrival::Named);
+        let (mut is_synced, mut arrival) = (false, Arrival::Named);
         for word in words {
             match word {
-                "fsync" => synced = true,
+                "fsync" => is_synced = true,
                 "rename" => arrival = Arrival::Renamed,
                 "link" => arrival = Arrival::Linked,
                 _ => return Err(format!("`{text}`: `{word}` is none of fsync, rename, link")),
@@ -427,13 +427,13 @@ impl FromStr for Operation {
         }
         let operation = match name {
             "pick" => Self::Pick,
-            "create" => Self::Create { arrival, synced },
+            "create" => Self::Create { arrival, is_synced },
             "read" => Self::Read,
             "read-part" => Self::ReadPart(bytes()?),
-            "append" => Self::Append { bytes: bytes()?, synced },
-            "overwrite" => Self::Overwrite { bytes: bytes()?, synced },
-            "rewrite" => Self::Rewrite { synced },
-            "log" => Self::Log { bytes: bytes()?, synced },
+            "append" => Self::Append { bytes: bytes()?, is_synced },
+            "overwrite" => Self::Overwrite { bytes: bytes()?, is_synced },
+            "rewrite" => Self::Rewrite { is_synced },
+            "log" => Self::Log { bytes: bytes()?, is_synced },
             "truncate" => Self::Truncate,
             "stat" => Self::Stat,
             "stat-missing" => Self::StatMissing,
@@ -446,7 +446,7 @@ impl FromStr for Operation {
         let takes_sync =
             matches!(operation, Self::Create { .. } | Self::Append { .. } | Self::Overwrite { .. })
                 || matches!(operation, Self::Rewrite { .. } | Self::Log { .. });
-        if synced && !takes_sync {
+        if is_synced && !takes_sync {
             return Err(format!("`{text}`: {name} writes nothing that could be synced; leave fsync away"));
         }
         if arrival != Arrival::Named && !matches!(operation, Self::Create { .. }) {
@@ -545,7 +545,7 @@ impl Mix {
     }
 
     /// Returns its operations with this name among [`Operation::STEPS`].
-    pub fn named(&self, name: &str) -> impl Iterator<Item = Operation> {
+    pub fn operations_named(&self, name: &str) -> impl Iterator<Item = Operation> {
         let all = self.flows.iter().flat_map(|flow| &flow.operations).copied();
         all.filter(move |one| *one != Operation::Pick && Operation::STEPS[one.step()] == name)
     }

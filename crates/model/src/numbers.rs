@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn amounts_have_three_digits_or_are_whole() {
-        let shown = [0.0, 0.001, 0.31, 4.309, 9.996, 43.1, 99.96, 431.4, 4310.0, 12_345_678.0, 1e9, 1e12];
-        let shown: Vec<_> = shown.into_iter().filter_map(amount).collect();
+        let formatted = [0.0, 0.001, 0.31, 4.309, 9.996, 43.1, 99.96, 431.4, 4310.0, 12_345_678.0, 1e9, 1e12];
+        let formatted: Vec<_> = formatted.into_iter().filter_map(amount).collect();
         let expected = [
             "0",
             "<0.01",
@@ -163,7 +163,7 @@ mod tests {
             "1,000 M",
             "1,000,000 M",
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(formatted, expected);
         for nothing in [f64::NAN, f64::INFINITY, -1.0] {
             assert_eq!(amount(nothing), None);
         }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn latencies_choose_their_unit() {
-        let shown: Vec<_> = [
+        let formatted: Vec<_> = [
             0,
             38,
             999,
@@ -191,38 +191,38 @@ mod tests {
             "0 ns", "38 ns", "999 ns", "1.00 µs", "25.2 µs", "1.00 ms", "2.97 ms", "1.23 s", "75.0 s",
             "5.56 h", "585 y",
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(formatted, expected);
     }
 
     #[test]
     fn durations_read_like_a_sentence() {
-        let shown: Vec<_> = [350e6, 999.7e6, 4.2e9, 5e9, 40e9, 59.7e9, 131e9, 120e9, 3900e9, 7200e9]
+        let formatted: Vec<_> = [350e6, 999.7e6, 4.2e9, 5e9, 40e9, 59.7e9, 131e9, 120e9, 3900e9, 7200e9]
             .into_iter()
             .map(|ns: f64| duration(ns as u64))
             .collect();
         let expected =
             ["350 ms", "1 s", "4.2 s", "5 s", "40 s", "1 min", "2 min 11 s", "2 min", "1 h 5 min", "2 h"];
-        assert_eq!(shown, expected);
+        assert_eq!(formatted, expected);
     }
 
     #[test]
     fn estimates_are_rough() {
-        let shown: Vec<_> = [0.0, 0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
+        let formatted: Vec<_> = [0.0, 0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
             .map(|s: f64| about((s * 1e9) as u64))
             .into();
         let expected =
             ["1 s", "1 s", "9 s", "40 s", "85 s", "1.5 min", "2 min", "2.5 min", "15 min", "2.5 h"];
-        assert_eq!(shown, expected.map(|text| format!("about {text}")));
+        assert_eq!(formatted, expected.map(|text| format!("about {text}")));
         let between = [(4.1, 21.0), (50.0, 124.0), (121.0, 170.0), (120.0, 121.0)];
-        let shown =
+        let formatted =
             between.map(|(low, high): (f64, f64)| about_between((low * 1e9) as u64, (high * 1e9) as u64));
-        assert_eq!(shown, ["about 5 to 20 s", "about 50 s to 2 min", "about 2 to 3 min", "about 2 min"]);
+        assert_eq!(formatted, ["about 5 to 20 s", "about 50 s to 2 min", "about 2 to 3 min", "about 2 min"]);
     }
 
     #[test]
     fn shares_are_percent() {
-        let shown: Vec<_> = [0.0, 0.0001, 0.003, 0.0996, 0.31, 1.0].into_iter().map(percent).collect();
-        assert_eq!(shown, ["0 %", "<0.1 %", "0.3 %", "10 %", "31 %", "100 %"]);
+        let formatted: Vec<_> = [0.0, 0.0001, 0.003, 0.0996, 0.31, 1.0].into_iter().map(percent).collect();
+        assert_eq!(formatted, ["0 %", "<0.1 %", "0.3 %", "10 %", "31 %", "100 %"]);
     }
 
     proptest! {

@@ -50,7 +50,7 @@ macro_rules! observations {
             pub fn source(&self) -> Option<Source> {
                 match self {
                     $($(Self::$kind { .. } => Some(Source::$source),)+)+
-                    Self::InWords => None,
+                    Self::Unknown => None,
                 }
             }
         }
@@ -177,9 +177,9 @@ observations! {
         /// Variation of the rate between single seconds, on a device that no other program here uses.
         RateVaried { variation: Share }
         /// Bytes received per second, and their share of the requested bytes.
-        Received { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
+        Received { interface: Name, bytes_per_second: BytesPerSecond, requests_share: Share }
         /// Bytes sent per second, and their share of the requested bytes.
-        Sent { interface: Name, bytes_per_second: BytesPerSecond, asked_share: Share }
+        Sent { interface: Name, bytes_per_second: BytesPerSecond, requests_share: Share }
         /// Rate at which an experiment of the run found an interface saturated.
         LineCarried { interface: Name, bytes_per_second: BytesPerSecond }
         /// Rate that another test of the run reached over an interface, and the share of it that this one reached.
@@ -187,7 +187,7 @@ observations! {
     }
     VisibleCap {
         /// The requested rate.
-        RateAsked { ops_per_second: OpsPerSecond }
+        RateRequested { ops_per_second: OpsPerSecond }
         /// Share of the threads' time in think time of a mix.
         Paused { share: Share }
         /// A limit on operations per second, and the rate reached.

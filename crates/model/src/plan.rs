@@ -3,13 +3,13 @@
 //! [`plan`] is pure: the same request, target and machine give the same plan. It refuses whatever cannot work
 //! before anything is written.
 
-mod asked;
 mod checks;
 mod choice;
 mod dataset;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod precondition;
+mod requested;
 mod room;
 mod volume;
 
@@ -25,8 +25,6 @@ use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::trouble::Trouble;
 use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Probing, Work, Workload};
-pub use asked::for_given;
-use asked::{Asked, Swept, add_possible, check_loads, check_shares, expand, phase_id};
 pub use checks::check_clients;
 pub use checks::shared_directory;
 use checks::{
@@ -36,6 +34,8 @@ use checks::{
 pub use choice::suits_ring;
 use choice::{agree_within_sweeps, choose, depth_notes};
 use dataset::{check_parts, plan_dataset};
+pub use requested::for_existing;
+use requested::{RequestedTests, SweptTest, add_possible, check_loads, check_shares, expand, phase_id};
 use room::{Room, Rooms, Writes};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
@@ -76,11 +76,11 @@ pub struct Plan {
     pub label: Option<String>,
     /// Repetitions of the whole list, each on fresh files.
     pub repetitions: u32,
-    /// Measured time of each phase; where `until` is set, the longest time.
+    /// Measured time of each phase; where `precision_goal` is set, the longest time.
     pub phase_time_ns: u64,
     /// Condition under which a phase may end earlier; null where it lasts its whole time.
     #[serde(default)]
-    pub until: Option<Until>,
+    pub precision_goal: Option<PrecisionGoal>,
     /// Hard limit of the run, preparation included.
     pub total_ns: u64,
     /// Estimated duration.
@@ -160,7 +160,7 @@ pub struct Clients {
 /// by a count have none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Until {
+pub struct PrecisionGoal {
     /// Largest half width of the rate's 95 % interval, as a share of the rate.
     pub precision: f64,
     /// Measured time before which the phase does not end.
@@ -217,8 +217,8 @@ impl Plan {
             // No two threads of a mix work on one file at the same time, which they agree on in memory.
             Work::Files(files) => files.shared && files.verb != FileVerb::Mix,
         };
-        let is_given = self.dataset.as_ref().is_some_and(|dataset| dataset.is_given);
-        self.clients.is_some() && is_shared && !is_given
+        let is_existing = self.dataset.as_ref().is_some_and(|dataset| dataset.is_existing);
+        self.clients.is_some() && is_shared && !is_existing
     }
 
     /// Returns true if any test works in a file or a directory of all clients.
@@ -239,7 +239,7 @@ impl Plan {
 
 impl PlannedPhase {
     /// Returns the requested test.
-    pub fn asked(&self) -> &Workload {
+    pub fn requested_workload(&self) -> &Workload {
         self.instead_of.as_ref().unwrap_or(&self.workload)
     }
 }
@@ -300,13 +300,13 @@ pub fn plan_for(
     machine: &Machine,
     clients: Option<Clients>,
 ) -> Result<Plan, Trouble> {
-    let place = Place { target, machine, sharers: clients.map_or(1, |clients| clients.sharers) };
+    let place = ClientSite { target, machine, sharers: clients.map_or(1, |clients| clients.sharers) };
     plan_next_to(request, clients, &[place], 0)
 }
 
 /// Target and machine of a client.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ClientSite<'a> {
     /// Its target.
     pub target: &'a Target,
     /// Its machine.
@@ -319,7 +319,7 @@ pub struct Place<'a> {
 ///
 /// # Errors
 /// As [`plan_for`], and if `places` is empty.
-pub fn plan_for_all(request: &Request, places: &[Place<'_>]) -> Result<Plan, Trouble> {
+pub fn plan_for_all(request: &Request, places: &[ClientSite<'_>]) -> Result<Plan, Trouble> {
     let sharers = places.first().map_or(1, |place| place.sharers);
     let clients = Clients { count: places.len() as u32, number: None, sharers };
     plan_next_to(request, Some(clients), places, 0)
@@ -329,10 +329,10 @@ pub fn plan_for_all(request: &Request, places: &[Place<'_>]) -> Result<Plan, Tro
 fn plan_next_to(
     request: &Request,
     clients: Option<Clients>,
-    places: &[Place<'_>],
+    places: &[ClientSite<'_>],
     laid_out_bytes: u64,
 ) -> Result<Plan, Trouble> {
-    let Some(Place { target, machine, .. }) = places.first().copied() else {
+    let Some(ClientSite { target, machine, .. }) = places.first().copied() else {
         return Err(Trouble::new("make a plan", "there is no client"));
     };
     let count = request.tests.len() + request.tests_where_possible.len();
@@ -348,15 +348,15 @@ fn plan_next_to(
         let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
         return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
     }
-    let Asked { mut tests, mut where_possible } = Asked::parse(request, machine)?;
-    let writes = Writes::of(request, tests.iter().chain(&where_possible));
-    let room_of = |place: &Place<'_>| {
+    let RequestedTests { mut tests, mut where_possible } = RequestedTests::parse(request, machine)?;
+    let writes = Writes::from_tests(request, tests.iter().chain(&where_possible));
+    let room_of = |place: &ClientSite<'_>| {
         let clients = clients.map(|clients| Clients { sharers: place.sharers, ..clients });
         Room::new(place.target, place.machine, clients, write_limit_bytes, allow_low_space, writes)
     };
     let rooms = Rooms(places.iter().map(room_of).collect());
     let room = rooms.least();
-    let is_set = request.files.is_some() || target.kind.is_given();
+    let is_set = request.files.is_some() || target.kind.is_existing();
     let fewer_files =
         rooms.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
@@ -374,7 +374,7 @@ fn plan_next_to(
     check_erased(request, target)?;
     check_given(swept.iter().map(|swept| &swept.workload), request, target)?;
     let refused = |cause: String| Trouble::new(format!("test in {}", target.path), cause);
-    if target.read_only && !target.kind.is_given() {
+    if target.read_only && !target.kind.is_existing() {
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
             .remedy("choose a directory on a file system that can be written"));
     }
@@ -385,11 +385,11 @@ fn plan_next_to(
         ));
     }
     let time = request.time.unwrap_or(Seconds(PHASE_SECONDS));
-    let until = until(request, time)?;
+    let precision_goal = precision_goal(request, time)?;
     let is_cold = request.cold == Some(true);
     let cache = request.cache.unwrap_or(if is_cold { CacheMode::DropAll } else { CacheMode::Cold });
     let mut phases = Vec::with_capacity(swept.len());
-    for (index, Swept { workload, group, clients }) in swept.into_iter().enumerate() {
+    for (index, SweptTest { workload, group, clients }) in swept.into_iter().enumerate() {
         let (engine, instead) = choose(&workload, target.backing, machine)?;
         let (workload, instead_of) = match instead {
             Some(instead) => (instead, Some(workload)),
@@ -426,7 +426,7 @@ fn plan_next_to(
     }
     check_parts(&phases, dataset.as_ref(), target)?;
     let unread_counters = check_open_files(&phases, dataset.as_ref(), machine)?;
-    let precondition = Precondition::of(request, &phases, dataset.as_ref(), target, machine, time)?;
+    let precondition = Precondition::from_request(request, &phases, dataset.as_ref(), target, machine, time)?;
 
     let repetitions = request.repeat.unwrap_or(1);
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
@@ -458,14 +458,14 @@ fn plan_next_to(
     notes.extend(unread_counters);
     notes.extend(left_out);
     notes.extend(left_out_lines);
-    if let (Some(Size::Bytes(asked)), Some(dataset)) = (request.size, &dataset)
-        && asked != dataset.size_bytes_max
+    if let (Some(Size::Bytes(requested)), Some(dataset)) = (request.size, &dataset)
+        && requested != dataset.size_bytes_max
     {
-        let (asked, whole) = (size::exact(asked), size::exact(dataset.size_bytes_max));
-        notes.push(format!("--size {asked} is {whole} in whole blocks of all tests"));
+        let (requested, whole) = (size::exact(requested), size::exact(dataset.size_bytes_max));
+        notes.push(format!("--size {requested} is {whole} in whole blocks of all tests"));
     }
     if let (None, Some(dataset)) = (request.size, dataset.as_ref())
-        && !dataset.is_given
+        && !dataset.is_existing
         && !dataset.groups.is_empty()
         && dataset.size_bytes_max < DATASET_BYTES_MIN
     {
@@ -475,7 +475,7 @@ fn plan_next_to(
     notes.extend(depth_notes(&phases, machine));
     notes.extend(verify_note(request, &phases));
     let (estimate_ns, estimate_spread_ns) =
-        estimate(&phases, until, dataset.as_ref(), precondition.as_ref(), repetitions, probe);
+        estimate(&phases, precision_goal, dataset.as_ref(), precondition.as_ref(), repetitions, probe);
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
     let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
     let usual_ns = match phases.iter().any(is_zoned) {
@@ -490,7 +490,7 @@ fn plan_next_to(
         label: request.label.clone(),
         repetitions,
         phase_time_ns: time.as_ns(),
-        until,
+        precision_goal,
         total_ns,
         estimate_ns: estimate_ns.min(total_ns),
         estimate_spread_ns: estimate_spread_ns.min(total_ns.saturating_sub(estimate_ns)),
@@ -520,7 +520,7 @@ fn plan_next_to(
 
 /// Returns the condition under which phases may end before their time. A requested time without a precision is kept to
 /// the second.
-fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
+fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGoal>, Trouble> {
     let precision = match (request.precision, request.time, request.time_min) {
         (None, Some(_), Some(_)) => {
             return Err(Trouble::new("make a plan", "`time_min` means nothing without `precision`")
@@ -537,7 +537,7 @@ fn until(request: &Request, time: Seconds) -> Result<Option<Until>, Trouble> {
         )
         .remedy("make `time` longer"));
     }
-    Ok(Some(Until { precision: precision.share(), time_min_ns: time_min.as_ns() }))
+    Ok(Some(PrecisionGoal { precision: precision.share(), time_min_ns: time_min.as_ns() }))
 }
 
 impl Plan {
@@ -545,13 +545,13 @@ impl Plan {
     ///
     /// A counted phase ends with its count. A test at a given rate is there to measure latencies. The rate of writes
     /// into the page cache is known only after the sync. Simulated time costs nothing.
-    pub fn until_of(&self, phase: &PlannedPhase) -> Option<Until> {
+    pub fn precision_goal_of(&self, phase: &PlannedPhase) -> Option<PrecisionGoal> {
         let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_end();
-        let is_told = |data: &DataWork| !(is_cached(data) && phase.engine.needs_files());
+        let is_informative = |data: &DataWork| !(is_cached(data) && phase.engine.needs_files());
         let is_closed = phase.workload.arrival() == Arrival::Closed;
-        let tells = is_closed && phase.workload.data().is_none_or(is_told);
+        let may_end_early = is_closed && phase.workload.data().is_none_or(is_informative);
         let is_timed = phase.stop.time_ns.is_some() && self.rounds_of(phase).is_none();
-        self.until.filter(|_| is_timed && tells && phase.engine != Engine::Sim)
+        self.precision_goal.filter(|_| is_timed && may_end_early && phase.engine != Engine::Sim)
     }
 
     /// Returns the time of a round and the most rounds of a test that is repeated until it is steady; `None` for other
@@ -647,7 +647,7 @@ impl Plan {
             (self.allow_shared_directory, Allow::SharedDirectory),
         ];
         let fixed = self.dataset.as_ref().filter(|dataset| dataset.size_is_fixed);
-        let files = self.phases.iter().filter_map(|phase| phase.asked().files());
+        let files = self.phases.iter().filter_map(|phase| phase.requested_workload().files());
         let loads = files.map(|files| &files.load_file).filter(|file| file.load.is_some());
         Request {
             preset: Some(self.preset.clone()),
@@ -657,8 +657,12 @@ impl Plan {
             size: fixed.map(|dataset| Size::Bytes(dataset.size_bytes_max)),
             time: Some(Seconds(self.phase_time_ns as f64 / 1e9)),
             // Shares come from percentages with few digits, which the division must not lose.
-            precision: self.until.map(|until| Percent((until.precision * 1e6).round() / 1e4)),
-            time_min: self.until.map(|until| Seconds(until.time_min_ns as f64 / 1e9)),
+            precision: self
+                .precision_goal
+                .map(|precision_goal| Percent((precision_goal.precision * 1e6).round() / 1e4)),
+            time_min: self
+                .precision_goal
+                .map(|precision_goal| Seconds(precision_goal.time_min_ns as f64 / 1e9)),
             total: Some(Seconds(self.total_ns as f64 / 1e9)),
             repeat: Some(self.repetitions),
             seed: self.seed,
@@ -668,7 +672,7 @@ impl Plan {
             server_ram: self.server_ram_bytes.map(Size::Bytes),
             probe: Some(self.probe),
             sweep: self.sweep.clone(),
-            precondition: self.precondition.as_ref().map(Precondition::asked),
+            precondition: self.precondition.as_ref().map(Precondition::requested),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
             allow: allowed.into_iter().filter_map(|(is_set, allow)| is_set.then_some(allow)).collect(),
             loads: loads.cloned().collect(),
@@ -710,7 +714,7 @@ mod tests {
     #[test]
     fn plans_of_older_documents_can_be_read() {
         let mut plan = serde_json::to_value(on_disk(&["read"])).unwrap();
-        for key in ["verify_all", "tests", "sweep", "until", "server_ram_bytes", "probe"] {
+        for key in ["verify_all", "tests", "sweep", "precision_goal", "server_ram_bytes", "probe"] {
             plan.as_object_mut().unwrap().remove(key);
         }
         for key in ["engine", "instead_of", "group"] {

@@ -6,15 +6,15 @@
 /// points that are no characters also count, because HTML may not contain them in any form. Nothing else changes, so
 /// that ordinary names in any script stay readable.
 pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         if acts(character) {
-            shown.extend(character.escape_default());
+            escaped.extend(character.escape_default());
         } else {
-            shown.push(character);
+            escaped.push(character);
         }
     }
-    shown
+    escaped
 }
 
 /// Returns true if the character would act on a display instead of being shown.

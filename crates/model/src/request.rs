@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::load::LoadFile;
 use crate::nearest;
 use crate::size::Size;
-use crate::workload::{CacheMode, EngineWord, Probing, spec_words};
+use crate::workload::{CacheMode, Probing, RequestedEngine, spec_words};
 pub use options::{Flag, FlagValue, RequestOption};
 use options::{Settable, is_absent, options};
 
@@ -88,7 +88,7 @@ options! {
         "buffered" Is("false"); like "--direct", "--buffered";
     /// How the operations of data tests are issued, unless they set it [default: io_uring for direct I/O at depth, else
     /// plain system calls].
-    engine: Option<EngineWord> [run ab] "engine" Word("ENGINE", EngineWord::WORDS); like "--engine sync";
+    engine: Option<RequestedEngine> [run ab] "engine" Word("ENGINE", RequestedEngine::WORDS); like "--engine sync";
     /// Distance to the client whose data buffered tests read, unless they set it.
     shift: Option<u32> [];
     /// Compare every byte that is read with what was written [default: of one block in 128].
@@ -415,8 +415,8 @@ mod tests {
         assert_eq!(lifted(Some(1)), (Some(Seconds(40.0)), gigabytes(10)));
         assert_eq!(lifted(None), (Some(Seconds(40.0)), gigabytes(10)));
         let sweep = Request::from_toml("sweep = \"q1..q64\"\nengine = \"uring\"\nverify = true").unwrap();
-        let merged = Request { engine: Some(EngineWord::Sync), ..Request::default() }.over(sweep);
-        assert_eq!((merged.engine, merged.verify), (Some(EngineWord::Sync), Some(true)));
+        let merged = Request { engine: Some(RequestedEngine::Sync), ..Request::default() }.over(sweep);
+        assert_eq!((merged.engine, merged.verify), (Some(RequestedEngine::Sync), Some(true)));
         assert_eq!(merged.sweep.as_deref(), Some("q1..q64"));
     }
 

@@ -58,13 +58,13 @@ mod rounds;
 mod scores;
 mod servers;
 
-pub use clients::{ClientShare, ClockRecord, FewerClients, HostRecord, Together, machine_of};
+pub use clients::{ClientShare, ClientTotals, ClockRecord, FewerClients, HostRecord, machine_of};
 pub use columns::{Frame, Interval, RoundRecord, ZoneRecord};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, OperationSamples,
-    OperationVerdict, Pressures, Ranked, Reclaim, Sensed, Sensitivity, SystemUse, THREADS_PER_LOOK_MAX,
-    Verdict, WaitChannel, WaitsOf, sources,
+    OperationVerdict, Pressures, Ranked, Reclaim, Response, SampledThreads, Sensitivity, SystemUse,
+    THREADS_PER_SAMPLE_MAX, Verdict, WaitChannel, sources,
 };
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;
@@ -146,7 +146,7 @@ document! {
         /// The virtualisation that the machine runs on, where that shows; null on bare metal.
         pub virtualisation: Option<String>,
         /// True if skye ran as root.
-        pub root: bool,
+        pub is_root: bool,
         /// The directory, with its file system and devices.
         pub target: Target,
         /// Other settings that matter to the numbers.
@@ -198,10 +198,10 @@ pieces! {
         pub figures: Figures [piece],
         /// Observations of the machine during the test.
         #[serde(flatten)]
-        pub seen: Seen [piece],
+        pub seen: Observations [piece],
         /// Findings about the number.
         #[serde(flatten)]
-        pub judged: Judged [piece],
+        pub judged: Judgement [piece],
     }
 
     /// Operations, bytes and times of a phase.
@@ -249,7 +249,7 @@ pieces! {
         /// Rates of the clients together and of each; absent in a run without clients. The headline is that of the time
         /// in which every client worked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub together: Option<Together>,
+        pub together: Option<ClientTotals>,
         /// Latency of whole operations; null where it is not measured.
         pub latency_ns: Option<Latency>,
         /// Histogram of the same operations: HdrHistogram V2 deflate, base64.
@@ -288,13 +288,13 @@ pieces! {
 
     /// Observations of the machine while a phase ran.
     #[derive(Default)]
-    pub struct Seen {
+    pub struct Observations {
         /// Work of the mounted device during the test; null where there is none.
         pub device: Option<DeviceUse>,
         /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
         pub page_cache_share: Option<f64>,
         /// Where the time of the worker threads went; null where the kernel hides it.
-        pub budget: Option<Budget>,
+        pub budget: Option<TimeBreakdown>,
         /// CPU of the whole machine during the test, as shares of all CPUs.
         pub cpu: Option<CpuShares>,
         /// Share of the files in the page cache before and after; null for tests that touch no data in files.
@@ -317,7 +317,7 @@ pieces! {
         pub wait_channels: Vec<WaitChannel> [key "wait_sites"],
         /// The user's command that ran during the test; null where none did.
         #[serde(default)]
-        pub beside: Option<BesideRecord>,
+        pub beside: Option<MonitorRecord>,
         /// Disturbance by other processes during the test; null in documents of older versions, and where nothing was
         /// measured. The CPU time of the target's server counts as disturbance.
         #[serde(default)]
@@ -326,7 +326,7 @@ pieces! {
 
     /// Findings about the number of a phase.
     #[derive(Default)]
-    pub struct Judged {
+    pub struct Judgement {
         /// Answers of the rate to more delay, more depth and larger blocks, from experiments after the tests.
         #[serde(default)]
         pub sensitivity: Option<Sensitivity>,
@@ -350,7 +350,7 @@ document! {
     }
 
     /// A command of the user's that ran beside a test.
-    pub struct BesideRecord {
+    pub struct MonitorRecord {
         /// The command, as it was given to `sh -c`.
         pub command: String,
         /// The file that holds what it printed, from the directory of this document; null where it could not be saved.
@@ -367,7 +367,7 @@ document! {
     /// The steady part of a phase, and where its rate changed.
     pub struct Steady {
         /// True if there is a steady part: long enough, and without a trend.
-        pub found: bool,
+        pub is_steady: bool,
         /// Start of the last part with one rate, from the start of the phase; also if it is short or not steady.
         pub from_ns: u64,
         /// End of that part.
@@ -417,11 +417,11 @@ document! {
         /// How often CPUs were throttled for their temperature during the test; null where that does not show.
         pub cpu_throttled: Option<u64>,
         /// Maintenance of arrays and file systems.
-        pub upkeep: Vec<UpkeepRecord>,
+        pub maintenance: Vec<MaintenanceRecord>,
     }
 
     /// Maintenance of an array or file system.
-    pub struct UpkeepRecord {
+    pub struct MaintenanceRecord {
         /// Kind of work: "resync", "btrfs scrub", "ext4 inode tables".
         pub work: String,
         /// The array; null for a file system.
@@ -666,7 +666,7 @@ document! {
     }
 
     /// Where the time of the worker threads went, as shares that sum to 1.
-    pub struct Budget {
+    pub struct TimeBreakdown {
         /// On a CPU in skye's code.
         pub user: f64,
         /// On a CPU in the kernel.
@@ -794,7 +794,7 @@ impl Environment {
             memory_bytes: machine.memory_bytes,
             memory_total_bytes: machine.memory_total_bytes,
             virtualisation: machine.virtualisation,
-            root: machine.root,
+            is_root: machine.is_root,
             target,
             settings,
             hidden_sources,
@@ -811,8 +811,8 @@ impl WorkloadRecord {
         let (iodepth, threads) = (workload.iodepth, workload.threads);
         let (arrival, rate) = match workload.arrival() {
             Arrival::Closed => ("closed_loop", None),
-            Arrival::Open { rate, poisson: false } => ("open_loop_fixed", Some(rate)),
-            Arrival::Open { rate, poisson: true } => ("open_loop_poisson", Some(rate)),
+            Arrival::Open { rate, is_poisson: false } => ("open_loop_fixed", Some(rate)),
+            Arrival::Open { rate, is_poisson: true } => ("open_loop_poisson", Some(rate)),
         };
         let arrival = arrival.to_owned();
         let rate_ops_per_second = match rate {

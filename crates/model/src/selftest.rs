@@ -29,7 +29,7 @@ pub struct SelfTest {
     /// Cases that were to be measured.
     pub cases: u32,
     /// Answers to what was measured, in the order of the list of cases.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<TestResult>,
     /// Cases that could not be built or measured.
     pub missing: Vec<Missing>,
     /// Parts that could not be undone, each with the reason; empty as it should be.
@@ -42,7 +42,7 @@ pub struct SelfTest {
 
 /// One test on one known device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct TestResult {
     /// Name of the case.
     pub case: String,
     /// The limit that was built in, in words.
@@ -130,7 +130,7 @@ pub struct Score {
     pub off_max: Option<f64>,
 }
 
-impl Answer {
+impl TestResult {
     /// Returns the deviation of the rate from the built-in one, as a share of that: negative where it is lower.
     pub fn off(&self) -> Option<f64> {
         Some(self.ops_per_second? / self.known_ops_per_second? - 1.0)
@@ -164,7 +164,7 @@ impl Truth {
 
 impl Score {
     /// Returns the score of these answers.
-    pub fn of<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Self {
+    pub fn from_results<'a>(answers: impl IntoIterator<Item = &'a TestResult>) -> Self {
         let mut score = Self::default();
         let mut offs = Vec::new();
         for answer in answers {
@@ -202,18 +202,18 @@ mod tests {
         Verdict { confidence: Some(confidence), ..Verdict::new(limiter, 0.9, Vec::new()) }
     }
 
-    fn answer(truth: Truth, said: Option<Verdict>, rates: Option<(f64, f64)>) -> Answer {
-        Answer {
+    fn answer(truth: Truth, reported: Option<Verdict>, rates: Option<(f64, f64)>) -> TestResult {
+        TestResult {
             case: "a".into(),
             built_in: "b".into(),
             spec: "read".into(),
-            outcome: truth.judge(said.as_ref(), &["holes"]),
+            outcome: truth.judge(reported.as_ref(), &["holes"]),
             truth,
-            limiter: said.as_ref().and_then(|said| said.limiter),
-            confidence: said.as_ref().and_then(|said| said.confidence),
+            limiter: reported.as_ref().and_then(|reported| reported.limiter),
+            confidence: reported.as_ref().and_then(|reported| reported.confidence),
             ops_per_second: rates.map(|(is, _)| is),
             known_ops_per_second: rates.map(|(_, known)| known),
-            verdict: said,
+            verdict: reported,
             disturbance: None,
             elapsed_ns: 1,
         }
@@ -222,20 +222,20 @@ mod tests {
     #[test]
     fn verdict_is_judged_right_wrong_or_not_clear() {
         let truth = Truth::Limiters(vec![Limiter::IoThrottle, Limiter::DeviceOps]);
-        let said = |limiter, confidence| truth.judge(Some(&verdict(limiter, confidence)), &[]);
-        assert_eq!(said(Limiter::DeviceOps, Confidence::Likely), Outcome::Right);
-        assert_eq!(said(Limiter::KernelCpu, Confidence::Confirmed), Outcome::Wrong);
-        assert_eq!(said(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
-        assert_eq!(said(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
+        let reported = |limiter, confidence| truth.judge(Some(&verdict(limiter, confidence)), &[]);
+        assert_eq!(reported(Limiter::DeviceOps, Confidence::Likely), Outcome::Right);
+        assert_eq!(reported(Limiter::KernelCpu, Confidence::Confirmed), Outcome::Wrong);
+        assert_eq!(reported(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
+        assert_eq!(reported(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(truth.judge(None, &[]), Outcome::NotClear);
         let untried = verdict(Limiter::NetworkUntried, Confidence::Likely);
         assert_eq!(truth.judge(Some(&untried), &[]), Outcome::Wrong);
         let network = Truth::Limiters(vec![Limiter::NetworkBandwidth]);
         assert_eq!(network.judge(Some(&untried), &[]), Outcome::NotClear);
         let hole = Truth::Reason("holes".into());
-        let said = verdict(Limiter::DeviceOps, Confidence::Likely);
-        assert_eq!(hole.judge(Some(&said), &["holes"]), Outcome::Right);
-        assert_eq!(hole.judge(Some(&said), &["steal"]), Outcome::Wrong);
+        let reported = verdict(Limiter::DeviceOps, Confidence::Likely);
+        assert_eq!(hole.judge(Some(&reported), &["holes"]), Outcome::Right);
+        assert_eq!(hole.judge(Some(&reported), &["steal"]), Outcome::Wrong);
     }
 
     #[test]
@@ -267,9 +267,9 @@ mod tests {
             off_median: Some(0.005),
             off_max: Some(0.005),
         };
-        let score = Score::of(&answers);
+        let score = Score::from_results(&answers);
         assert!((score.off_max.unwrap() - 0.005).abs() < 1e-12);
         assert_eq!(Score { off_median: expected.off_median, off_max: expected.off_max, ..score }, expected);
-        assert_eq!(Score::of([]), Score::default());
+        assert_eq!(Score::from_results([]), Score::default());
     }
 }

@@ -44,7 +44,7 @@ pub struct SimDevice {
     pub cache: Option<Cache>,
     /// Changes of its cap on written bytes with its age: a drive is fast as long as it has blocks to spare.
     #[serde(default, deserialize_with = "by_age")]
-    pub worn: Vec<Worn>,
+    pub wear: Vec<WearStep>,
     /// Changes of its caps, in the order of time.
     #[serde(default, deserialize_with = "in_order")]
     pub throttles: Vec<Throttle>,
@@ -109,7 +109,7 @@ pub struct Cache {
 /// A new cap on written bytes, in effect after this many bytes written since the device was made or purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Worn {
+pub struct WearStep {
     /// Bytes written before, over all tests.
     #[serde(deserialize_with = "amount")]
     pub after_bytes: u64,
@@ -177,8 +177,8 @@ impl SimDevice {
 
     /// Returns the cap on written bytes after `written_bytes` bytes.
     pub fn write_cap(&self, written_bytes: u64) -> Option<u64> {
-        let reached = self.worn.iter().rfind(|worn| worn.after_bytes <= written_bytes);
-        reached.map(|worn| worn.write_bytes_per_second).or(self.write_bytes_per_second)
+        let reached = self.wear.iter().rfind(|wear| wear.after_bytes <= written_bytes);
+        reached.map(|wear| wear.write_bytes_per_second).or(self.write_bytes_per_second)
     }
 
     /// Returns the latency of a write.
@@ -406,10 +406,10 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Throttle>,
     Ok(throttles)
 }
 
-fn by_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Worn>, D::Error> {
-    let mut worn = Vec::<Worn>::deserialize(deserializer)?;
-    worn.sort_by_key(|worn| worn.after_bytes);
-    Ok(worn)
+fn by_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WearStep>, D::Error> {
+    let mut wear = Vec::<WearStep>::deserialize(deserializer)?;
+    wear.sort_by_key(|wear| wear.after_bytes);
+    Ok(wear)
 }
 
 #[cfg(test)]

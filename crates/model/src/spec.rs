@@ -12,8 +12,8 @@ use crate::nearest;
 use crate::size;
 use crate::workload::keys::bytes;
 use crate::workload::{
-    Access, Arrival, CopyWay, DATA_KEYS, DataVerb, DataWork, Engine, EngineWord, FILE_KEYS, FileKind,
-    FileVerb, FilesWork, Key, MixName, Order, SyncMode, Work, Workload, Zones,
+    Access, Arrival, CopyWay, DATA_KEYS, DataVerb, DataWork, Engine, FILE_KEYS, FileKind, FileVerb,
+    FilesWork, Key, MixName, Order, RequestedEngine, SyncMode, Work, Workload, Zones,
 };
 
 /// Most threads, and largest depth of each.
@@ -42,7 +42,7 @@ pub struct Defaults<'a> {
     /// True if data tests bypass the page cache; `None` leaves it to the verb.
     pub direct: Option<bool>,
     /// How data tests in blocks are issued; `None` leaves it to the plan.
-    pub engine: Option<EngineWord>,
+    pub engine: Option<RequestedEngine>,
     /// Distance to the client whose data buffered reads want; `None` for one's own.
     pub shift: Option<u32>,
     /// Number of threads that `tN` means: the CPUs that may be used.
@@ -319,7 +319,7 @@ fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
 /// Makes a test through a mapping a buffered one: it goes through the page cache by its nature. Refuses words that do not
 /// go with it.
 fn check_mapping(data: &mut DataWork, says_direct: bool) -> Result<(), String> {
-    if data.engine != Some(EngineWord::Mmap) {
+    if data.engine != Some(RequestedEngine::Mmap) {
         return Ok(());
     }
     if says_direct {
@@ -342,7 +342,7 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
         (_, true) => "sqpoll",
         _ => return Ok(()),
     };
-    if let Some(engine) = data.engine.filter(|engine| *engine != EngineWord::Uring) {
+    if let Some(engine) = data.engine.filter(|engine| *engine != RequestedEngine::Uring) {
         return Err(format!(
             "{word} is a way of io_uring, which engine={engine} is not; write engine=uring or leave {word} away"
         ));
@@ -550,9 +550,9 @@ fn set_key<W>(work: &mut W, keys: &[Key<W>], word: &str, verb: &str) -> Result<b
     let (name, value) = split_key(word);
     // A key may have several forms, each for some verbs.
     let named = || keys.iter().filter(|key| key.name == name);
-    let Some(key) = named().find(|key| key.takes(work)) else {
+    let Some(key) = named().find(|key| key.accepts(work)) else {
         let Some(key) = named().next() else { return Ok(false) };
-        let taken = || keys.iter().filter(|key| key.takes(work)).map(|key| key.name).collect::<Vec<_>>();
+        let taken = || keys.iter().filter(|key| key.accepts(work)).map(|key| key.name).collect::<Vec<_>>();
         let instead = match key.instead {
             "" if verb.parse().is_ok_and(DataVerb::is_bytes) => {
                 format!(", which works byte by byte; it takes tN {}", taken().join(" "))

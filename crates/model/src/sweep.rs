@@ -140,8 +140,8 @@ impl Sweep {
             mixes.insert(path.clone(), Arc::clone(mix));
         }
         let defaults = Defaults { mixes: &mixes, ..Defaults::default() };
-        let asked = points.iter().map(|point| spec::parse(&spec::print(point), &defaults));
-        asked.collect::<Result<_, _>>().map_err(|error| error.to_string())
+        let reparsed = points.iter().map(|point| spec::parse(&spec::print(point), &defaults));
+        reparsed.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 }
 
@@ -160,7 +160,7 @@ impl fmt::Display for Sweep {
 }
 
 fn poisson(rate: OpenRate) -> Arrival {
-    Arrival::Open { rate, poisson: true }
+    Arrival::Open { rate, is_poisson: true }
 }
 
 /// Returns `low`, its doublings below `high`, and `high`.

@@ -31,7 +31,7 @@ pub struct Target {
     /// True if users besides its owner and root may rename and replace files made in it. Its mode then lets a group or
     /// all write, and it has no sticky bit.
     #[serde(default)]
-    pub others_write: bool,
+    pub is_writable_by_others: bool,
     /// Storage that holds the data.
     pub backing: Backing,
     /// Layout of the file system, where the kernel shows it.
@@ -114,7 +114,7 @@ pub enum TargetKind {
 
 impl TargetKind {
     /// Returns true if it is an existing target that is measured itself, so that skye makes no files.
-    pub fn is_given(self) -> bool {
+    pub fn is_existing(self) -> bool {
         matches!(self, Self::Device | Self::File)
     }
 
@@ -228,7 +228,7 @@ pub struct Device {
     /// Its kind.
     pub kind: DeviceKind,
     /// Names of its backing devices, all in the same stack; empty for a physical one.
-    pub lies_on: Vec<String>,
+    pub backing_devices: Vec<String>,
     /// Its size.
     pub size_bytes: u64,
     /// Model as the device reports it.
@@ -292,25 +292,25 @@ pub enum DeviceKind {
 impl Device {
     /// Returns true if data that reaches the device stays there, because it has no known backing device.
     pub fn is_leaf(&self) -> bool {
-        self.lies_on.is_empty()
+        self.backing_devices.is_empty()
     }
 }
 
 impl Target {
     /// Returns true if nothing is written there or beside it.
     pub fn is_only_read(&self) -> bool {
-        self.kind.is_given() && self.erased.is_none()
+        self.kind.is_existing() && self.erased.is_none()
     }
 
     /// Returns the devices of the file system itself, which no other device of the target uses.
     pub fn top_devices(&self) -> impl Iterator<Item = &Device> {
-        let is_used = |name| self.device_stack.iter().any(|device| device.lies_on.contains(name));
+        let is_used = |name| self.device_stack.iter().any(|device| device.backing_devices.contains(name));
         self.device_stack.iter().filter(move |device| !is_used(&device.name))
     }
 
     /// Returns true if a disk of this machine is at the bottom. Loops and compressed memory alone do not count, because
     /// this system makes them itself. In a virtual machine, the disk is one that a hypervisor made.
-    pub fn lies_on_disk(&self) -> bool {
+    pub fn is_backed_by_disk(&self) -> bool {
         self.device_stack
             .iter()
             .any(|device| device.is_leaf() && matches!(device.kind, DeviceKind::Disk | DeviceKind::Partition))

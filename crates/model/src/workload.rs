@@ -112,7 +112,7 @@ spec_words! {
 
 spec_words! {
     /// Engines that a test may request with `engine=`.
-    EngineWord {
+    RequestedEngine {
         /// Plain system calls; depth is made of threads.
         Sync = "sync",
         /// Requests in an io_uring.
@@ -366,14 +366,14 @@ impl SyncMode {
     }
 }
 
-impl From<EngineWord> for Engine {
-    fn from(asked: EngineWord) -> Self {
-        match asked {
-            EngineWord::Sync => Self::Sync,
-            EngineWord::Uring => Self::Uring,
-            EngineWord::Mmap => Self::Mmap,
-            EngineWord::Null => Self::Null,
-            EngineWord::Nop => Self::Nop,
+impl From<RequestedEngine> for Engine {
+    fn from(requested: RequestedEngine) -> Self {
+        match requested {
+            RequestedEngine::Sync => Self::Sync,
+            RequestedEngine::Uring => Self::Uring,
+            RequestedEngine::Mmap => Self::Mmap,
+            RequestedEngine::Null => Self::Null,
+            RequestedEngine::Nop => Self::Nop,
         }
     }
 }
@@ -412,7 +412,7 @@ pub enum Arrival {
         rate: OpenRate,
         /// True if the gaps between them are drawn from an exponential distribution, as of many independent users.
         /// Otherwise all gaps are the same.
-        poisson: bool,
+        is_poisson: bool,
     },
 }
 
@@ -428,24 +428,24 @@ pub enum OpenRate {
 impl Arrival {
     /// Returns the part of a test's label: none for a closed loop, else `@500/s` or `@50% poisson`.
     pub(crate) fn label(self) -> Option<String> {
-        let Self::Open { rate, poisson } = self else { return None };
+        let Self::Open { rate, is_poisson } = self else { return None };
         let rate = match rate {
             OpenRate::PerSecond(rate) => format!("@{rate}/s"),
             OpenRate::Percent(percent) => format!("@{percent}%"),
         };
-        Some(if poisson { format!("{rate} poisson") } else { rate })
+        Some(if is_poisson { format!("{rate} poisson") } else { rate })
     }
 }
 
 impl fmt::Display for Arrival {
     /// Writes the value of `rate`: none for a closed loop, else `500` or `50%,poisson`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Open { rate, poisson } = self else { return Ok(()) };
+        let Self::Open { rate, is_poisson } = self else { return Ok(()) };
         match rate {
             OpenRate::PerSecond(rate) => write!(f, "{rate}")?,
             OpenRate::Percent(percent) => write!(f, "{percent}%")?,
         }
-        if *poisson { f.write_str(",poisson") } else { Ok(()) }
+        if *is_poisson { f.write_str(",poisson") } else { Ok(()) }
     }
 }
 

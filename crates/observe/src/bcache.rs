@@ -1,17 +1,17 @@
 //! bcache: a slow device behind a fast one. The files are those of the kernel's Documentation/admin-guide/bcache.rst.
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::root::Root;
 use crate::settings;
 
 /// Returns the mode of the cache: "bcache, writethrough".
-pub(crate) fn details(root: &Root, place: &Place) -> Option<String> {
+pub(crate) fn details(root: &Root, place: &SysfsDevice) -> Option<String> {
     let modes = place.line(root, "bcache/cache_mode")?;
     Some(settings::chosen(&modes).map_or("bcache".to_owned(), |mode| format!("bcache, {mode}")))
 }
 
 /// Returns a note if a cache is attached.
-pub(crate) fn note(root: &Root, place: &Place) -> Option<String> {
+pub(crate) fn note(root: &Root, place: &SysfsDevice) -> Option<String> {
     let state = place.line(root, "bcache/state").filter(|state| state != "no cache")?;
     let dirty = if state == "dirty" { ", which holds data that is not yet on the slow one" } else { "" };
     Some(format!("{} is cached by another device{dirty}", place.name))
@@ -33,13 +33,13 @@ mod tests {
         set("cache_mode", "writethrough [writeback] writearound none\n");
         set("state", "no cache\n");
         let root = Root::at(home.path());
-        let place = Place::by_name(&root, "bcache0").unwrap();
+        let place = SysfsDevice::by_name(&root, "bcache0").unwrap();
         assert_eq!(details(&root, &place).as_deref(), Some("bcache, writeback"));
         assert_eq!(note(&root, &place), None);
         set("state", "dirty\n");
-        let told = note(&root, &place).unwrap();
+        let found = note(&root, &place).unwrap();
         assert_eq!(
-            told,
+            found,
             "bcache0 is cached by another device, which holds data that is not yet on the slow one"
         );
         set("state", "clean\n");

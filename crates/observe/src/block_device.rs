@@ -42,7 +42,7 @@ impl BlockDevice {
     ///
     /// # Errors
     /// The file is no block device, or its size is unavailable.
-    pub fn of(device: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn from_fd(device: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = fstat(device)?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no block device"));
@@ -105,7 +105,7 @@ mod tests {
         for path in ["/dev/null", "/", "/proc/self/status"] {
             let file = std::fs::File::open(path).unwrap();
             assert_eq!(
-                BlockDevice::of(file.as_fd()).unwrap_err().to_string(),
+                BlockDevice::from_fd(file.as_fd()).unwrap_err().to_string(),
                 "it is no block device",
                 "{path}"
             );

@@ -44,7 +44,7 @@ pub(crate) struct Level {
     /// True for version 2.
     pub version_2: bool,
     /// True if the process is a direct member, not only a member of a cgroup below.
-    pub own: bool,
+    pub is_member: bool,
 }
 
 /// Returns the cgroups of the version 2 hierarchy and of each hierarchy with one of these controllers. In
@@ -55,9 +55,9 @@ pub(crate) fn levels(root: &Root, mounts: &[Mount], controllers: &[&str]) -> Vec
         let Some(mount) = hierarchy(mounts, &membership, controllers) else { continue };
         let version_2 = membership.controllers.is_empty();
         let directories = upwards(mount, &membership.path).into_iter();
-        levels.extend(directories.map(|directory| Level { directory, version_2, own: false }));
+        levels.extend(directories.map(|directory| Level { directory, version_2, is_member: false }));
         if let Some(level) = levels.last_mut() {
-            level.own = true;
+            level.is_member = true;
         }
     }
     levels

@@ -1,13 +1,13 @@
 //! Conditions of drives, CPUs and file systems under load: temperature, throttling and maintenance.
 
 use model::Target;
-use model::health::{Array, Upkeep};
-use model::run::{Conditions, DriveTemperature, UpkeepRecord};
+use model::health::{Array, Maintenance};
+use model::run::{Conditions, DriveTemperature, MaintenanceRecord};
 
+use crate::maintenance::{arrays, maintenance};
 use crate::parse::mountinfo;
 use crate::root::Root;
 use crate::sensors::{cpu_throttled, temperatures};
-use crate::upkeep::{arrays, upkeep};
 
 /// Returns the conditions at this moment. CPU throttling is counted since boot. Reading a drive's sensor
 /// queries the drive.
@@ -18,18 +18,18 @@ pub fn conditions(root: &Root, target: &Target) -> Conditions {
         celsius: sensor.celsius,
         celsius_max: sensor.celsius_max,
     });
-    let of_arrays = arrays(root, target).iter().filter_map(of_array).collect::<Vec<_>>();
-    let of_file_systems = upkeep(root, &mounts, target).into_iter().map(of_file_system);
+    let array_records = arrays(root, target).iter().filter_map(array_record).collect::<Vec<_>>();
+    let file_system_records = maintenance(root, &mounts, target).into_iter().map(file_system_record);
     Conditions {
         drives: drives.collect(),
         cpu_throttled: cpu_throttled(root),
-        upkeep: of_arrays.into_iter().chain(of_file_systems).collect(),
+        maintenance: array_records.into_iter().chain(file_system_records).collect(),
     }
 }
 
-fn of_array(array: &Array) -> Option<UpkeepRecord> {
+fn array_record(array: &Array) -> Option<MaintenanceRecord> {
     // A degraded array that does not rebuild gets no record: a note above the table reports it.
-    Some(UpkeepRecord {
+    Some(MaintenanceRecord {
         work: array.action.clone()?,
         device: Some(array.name.clone()),
         progress: array.progress,
@@ -37,12 +37,12 @@ fn of_array(array: &Array) -> Option<UpkeepRecord> {
     })
 }
 
-fn of_file_system(upkeep: Upkeep) -> UpkeepRecord {
-    let (work, is_of_target) = match upkeep {
-        Upkeep::InodeTables => ("ext4 inode tables".to_owned(), false),
-        Upkeep::Scrub => ("btrfs scrub".to_owned(), false),
+fn file_system_record(maintenance: Maintenance) -> MaintenanceRecord {
+    let (work, is_of_target) = match maintenance {
+        Maintenance::InodeTables => ("ext4 inode tables".to_owned(), false),
+        Maintenance::Scrub => ("btrfs scrub".to_owned(), false),
         // Paused work does nothing.
-        Upkeep::Operation(operation) => (format!("btrfs {operation}"), !operation.ends_with("paused")),
+        Maintenance::Operation(operation) => (format!("btrfs {operation}"), !operation.ends_with("paused")),
     };
-    UpkeepRecord { work, device: None, progress: None, is_of_target }
+    MaintenanceRecord { work, device: None, progress: None, is_of_target }
 }

@@ -12,7 +12,7 @@ const SECTOR_BYTES: u64 = 512;
 
 /// Place of a device in sysfs: paths relative to the root.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct SysfsDevice {
     pub name: String,
     /// Its own directory.
     pub directory: String,
@@ -21,7 +21,7 @@ pub(crate) struct Place {
     pub is_partition: bool,
 }
 
-impl Place {
+impl SysfsDevice {
     /// Returns the place of the device with this name; absent if there is none.
     pub fn by_name(root: &Root, name: &str) -> Option<Self> {
         Self::at(root, &format!("sys/class/block/{name}"))
@@ -79,7 +79,7 @@ impl Place {
 }
 
 /// Describes the device, without the devices under it.
-pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
+pub(crate) fn device(root: &Root, place: &SysfsDevice, kind: DeviceKind) -> Device {
     let queue = |name: &str| root.line(&format!("{}/queue/{name}", place.disk));
     let number = |name: &str| queue(name).and_then(|text| text.parse().ok());
     let (major, minor) = numbers(root, place);
@@ -88,7 +88,7 @@ pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
         major,
         minor,
         kind,
-        lies_on: Vec::new(),
+        backing_devices: Vec::new(),
         size_bytes: place
             .line(root, "size")
             .and_then(|text| text.parse().ok())
@@ -112,7 +112,7 @@ pub(crate) fn device(root: &Root, place: &Place, kind: DeviceKind) -> Device {
 }
 
 /// Returns the major and the minor number of a device.
-pub(crate) fn numbers(root: &Root, place: &Place) -> (u32, u32) {
+pub(crate) fn numbers(root: &Root, place: &SysfsDevice) -> (u32, u32) {
     let text = place.line(root, "dev").unwrap_or_default();
     let numbers =
         text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
@@ -121,7 +121,7 @@ pub(crate) fn numbers(root: &Root, place: &Place) -> (u32, u32) {
 
 /// Returns the model of the disk, also for its partitions. The vendor comes first if it is a name and not a
 /// number or a bus.
-fn model(root: &Root, place: &Place) -> Option<String> {
+fn model(root: &Root, place: &SysfsDevice) -> Option<String> {
     let line = |name: &str| root.line(&format!("{}/device/{name}", place.disk));
     let model = line("model").or_else(|| line("name"))?.split_whitespace().collect::<Vec<_>>().join(" ");
     let vendor = line("vendor").filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x"));
@@ -145,7 +145,7 @@ fn bus(directory: &str) -> Option<&'static str> {
     directory.split('/').find_map(word)
 }
 
-fn disk_details(root: &Root, place: &Place) -> Vec<String> {
+fn disk_details(root: &Root, place: &SysfsDevice) -> Vec<String> {
     let mut details = Vec::new();
     if let Some(transport) = place.line(root, "device/transport") {
         details.push(format!("NVMe over {transport}"));

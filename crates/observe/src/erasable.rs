@@ -16,11 +16,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block_device::{Backing, BlockDevice, FileId, backing};
-use crate::device::{Place, numbers};
+use crate::device::{SysfsDevice, numbers};
 use crate::hiding::hidden;
 use crate::holding::{PARTS_MAX, above, all_mounts, backed, parts, serial, wwn};
 use crate::loop_file::{LoopFile, kernel_uses, loop_path};
-use crate::openers::{Wanted, openers};
+use crate::openers::{SearchTarget, openers};
 use crate::root::Root;
 
 /// Time after which a process that is just ending is gone.
@@ -46,19 +46,19 @@ pub struct Obstacles {
 pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progress: &AtomicU64) -> Obstacles {
     let (hidden, unreadable) = hidden(root);
     let mut found = Obstacles { hidden, unreadable, ..Obstacles::default() };
-    let Some(place) = Place::by_name(root, name) else {
+    let Some(place) = SysfsDevice::by_name(root, name) else {
         found.hidden.push(format!("sysfs does not show {name}"));
         return found;
     };
     let mut mounts = all_mounts(root);
-    if !mounts.unseen.is_empty() {
+    if !mounts.unreadable_pids.is_empty() {
         // A process that is just ending has lost its mounts, and is gone a moment later.
         std::thread::sleep(PAUSE);
         mounts = all_mounts(root);
     }
-    found.unreadable.extend(unseen("mounts", &mounts.unseen));
+    found.unreadable.extend(unreadable_clause("mounts", &mounts.unreadable_pids));
     progress.fetch_add(1, Ordering::Relaxed);
-    let parts = parts(root, &mounts.seen, name);
+    let parts = parts(root, &mounts.visible, name);
     if parts.len() >= PARTS_MAX {
         found.hidden.push(format!("more than {PARTS_MAX} devices lie on it"));
     }
@@ -68,15 +68,15 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
         if index > 0 && !part.is_partition {
             found.uses.push(format!("{} lies on it", part.name));
         } else {
-            family.extend(Place::by_name(root, &part.name));
+            family.extend(SysfsDevice::by_name(root, &part.name));
         }
     }
     if place.is_partition {
         let disk = place.disk_name();
-        let whole = crate::holding::parts(root, &mounts.seen, disk);
+        let whole = crate::holding::parts(root, &mounts.visible, disk);
         let uses = whole.iter().filter(|part| part.name == disk).flat_map(|part| &part.uses);
         found.uses.extend(uses.map(|use_| format!("{disk}, which has it, {use_}")));
-        if let Some(disk) = Place::by_name(root, disk) {
+        if let Some(disk) = SysfsDevice::by_name(root, disk) {
             let on_disk = above(root, &backed(root), &disk);
             found
                 .uses
@@ -92,24 +92,24 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     let id = own.map(|(id, _)| id);
     if let Some(id) = id {
         let paths: Vec<_> = exported.into_iter().map(|(_, path)| path).collect();
-        let kernel = kernel_uses(root, &mounts.seen, &paths, id);
+        let kernel = kernel_uses(root, &mounts.visible, &paths, id);
         found.uses.extend(kernel.uses);
         found.unreached.extend(kernel.unknown);
     }
     let file_bytes = own.and_then(|(_, file)| Some(file?.size_bytes));
-    let wanted = Wanted::new(root, &family, id, file_bytes);
+    let wanted = SearchTarget::new(root, &family, id, file_bytes);
     let opened = openers(root, &wanted, progress);
     found.uses.extend(opened.by);
     found.uses.extend(opened.ended.last().map(|process| {
         format!("processes start and end faster than their open files can be read, such as process {process}")
     }));
-    found.unreadable.extend(unseen("open files", &opened.unread_files));
-    found.unreadable.extend(unseen("rings of io_uring", &opened.unread_rings));
+    found.unreadable.extend(unreadable_clause("open files", &opened.unread_files));
+    found.unreadable.extend(unreadable_clause("rings of io_uring", &opened.unread_rings));
     found
 }
 
 /// Returns the clause on processes of which something cannot be read.
-fn unseen(what: &str, processes: &[i32]) -> Option<String> {
+fn unreadable_clause(what: &str, processes: &[i32]) -> Option<String> {
     match processes {
         [] => None,
         [process] => Some(format!("the {what} of process {process} cannot be read")),
@@ -121,8 +121,8 @@ fn unseen(what: &str, processes: &[i32]) -> Option<String> {
 }
 
 /// Returns other partitions of a disk that share sectors with a partition.
-fn overlapping(root: &Root, disk: &Place, partition: &Place) -> Vec<String> {
-    let sectors = |place: &Place| {
+fn overlapping(root: &Root, disk: &SysfsDevice, partition: &SysfsDevice) -> Vec<String> {
+    let sectors = |place: &SysfsDevice| {
         let number = |name: &str| place.line(root, name)?.parse::<u64>().ok();
         let start = number("start")?;
         Some(start..start.saturating_add(number("size")?))
@@ -130,19 +130,19 @@ fn overlapping(root: &Root, disk: &Place, partition: &Place) -> Vec<String> {
     let Some(own) = sectors(partition) else { return Vec::new() };
     let names = root.list(&disk.directory).into_iter();
     let others = names.filter(|name| {
-        let other =
-            Place::by_name(root, name).filter(|other| other.is_partition && other.name != partition.name);
+        let other = SysfsDevice::by_name(root, name)
+            .filter(|other| other.is_partition && other.name != partition.name);
         other.as_ref().and_then(sectors).is_some_and(|other| other.start < own.end && own.start < other.end)
     });
     others.map(|name| format!("{name} shares sectors with it")).collect()
 }
 
 /// Adds other devices that are the same disk by another path, or that have its serial number.
-fn other_paths(root: &Root, place: &Place, found: &mut Obstacles) {
+fn other_paths(root: &Root, place: &SysfsDevice, found: &mut Obstacles) {
     let identity = |disk: &str| (serial(root, disk), wwn(root, disk));
     let (serial, wwn) = identity(&place.disk);
     for name in root.list("sys/class/block") {
-        let Some(other) = Place::by_name(root, &name) else { continue };
+        let Some(other) = SysfsDevice::by_name(root, &name) else { continue };
         // A slot without a card has the serial number of its reader.
         let is_empty = other.line(root, "size").as_deref() == Some("0");
         if other.is_partition || other.disk == place.disk || is_empty || other.is_hidden(root) {
@@ -180,7 +180,7 @@ fn exported(root: &Root) -> Vec<(String, String)> {
 }
 
 /// Returns the devices of a family that are exported.
-fn exports(root: &Root, exported: &[(String, String)], family: &[Place]) -> Vec<String> {
+fn exports(root: &Root, exported: &[(String, String)], family: &[SysfsDevice]) -> Vec<String> {
     let found = exported.iter().filter_map(|(subsystem, path)| {
         let device = crate::stack::source_device(root, path)?;
         family.iter().any(|place| place.name == device).then_some((subsystem, device))
@@ -193,17 +193,17 @@ fn exports(root: &Root, exported: &[(String, String)], family: &[Place]) -> Vec<
 fn loops(
     root: &Root,
     device: BorrowedFd<'_>,
-    place: &Place,
-    family: &[Place],
+    place: &SysfsDevice,
+    family: &[SysfsDevice],
     found: &mut Obstacles,
 ) -> Option<(FileId, Option<LoopFile>)> {
     let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
     let attached = names.filter(|name| root.exists(&format!("sys/class/block/{name}/loop/backing_file")));
-    let ask = |name: &str| -> Option<Backing> {
+    let query = |name: &str| -> Option<Backing> {
         let file = root.open(&format!("dev/{name}"))?;
-        let found = BlockDevice::of(file.as_fd()).ok()?;
-        let is_it =
-            Place::by_name(root, name).map(|place| numbers(root, &place)) == Some((found.major, found.minor));
+        let found = BlockDevice::from_fd(file.as_fd()).ok()?;
+        let is_it = SysfsDevice::by_name(root, name).map(|place| numbers(root, &place))
+            == Some((found.major, found.minor));
         backing(file).filter(|_| is_it)
     };
     let disk = place.disk_name();
@@ -232,14 +232,14 @@ fn loops(
         _ => {}
     }
     for name in attached.filter(|name| name != disk) {
-        let Some(other) = ask(&name) else {
+        let Some(other) = query(&name) else {
             // It may have been detached since.
             if root.exists(&format!("sys/class/block/{name}/loop/backing_file")) {
                 found.hidden.push(format!("{name} does not tell its file"));
             }
             continue;
         };
-        let is_below = |place: &&Place| numbers(root, place) == other.numbers && !is_on_file(&other);
+        let is_below = |place: &&SysfsDevice| numbers(root, place) == other.numbers && !is_on_file(&other);
         let already = format!("{name} lies on ");
         if let Some(below) = family.iter().find(is_below)
             && !found.uses.iter().any(|use_| use_.starts_with(&already))
@@ -339,7 +339,7 @@ mod tests {
         obstacles(&Root::at(home.path()), name, None, &AtomicU64::new(0))
     }
 
-    fn of(home: &tempfile::TempDir, name: &str) -> (Vec<String>, Vec<String>) {
+    fn obstacle_texts(home: &tempfile::TempDir, name: &str) -> (Vec<String>, Vec<String>) {
         let Obstacles { uses, hidden, unreadable, .. } = found(home, name);
         (uses, [hidden, unreadable].concat())
     }
@@ -354,50 +354,54 @@ mod tests {
     fn free_disk_has_no_obstacles_and_unknown_is_hidden() {
         let home = machine();
         for name in ["sda", "sda1", "sdb2"] {
-            assert_eq!(of(&home, name), (vec![], vec![]), "{name}");
+            assert_eq!(obstacle_texts(&home, name), (vec![], vec![]), "{name}");
         }
-        assert_eq!(of(&home, "sdc"), (vec![], vec!["sysfs does not show sdc".into()]));
+        assert_eq!(obstacle_texts(&home, "sdc"), (vec![], vec!["sysfs does not show sdc".into()]));
     }
 
     #[test]
     fn uses_of_disk_and_partition_apply_to_each_other() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sda/holders/dm-3/x", "");
-        assert_eq!(of(&home, "sda").0, ["dm-3 lies on it".to_owned()][..0], "a holder without a device");
-        assert_eq!(of(&home, "sda1").0, ["dm-3 lies on its disk sda"]);
+        assert_eq!(
+            obstacle_texts(&home, "sda").0,
+            ["dm-3 lies on it".to_owned()][..0],
+            "a holder without a device"
+        );
+        assert_eq!(obstacle_texts(&home, "sda1").0, ["dm-3 lies on its disk sda"]);
         set(&home, "sys/devices/virtual/block/dm-3/dev", "253:3\n");
         symlink("/sys/devices/virtual/block/dm-3", home.path().join("sys/class/block/dm-3")).unwrap();
-        assert_eq!(of(&home, "sda").0, ["dm-3 lies on it"]);
-        assert_eq!(of(&home, "sdb").0, Vec::<String>::new());
+        assert_eq!(obstacle_texts(&home, "sda").0, ["dm-3 lies on it"]);
+        assert_eq!(obstacle_texts(&home, "sdb").0, Vec::<String>::new());
         set(&home, "dev/sdb2", "");
         set(&home, "proc/swaps", "Filename\n/dev/sdb2 partition 1 0 -2\n");
-        assert_eq!(of(&home, "sdb").0, ["sdb2 is swap space"]);
-        assert_eq!(of(&home, "sdb1").0, Vec::<String>::new());
+        assert_eq!(obstacle_texts(&home, "sdb").0, ["sdb2 is swap space"]);
+        assert_eq!(obstacle_texts(&home, "sdb1").0, Vec::<String>::new());
         set(&home, "proc/self/mountinfo", &format!("{MOUNTS}30 20 8:16 / /whole rw - xfs /dev/sdb rw\n"));
-        assert_eq!(of(&home, "sdb1").0, ["sdb, which has it, is mounted at /whole"]);
+        assert_eq!(obstacle_texts(&home, "sdb1").0, ["sdb, which has it, is mounted at /whole"]);
         set(&home, "sys/devices/pci0/block/sdb/sdb2/start", "2000\n");
-        assert_eq!(of(&home, "sdb1").0.last().unwrap(), "sdb2 shares sectors with it");
+        assert_eq!(obstacle_texts(&home, "sdb1").0.last().unwrap(), "sdb2 shares sectors with it");
     }
 
     #[test]
     fn second_path_to_same_disk_is_a_use() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sdb/device/serial", "serial-sda\n");
-        let said = "sdb has the same serial number, and no WWN tells them apart";
-        assert_eq!(of(&home, "sda1").0, [said]);
+        let text = "sdb has the same serial number, and no WWN tells them apart";
+        assert_eq!(obstacle_texts(&home, "sda1").0, [text]);
         // Neither a path that the kernel hides nor an empty slot is another disk.
         set(&home, "sys/devices/pci0/block/sdb/hidden", "1\n");
-        assert_eq!(of(&home, "sda1").0, Vec::<String>::new());
+        assert_eq!(obstacle_texts(&home, "sda1").0, Vec::<String>::new());
         set(&home, "sys/devices/pci0/block/sdb/hidden", "0\n");
         set(&home, "sys/devices/pci0/block/sdb/size", "0\n");
-        assert_eq!(of(&home, "sda1").0, Vec::<String>::new());
+        assert_eq!(obstacle_texts(&home, "sda1").0, Vec::<String>::new());
         set(&home, "sys/devices/pci0/block/sdb/size", "4096\n");
         set(&home, "sys/devices/pci0/block/sda/device/wwid", "naa.1\n");
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.2\n");
         let namesakes = Obstacles { namesakes: vec!["sdb".into()], ..Obstacles::default() };
         assert_eq!(found(&home, "sda"), namesakes);
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.1\n");
-        assert_eq!(of(&home, "sda").0, ["sdb is another path to the same disk"]);
+        assert_eq!(obstacle_texts(&home, "sda").0, ["sdb is another path to the same disk"]);
     }
 
     #[test]
@@ -406,9 +410,9 @@ mod tests {
         let at = "sys/kernel/config/nvmet/subsystems/tank/namespaces/1";
         set(&home, &format!("{at}/device_path"), "/dev/sda2\n");
         set(&home, &format!("{at}/enable"), "0\n");
-        assert_eq!(of(&home, "sda").0, Vec::<String>::new());
+        assert_eq!(obstacle_texts(&home, "sda").0, Vec::<String>::new());
         set(&home, &format!("{at}/enable"), "1\n");
-        assert_eq!(of(&home, "sda").0, ["sda2 is exported over NVMe as tank"]);
+        assert_eq!(obstacle_texts(&home, "sda").0, ["sda2 is exported over NVMe as tank"]);
     }
 
     #[test]
@@ -416,7 +420,7 @@ mod tests {
         let home = machine();
         let with = |line: &str| {
             set(&home, "proc/self/mountinfo", &format!("{MOUNTS}{line}\n"));
-            of(&home, "sda").1.join(", ")
+            obstacle_texts(&home, "sda").1.join(", ")
         };
         assert_eq!(with("30 21 0:9 / /proc/swaps rw - tmpfs tmpfs rw"), "/proc/swaps is mounted over");
         assert_eq!(with("30 21 0:9 / /proc/17 rw - tmpfs tmpfs rw"), "/proc/17 is mounted over");

@@ -13,23 +13,23 @@ use crate::stack::source_device;
 const SECTOR_BYTES: u64 = 512;
 
 /// Facts known about the mounted file system.
-pub(crate) struct Mounted<'a> {
+pub(crate) struct MountFacts<'a> {
     pub mount: &'a Mount,
     /// Name of the mounted device, if there is one.
     pub device: Option<&'a str>,
     /// Block size in bytes, from `statfs`.
     pub block_bytes: Option<u64>,
     /// Layout that the file system itself reported.
-    pub told: Option<Geometry>,
+    pub reported: Option<Geometry>,
 }
 
 /// Returns the layout, as far as it is visible, and notes on options of the file system.
-pub(crate) fn geometry(root: &Root, mounted: Mounted<'_>) -> (Geometry, Vec<String>) {
+pub(crate) fn geometry(root: &Root, mounted: MountFacts<'_>) -> (Geometry, Vec<String>) {
     let (mut geometry, options) = match mounted.mount.file_system.as_str() {
         "ext2" | "ext3" | "ext4" => ext4(root, &mounted),
         "xfs" => (xfs(root, &mounted), mounted.mount.super_options.clone()),
         "btrfs" => (btrfs(root, mounted.mount), mounted.mount.super_options.clone()),
-        _ => (mounted.told.clone().unwrap_or_default(), mounted.mount.super_options.clone()),
+        _ => (mounted.reported.clone().unwrap_or_default(), mounted.mount.super_options.clone()),
     };
     // Without a device, `statfs` reports the preferred size of a transfer instead.
     if mounted.device.is_some() {
@@ -77,12 +77,12 @@ fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
 
 /// Reads the layout from the superblock if this user may read it, otherwise from files that the kernel shows
 /// to everyone.
-fn ext4(root: &Root, mounted: &Mounted<'_>) -> (Geometry, Vec<String>) {
+fn ext4(root: &Root, mounted: &MountFacts<'_>) -> (Geometry, Vec<String>) {
     let mut options = mounted.mount.super_options.clone();
     let Some(device) = mounted.device else { return (Geometry::default(), options) };
     // Unlike the mount options, this file shows defaults as well.
-    let shown = root.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
-    options.extend(shown.lines().map(|line| line.trim().to_owned()));
+    let text = root.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
+    options.extend(text.lines().map(|line| line.trim().to_owned()));
     let superblock = superblock(root, device);
     let option_number =
         |key: &str| options.iter().find_map(|option| option.strip_prefix(key)?.parse::<u64>().ok());
@@ -122,7 +122,7 @@ fn superblock(root: &Root, device: &str) -> Option<Superblock> {
 /// has its own device.
 fn journal(
     root: &Root,
-    mounted: &Mounted<'_>,
+    mounted: &MountFacts<'_>,
     device: &str,
     superblock: Option<&Superblock>,
 ) -> Option<String> {
@@ -165,11 +165,11 @@ fn external_journal(root: &Root, mount: &Mount, journals: &[String]) -> String {
 }
 
 /// Returns the layout that XFS reported; the device of an external log comes from the options.
-fn xfs(root: &Root, mounted: &Mounted<'_>) -> Geometry {
+fn xfs(root: &Root, mounted: &MountFacts<'_>) -> Geometry {
     let option = |key: &str| mounted.mount.super_options.iter().find_map(|option| option.strip_prefix(key));
     let sectors =
         |key: &str| option(key)?.parse::<u64>().ok().map(|sectors| sectors.saturating_mul(SECTOR_BYTES));
-    let mut geometry = mounted.told.clone().unwrap_or_default();
+    let mut geometry = mounted.reported.clone().unwrap_or_default();
     geometry.stripe_unit_bytes = geometry.stripe_unit_bytes.or_else(|| sectors("sunit="));
     geometry.stripe_width_bytes = geometry.stripe_width_bytes.or_else(|| sectors("swidth="));
     if let Some(log) = option("logdev=") {
@@ -181,7 +181,7 @@ fn xfs(root: &Root, mounted: &Mounted<'_>) -> Geometry {
 }
 
 /// Converts the layout that the ioctl of XFS returns.
-pub(crate) fn of_xfs(xfs: XfsGeometry) -> Geometry {
+pub(crate) fn from_xfs(xfs: XfsGeometry) -> Geometry {
     Geometry {
         block_bytes: Some(xfs.block_bytes),
         stripe_unit_bytes: xfs.stripe_unit_bytes,

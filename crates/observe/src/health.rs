@@ -9,7 +9,8 @@ use rustix::fs::{Access, AtFlags, CWD};
 
 use crate::busy::busy;
 use crate::cgroup::{io_limits, limits};
-use crate::device::Place;
+use crate::device::SysfsDevice;
+use crate::maintenance::{arrays, maintenance};
 use crate::mount;
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::{loadavg, maps, pressure};
@@ -17,7 +18,6 @@ use crate::probe::Probe;
 use crate::root::Root;
 use crate::sensors::{cpu_throttled, governors, temperatures};
 use crate::stack::MEMORY;
-use crate::upkeep::{arrays, upkeep};
 
 const CLOCKS: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
@@ -40,7 +40,7 @@ pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration
         no_flush: no_flush(root, target),
         sync_killer: maps::file_named(&maps, "libeatmydata").map(str::to_owned),
         arrays: arrays(root, target),
-        upkeep: upkeep(root, &mounts, target),
+        maintenance: maintenance(root, &mounts, target),
         temperatures: temperatures(root, &target.device_stack),
         governors: governors(root),
         clock_sources: root
@@ -116,7 +116,7 @@ fn used_bytes(target: &Target) -> Option<u64> {
 /// Returns the names of the physical devices whose data is really in memory.
 fn in_memory(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<String> {
     let is_file_in_memory = |name: &str| {
-        let place = Place::by_name(root, name)?;
+        let place = SysfsDevice::by_name(root, name)?;
         let file = place.line(root, "loop/backing_file")?;
         let path = file.strip_suffix(" (deleted)").unwrap_or(&file);
         Some(MEMORY.contains(&mount::find(mounts, None, path)?.file_system.as_str()))
@@ -137,10 +137,10 @@ fn in_memory(root: &Root, mounts: &[Mount], devices: &[Device]) -> Vec<String> {
 fn no_flush(root: &Root, target: &Target) -> Option<String> {
     // Unlike the mount options, this file of ext4 shows defaults as well.
     let device = target.top_device().map_or("", |device| &device.name);
-    let shown = root.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
+    let text = root.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
     let has = |option: &str| {
         target.mount_options.iter().any(|other| other == option)
-            || shown.lines().any(|line| line.trim() == option)
+            || text.lines().any(|line| line.trim() == option)
     };
     Target::NO_FLUSH.iter().find(|option| has(option)).map(|option| (*option).to_owned())
 }

@@ -42,11 +42,11 @@ pub(crate) fn hidden(root: &Root) -> (Vec<String>, Vec<String>) {
             found.push(format!("{place} is not the kernel's own {file_system}"));
         }
         for option in at.iter().flat_map(|mount| mount.options.iter().chain(&mount.super_options)) {
-            let said = format!("{place} is mounted with {option}");
+            let clause = format!("{place} is mounted with {option}");
             match option.strip_prefix("hidepid=") {
                 Some("0" | "off") => {}
-                Some(_) => unreadable.push(said),
-                None => found.extend(option.starts_with("subset=").then_some(said)),
+                Some(_) => unreadable.push(clause),
+                None => found.extend(option.starts_with("subset=").then_some(clause)),
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Identity of a block device, and its users: mounts, also those of other namespaces, swap space, and devices above.
 
 use model::Target;
-use model::holding::{Contents, Holding, Part};
+use model::holding::{Contents, DeviceUsage, Part};
 use model::target::TargetKind;
 
 use crate::alive::process_lives;
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
 use crate::stack::source_device;
@@ -21,11 +21,11 @@ const SECTOR_BYTES: u64 = 512;
 
 /// Returns the identity of a block device, and everything that is on it or uses it. Returns `None` for other targets,
 /// and for a device that is not in sysfs.
-pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
+pub fn holding(root: &Root, target: &Target) -> Option<DeviceUsage> {
     let name = &target.top_device().filter(|_| target.kind == TargetKind::Device)?.name;
-    let place = Place::by_name(root, name)?;
-    let parts = parts(root, &all_mounts(root).seen, name);
-    Some(Holding {
+    let place = SysfsDevice::by_name(root, name)?;
+    let parts = parts(root, &all_mounts(root).visible, name);
+    Some(DeviceUsage {
         serial: serial(root, &place.disk),
         wwn: wwn(root, &place.disk),
         link: target
@@ -42,7 +42,7 @@ pub fn holding(root: &Root, target: &Target) -> Option<Holding> {
 }
 
 /// Returns the number of a disk since the machine started, and that of a partition: "17", "17-p2".
-fn sequence(root: &Root, place: &Place) -> Option<String> {
+fn sequence(root: &Root, place: &SysfsDevice) -> Option<String> {
     let disk = root.line(&format!("{}/diskseq", place.disk))?;
     let partition = if place.is_partition { Some(place.line(root, "partition")?) } else { None };
     Some(partition.map_or(disk.clone(), |number| format!("{disk}-p{number}")))
@@ -63,7 +63,7 @@ pub struct Traffic {
 
 /// Returns the traffic of a device.
 pub fn traffic(root: &Root, name: &str) -> Option<Traffic> {
-    let place = Place::by_name(root, name)?;
+    let place = SysfsDevice::by_name(root, name)?;
     // Sectors read, written and discarded are the third, seventh and fourteenth field (Documentation/block/stat.rst).
     let count = |directory: &str| {
         let text = root.line(&format!("{directory}/stat"))?;
@@ -90,16 +90,16 @@ pub fn traffic(root: &Root, name: &str) -> Option<Traffic> {
 
 /// Returns the name of the disk that has a device.
 pub fn disk_of(root: &Root, name: &str) -> Option<String> {
-    Place::by_name(root, name).map(|place| place.disk_name().to_owned())
+    SysfsDevice::by_name(root, name).map(|place| place.disk_name().to_owned())
 }
 
 /// Returns the other devices that have the size of this one. Those with a serial number or WWN do not count.
 fn same_size(root: &Root, name: &str) -> Vec<String> {
-    let sectors = |place: &Place| place.line(root, "size").filter(|sectors| sectors != "0");
-    let Some(own) = Place::by_name(root, name).as_ref().and_then(sectors) else { return Vec::new() };
+    let sectors = |place: &SysfsDevice| place.line(root, "size").filter(|sectors| sectors != "0");
+    let Some(own) = SysfsDevice::by_name(root, name).as_ref().and_then(sectors) else { return Vec::new() };
     let others = root.list("sys/class/block").into_iter().filter(|other| other != name);
     let is_same = |other: &String| {
-        Place::by_name(root, other).filter(|other| !other.is_hidden(root)).is_some_and(|other| {
+        SysfsDevice::by_name(root, other).filter(|other| !other.is_hidden(root)).is_some_and(|other| {
             sectors(&other).as_ref() == Some(&own)
                 && serial(root, &other.disk).is_none()
                 && wwn(root, &other.disk).is_none()
@@ -143,28 +143,28 @@ fn words(text: Option<String>) -> Option<String> {
 }
 
 /// A mount, and the process in whose namespace it is; none for the namespace of this process.
-pub(crate) struct Seen {
+pub(crate) struct VisibleMount {
     pub mount: Mount,
     pub process: Option<i32>,
 }
 
 /// Returns the mounts of the namespace of this process.
-pub(crate) fn own_mounts(mounts: &[Mount]) -> Vec<Seen> {
-    mounts.iter().map(|mount| Seen { mount: mount.clone(), process: None }).collect()
+pub(crate) fn own_mounts(mounts: &[Mount]) -> Vec<VisibleMount> {
+    mounts.iter().map(|mount| VisibleMount { mount: mount.clone(), process: None }).collect()
 }
 
 /// Mounts of all namespaces.
 pub(crate) struct AllMounts {
     /// Mounts that this user may see, those of this process first.
-    pub seen: Vec<Seen>,
+    pub visible: Vec<VisibleMount>,
     /// Living processes whose mounts this user may not see.
-    pub unseen: Vec<i32>,
+    pub unreadable_pids: Vec<i32>,
 }
 
 /// Reads the mounts of all processes.
 pub(crate) fn all_mounts(root: &Root) -> AllMounts {
     let own = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
-    let mut all = AllMounts { seen: own_mounts(&own), unseen: Vec::new() };
+    let mut all = AllMounts { visible: own_mounts(&own), unreadable_pids: Vec::new() };
     // A process sees the mounts of its namespace below its root directory alone.
     let view = |process: &str| {
         let of = |name: &str| root.real(&format!("proc/{process}/{name}"));
@@ -178,18 +178,18 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
             continue;
         }
         let Some(text) = root.read(&format!("proc/{process}/mountinfo")) else {
-            all.unseen.extend(process_lives(root, process).then_some(process));
+            all.unreadable_pids.extend(process_lives(root, process).then_some(process));
             continue;
         };
         views.extend(view);
         let others = mountinfo::parse(&text).into_iter().filter(|mount| !own.contains(mount));
-        all.seen.extend(others.map(|mount| Seen { mount, process: Some(process) }));
+        all.visible.extend(others.map(|mount| VisibleMount { mount, process: Some(process) }));
     }
     all
 }
 
 /// Returns a device, its partitions, the devices on top of them, and the uses of each.
-pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
+pub(crate) fn parts(root: &Root, mounts: &[VisibleMount], name: &str) -> Vec<Part> {
     let swaps = root.read("proc/swaps").unwrap_or_default();
     let backed = backed(root);
     let mut names = vec![name.to_owned()];
@@ -197,7 +197,7 @@ pub(crate) fn parts(root: &Root, mounts: &[Seen], name: &str) -> Vec<Part> {
     let mut index = 0;
     while let Some(name) = names.get(index).cloned() {
         index += 1;
-        let Some(place) = Place::by_name(root, &name) else { continue };
+        let Some(place) = SysfsDevice::by_name(root, &name) else { continue };
         let is_partition = |child: &String| root.exists(&format!("{}/{child}/partition", place.directory));
         let partitions = root.list(&place.directory).into_iter().filter(is_partition);
         for above in partitions.chain(above(root, &backed, &place)) {
@@ -236,19 +236,22 @@ pub(crate) fn backed(root: &Root) -> Backed {
 }
 
 /// Returns the devices that lie directly on a device, without its partitions.
-pub(crate) fn above(root: &Root, backed: &Backed, place: &Place) -> Vec<String> {
+pub(crate) fn above(root: &Root, backed: &Backed, place: &SysfsDevice) -> Vec<String> {
     let mut names = root.list(&format!("{}/holders", place.directory));
     names.extend(backed.iter().filter(|(_, below)| *below == place.name).map(|(above, _)| above.clone()));
     names
 }
 
 /// Returns the uses of one device itself.
-fn uses(root: &Root, mounts: &[Seen], swaps: &str, place: &Place, name: &str) -> Vec<String> {
+fn uses(root: &Root, mounts: &[VisibleMount], swaps: &str, place: &SysfsDevice, name: &str) -> Vec<String> {
     let mut uses = Vec::new();
     let numbers = place.line(root, "dev").unwrap_or_default();
-    let is_on = |seen: &&Seen| format!("{}:{}", seen.mount.major, seen.mount.minor) == numbers;
-    let is_source = |seen: &&Seen| source_device(root, &seen.mount.source).as_deref() == Some(name);
-    if let Some(Seen { mount, process }) = mounts.iter().find(is_on).or_else(|| mounts.iter().find(is_source))
+    let is_on =
+        |visible: &&VisibleMount| format!("{}:{}", visible.mount.major, visible.mount.minor) == numbers;
+    let is_source =
+        |visible: &&VisibleMount| source_device(root, &visible.mount.source).as_deref() == Some(name);
+    if let Some(VisibleMount { mount, process }) =
+        mounts.iter().find(is_on).or_else(|| mounts.iter().find(is_source))
     {
         let elsewhere =
             process.map_or(String::new(), |process| format!(" in the mount namespace of process {process}"));
@@ -322,7 +325,7 @@ mod tests {
     fn everything_above_a_disk_is_found() {
         let home = machine();
         let root = Root::at(home.path());
-        let found = parts(&root, &all_mounts(&root).seen, "sda");
+        let found = parts(&root, &all_mounts(&root).visible, "sda");
         assert_eq!(
             described(&found),
             [
@@ -336,7 +339,7 @@ mod tests {
         assert!(found.iter().all(|part| part.size_bytes == 1 << 20));
         assert_eq!(found.iter().filter(|part| part.is_partition).count(), 2);
         // Devices on a partition are its users, and its neighbour is not.
-        let part = parts(&root, &all_mounts(&root).seen, "sda1");
+        let part = parts(&root, &all_mounts(&root).visible, "sda1");
         assert_eq!(part.iter().map(|part| &part.name).collect::<Vec<_>>(), ["sda1", "dm-0", "loop3"]);
     }
 

@@ -10,7 +10,7 @@ use model::target::{DirectIo, Geometry, Space};
 use rustix::fs::{AtFlags, FileType, StatFs, StatxFlags};
 use rustix::io::Errno;
 
-use crate::geometry::of_xfs;
+use crate::geometry::from_xfs;
 use crate::root::Root;
 use crate::subvolume;
 use crate::xfs_geometry::xfs_geometry;
@@ -55,7 +55,7 @@ pub struct Identity {
     /// Quota of its subvolume, if it has one.
     pub quota_bytes: Option<u64>,
     /// True if users other than its owner and root may rename its entries.
-    pub others_write: bool,
+    pub is_writable_by_others: bool,
     /// Block size of its file system in bytes, if `statfs` reports it.
     pub block_bytes: Option<u64>,
     /// Alignment for direct I/O, if already known.
@@ -68,34 +68,36 @@ pub struct Identity {
 
 impl Identity {
     /// Queries the running kernel about a directory.
-    pub fn of(directory: &Path) -> Result<Self, Trouble> {
-        let (identity, kind) = Self::of_any(directory)?;
+    pub fn from_directory(directory: &Path) -> Result<Self, Trouble> {
+        let (identity, kind) = Self::from_path(directory)?;
         let refused = |cause| Err(Trouble::new(format!("use {} as the target", directory.display()), cause));
         match kind {
             FileType::Directory => Ok(identity),
-            FileType::RegularFile | FileType::BlockDevice => refused("Not a directory")
-                .map_err(|trouble| trouble.remedy("name the directory that it lies in")),
-            _ => refused("Not a directory, a file or a block device")
-                .map_err(|trouble| trouble.remedy("name one")),
+            FileType::RegularFile | FileType::BlockDevice => {
+                refused("Not a directory").map_err(|error| error.remedy("name the directory that it lies in"))
+            }
+            _ => {
+                refused("Not a directory, a file or a block device").map_err(|error| error.remedy("name one"))
+            }
         }
     }
 
     /// Asks the running kernel about anything that has a path.
-    pub(crate) fn of_any(path: &Path) -> Result<(Self, FileType), Trouble> {
+    pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), Trouble> {
         let attempt = || format!("use {} as the target", path.display());
-        let trouble = |error: &io::Error| Trouble::new(attempt(), error).remedy(remedy(error));
-        let path = std::fs::canonicalize(path).map_err(|error| trouble(&error))?;
+        let to_error = |error: &io::Error| Trouble::new(attempt(), error).remedy(remedy(error));
+        let path = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
         let statx = rustix::fs::statx(
             rustix::fs::CWD,
             &path,
             AtFlags::empty(),
             StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
         )
-        .map_err(|error| trouble(&error.into()))?;
+        .map_err(|error| to_error(&error.into()))?;
         // Some servers do not have the call. Then the free space is unknown.
         let statfs = match rustix::fs::statfs(&path) {
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => None,
-            statfs => Some(statfs.map_err(|error| trouble(&error.into()))?),
+            statfs => Some(statfs.map_err(|error| to_error(&error.into()))?),
         };
         let has_mount_id = statx.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         let kind = FileType::from_raw_mode(statx.stx_mode.into());
@@ -115,13 +117,13 @@ impl Identity {
             minor: statx.stx_dev_minor,
             space: quota.map_or(space, |quota| quota.within(space)),
             quota_bytes: quota.map(|quota| quota.limit_bytes),
-            others_write: others_write(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
+            is_writable_by_others: is_writable_by_others(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
             block_bytes: statfs
                 .and_then(|statfs| u64::try_from(statfs.f_bsize).ok())
                 .filter(|bytes| *bytes > 0),
             direct_io: None,
             user_attributes: if kind.is_dir() { user_attributes(&path) } else { None },
-            geometry: geometry.map(of_xfs),
+            geometry: geometry.map(from_xfs),
         };
         Ok((identity, kind))
     }
@@ -141,7 +143,7 @@ fn user_attributes(directory: &Path) -> Option<bool> {
 
 /// Returns true if a directory of this mode lets users other than its owner and root rename its entries. A
 /// group with the owner's number is the owner's own: distributions create such a group for each user.
-fn others_write(mode: u32, owner: u32, group: u32) -> bool {
+fn is_writable_by_others(mode: u32, owner: u32, group: u32) -> bool {
     const STICKY: u32 = 0o1000;
     let writers = if group == 0 || group == owner { 0o002 } else { 0o022 };
     mode & STICKY == 0 && mode & writers != 0
@@ -212,7 +214,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::path::Path;
 
-    use super::{Identity, direct_io, others_write, space};
+    use super::{Identity, direct_io, is_writable_by_others, space};
 
     #[test]
     fn writable_by_others_considers_group_and_sticky_bit() {
@@ -226,25 +228,25 @@ mod tests {
             (0o1775, 1000, 100, false),
         ];
         for (mode, owner, group, expected) in cases {
-            assert_eq!(others_write(mode, owner, group), expected, "{mode:o} {owner}:{group}");
+            assert_eq!(is_writable_by_others(mode, owner, group), expected, "{mode:o} {owner}:{group}");
         }
     }
 
     #[test]
     fn missing_directory_error_has_help() {
-        let trouble = Identity::of(Path::new("/no/such/dir")).unwrap_err();
-        assert_eq!(trouble.attempt, "use /no/such/dir as the target");
-        assert_eq!(trouble.cause, "No such file or directory");
-        assert_eq!(trouble.remedy.as_deref(), Some("create it first, or name another"));
+        let error = Identity::from_directory(Path::new("/no/such/dir")).unwrap_err();
+        assert_eq!(error.attempt, "use /no/such/dir as the target");
+        assert_eq!(error.cause, "No such file or directory");
+        assert_eq!(error.remedy.as_deref(), Some("create it first, or name another"));
         assert_eq!(space(Path::new("/no/such/dir")).unwrap_err().cause, "No such file or directory");
     }
 
     #[test]
     fn file_is_refused_as_directory() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let trouble = Identity::of(file.path()).unwrap_err();
-        assert_eq!(trouble.cause, "Not a directory");
-        assert_eq!(trouble.remedy.as_deref(), Some("name the directory that it lies in"));
+        let error = Identity::from_directory(file.path()).unwrap_err();
+        assert_eq!(error.cause, "Not a directory");
+        assert_eq!(error.remedy.as_deref(), Some("name the directory that it lies in"));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!   kernel, and only if the root is the system's.
 //! - Parsers are pure functions of a text, in [`parse`]; no text makes them panic.
 //! - A missing or unreadable value is absent, never an error and never invented.
-//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a sample of [`Waits`] or [`Surroundings`] allocate
+//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a sample of [`Waits`] or [`SystemSampler`] allocate
 //!   nothing (`tests/no_allocation.rs`).
 
 mod alive;
@@ -31,6 +31,7 @@ mod idle;
 mod link;
 mod loop_file;
 mod machine;
+mod maintenance;
 mod mapping;
 mod mapping_status;
 mod mount;
@@ -50,10 +51,9 @@ mod snapshot;
 mod stack;
 mod stuck;
 mod subvolume;
-mod surroundings;
+mod system_sampler;
 mod target;
 pub mod thread;
-mod upkeep;
 mod virtualisation;
 mod waits;
 mod xfs_geometry;
@@ -82,6 +82,6 @@ pub use sensors::cpu_throttled;
 pub use settings::settings;
 pub use snapshot::Snapshot;
 pub use stuck::{call_of, stuck_call, thread_lives, times_scheduled};
-pub use surroundings::Surroundings;
+pub use system_sampler::SystemSampler;
 pub use target::{resolve, target};
-pub use waits::{STEPS_MAX, StepOf, Waits};
+pub use waits::{STEPS_MAX, StepReader, Waits};

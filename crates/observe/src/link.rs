@@ -2,7 +2,7 @@
 
 use model::target::Link;
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::root::Root;
 
 /// PCIe generations: transfers per second on a lane, name, and share of bits that carry data after line
@@ -20,11 +20,11 @@ const SATA_SHARE: f64 = 0.8;
 
 /// Returns the link of a disk, if sysfs shows it. The link of an adapter with several disks does not count as
 /// the disk's own.
-pub(crate) fn link(root: &Root, place: &Place) -> Option<Link> {
+pub(crate) fn link(root: &Root, place: &SysfsDevice) -> Option<Link> {
     if place.disk_name().starts_with("nvme") { pcie(root, place) } else { sata(root, place) }
 }
 
-fn pcie(root: &Root, place: &Place) -> Option<Link> {
+fn pcie(root: &Root, place: &SysfsDevice) -> Option<Link> {
     // The PCI function lies above the directory of the controller.
     let (function, _) = place.disk.split_once("/nvme/")?;
     let speed = root.line(&format!("{function}/current_link_speed"))?;
@@ -37,7 +37,7 @@ fn pcie(root: &Root, place: &Place) -> Option<Link> {
     })
 }
 
-fn sata(root: &Root, place: &Place) -> Option<Link> {
+fn sata(root: &Root, place: &SysfsDevice) -> Option<Link> {
     let port = place.disk.split('/').find_map(|part| part.strip_prefix("ata")?.parse::<u32>().ok())?;
     let speed = root.line(&format!("sys/class/ata_link/link{port}/sata_spd"))?;
     let gigabits = leading_number(&speed, "Gbps")?;
@@ -70,7 +70,7 @@ mod tests {
         }
         let name = directory.rsplit('/').next().unwrap().to_owned();
         let (directory, disk) = (directory.to_owned(), directory.to_owned());
-        let place = Place { name, directory, disk, is_partition: false };
+        let place = SysfsDevice { name, directory, disk, is_partition: false };
         let link = link(&Root::at(home.path()), &place)?;
         Some((link.name, link.bytes_per_second / 1_000_000))
     }
@@ -81,7 +81,7 @@ mod tests {
         let nvme = format!("{function}/nvme/nvme0/nvme0n1");
         let (speed, width) =
             (format!("{function}/current_link_speed"), format!("{function}/current_link_width"));
-        let link = |told: &str, lanes: &str| link_of(&nvme, &[(&speed, told), (&width, lanes)]);
+        let link = |speed_text: &str, lanes: &str| link_of(&nvme, &[(&speed, speed_text), (&width, lanes)]);
         assert_eq!(link("8.0 GT/s PCIe\n", "4\n"), Some(("PCIe 3.0 x4".into(), 3938)));
         assert_eq!(link("32.0 GT/s PCIe\n", "2\n"), Some(("PCIe 5.0 x2".into(), 7876)));
         assert_eq!(link("Unknown\n", "4\n"), None);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, statx};
 
 use crate::block_device::{Backing, FileId, backing};
-use crate::holding::{Seen, all_mounts};
+use crate::holding::{VisibleMount, all_mounts};
 use crate::identity::file_system_magic;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
@@ -40,7 +40,7 @@ pub struct LoopFile {
 impl LoopFile {
     /// Asks an open loop device, or a partition of one, for the file below it. Returns `None` for another device, and if no
     /// path leads to the file.
-    pub fn ask(root: &Root, disk: &str, device: BorrowedFd<'_>) -> Option<Self> {
+    pub fn query(root: &Root, disk: &str, device: BorrowedFd<'_>) -> Option<Self> {
         Self::find(root, disk, backing(device)?)
     }
 
@@ -50,7 +50,7 @@ impl LoopFile {
         let own = OpenFile::at(&below(root, "", &path)?).filter(is_it);
         // The path may be that of another mount namespace.
         let found = own.or_else(|| {
-            let mut places = views(root, &all_mounts(root).seen, &path).into_iter();
+            let mut places = views(root, &all_mounts(root).visible, &path).into_iter();
             places.find_map(|place| OpenFile::at(&place).filter(is_it))
         });
         let OpenFile { descriptor, stat, .. } = found?;
@@ -112,7 +112,7 @@ fn below(root: &Root, directory: &str, path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the places to which a path leads in the mount namespaces of other processes.
-fn views(root: &Root, mounts: &[Seen], path: &Path) -> Vec<PathBuf> {
+fn views(root: &Root, mounts: &[VisibleMount], path: &Path) -> Vec<PathBuf> {
     let mut processes: Vec<_> = mounts.iter().filter_map(|seen| seen.process).collect();
     processes.dedup();
     let places = processes.into_iter();
@@ -129,9 +129,14 @@ pub(crate) struct KernelUses {
 
 /// Returns the kernel's own uses of a file, which no list of open files shows. They are swap space, mounts of the file itself,
 /// and exports over NVMe, but not loop devices.
-pub(crate) fn kernel_uses(root: &Root, mounts: &[Seen], exported: &[String], file: FileId) -> KernelUses {
+pub(crate) fn kernel_uses(
+    root: &Root,
+    mounts: &[VisibleMount],
+    exported: &[String],
+    file: FileId,
+) -> KernelUses {
     let mut found = KernelUses::default();
-    let ids = |path: &str, mounts: &[Seen]| -> Vec<FileId> {
+    let ids = |path: &str, mounts: &[VisibleMount]| -> Vec<FileId> {
         let path = Path::new(path);
         let places = below(root, "", path).into_iter().chain(views(root, mounts, path));
         places.filter_map(|place| OpenFile::at(&place)).map(|file| file.id).collect()
@@ -193,9 +198,9 @@ mod tests {
     }
 
     /// A mount of this source, in the namespace of a process.
-    fn mounted(file_system: &str, source: &str, process: Option<i32>) -> Vec<Seen> {
+    fn mounted(file_system: &str, source: &str, process: Option<i32>) -> Vec<VisibleMount> {
         let text = format!("30 20 0:90 / /at ro - {file_system} {source} ro");
-        mountinfo::parse(&text).into_iter().map(|mount| Seen { mount, process }).collect()
+        mountinfo::parse(&text).into_iter().map(|mount| VisibleMount { mount, process }).collect()
     }
 
     fn kernel(uses: &[&str], unknown: &[&str]) -> KernelUses {
@@ -206,7 +211,7 @@ mod tests {
     #[test]
     fn file_that_is_mounted_without_a_loop_is_used() {
         let (home, root, file) = machine();
-        let uses = |mounts: &[Seen]| kernel_uses(&root, mounts, &[], file);
+        let uses = |mounts: &[VisibleMount]| kernel_uses(&root, mounts, &[], file);
         let used = kernel(&["its file is mounted at /at"], &[]);
         assert_eq!(uses(&mounted("erofs", "/image", None)), used);
         assert_eq!(uses(&mounted("erofs", "/other", None)), kernel(&[], &[]));

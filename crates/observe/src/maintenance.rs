@@ -1,10 +1,10 @@
 //! Maintenance that arrays and file systems do on themselves, beside serving us.
 
 use model::Target;
-use model::health::{Array, Upkeep};
+use model::health::{Array, Maintenance};
 use model::target::DeviceKind;
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::geometry::btrfs_directory;
 use crate::mount;
 use crate::parse::md;
@@ -15,7 +15,7 @@ use crate::root::Root;
 pub(crate) fn arrays(root: &Root, target: &Target) -> Vec<Array> {
     let arrays = target.device_stack.iter().filter(|device| device.kind == DeviceKind::Raid);
     let array = |name: &str| {
-        let place = Place::by_name(root, name)?;
+        let place = SysfsDevice::by_name(root, name)?;
         let line = |file: &str| place.line(root, &format!("md/{file}"));
         let action = line("sync_action").and_then(|text| md::action(&text).map(str::to_owned));
         Some(Array {
@@ -31,22 +31,22 @@ pub(crate) fn arrays(root: &Root, target: &Target) -> Vec<Array> {
 }
 
 /// Returns the current maintenance of file systems of the target's type.
-pub(crate) fn upkeep(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Upkeep> {
+pub(crate) fn maintenance(root: &Root, mounts: &[Mount], target: &Target) -> Vec<Maintenance> {
     match target.file_system.as_str() {
         "ext4" => kernel_thread(root, |name| name == "ext4lazyinit")
-            .then_some(Upkeep::InodeTables)
+            .then_some(Maintenance::InodeTables)
             .into_iter()
             .collect(),
         "btrfs" => {
             // A kernel worker has the name of its queue: "kworker/u8:3+btrfs-scrub" at work. Afterwards, it keeps that
             // name with "-" until its next work, so it may tell of a scrub that is over.
             let is_at_work = || kernel_thread(root, |name| name.ends_with("+btrfs-scrub"));
-            let scrub = (scrubs(root) || is_at_work()).then_some(Upkeep::Scrub);
+            let scrub = (scrubs(root) || is_at_work()).then_some(Maintenance::Scrub);
             let directory =
                 mount::find(mounts, None, &target.path).and_then(|mount| btrfs_directory(root, mount));
             let operation =
                 directory.and_then(|directory| root.line(&format!("{directory}/exclusive_operation")));
-            let operation = operation.filter(|operation| operation != "none").map(Upkeep::Operation);
+            let operation = operation.filter(|operation| operation != "none").map(Maintenance::Operation);
             scrub.into_iter().chain(operation).collect()
         }
         _ => Vec::new(),

@@ -1,6 +1,6 @@
 //! Device mapper: purpose of a mapping, from its name and its UUID.
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::mapping_status::mapped_parts;
 use crate::parse::mapping_status::MappedPart;
 use crate::root::Root;
@@ -9,7 +9,7 @@ use crate::root::Root;
 const LVM_IDENTIFIER_CHARS: usize = 64;
 
 /// Returns the parts of a mapping, if this user may query them.
-pub(crate) fn parts(root: &Root, place: &Place) -> Vec<MappedPart> {
+pub(crate) fn parts(root: &Root, place: &SysfsDevice) -> Vec<MappedPart> {
     let numbers = place.line(root, "dev").unwrap_or_default();
     let numbers = numbers.split_once(':').map(|(major, minor)| (major.parse(), minor.parse()));
     let Some((Ok(major), Ok(minor))) = numbers else { return Vec::new() };
@@ -17,7 +17,7 @@ pub(crate) fn parts(root: &Root, place: &Place) -> Vec<MappedPart> {
 }
 
 /// Returns kind and name of a mapping, and types of its parts: "LVM volume vg0-data", "striped".
-pub(crate) fn details(root: &Root, place: &Place, parts: &[MappedPart]) -> Vec<String> {
+pub(crate) fn details(root: &Root, place: &SysfsDevice, parts: &[MappedPart]) -> Vec<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();
     let mut details = vec![format!("{} {name}", kind(&uuid))];
@@ -59,7 +59,12 @@ fn layer(uuid: &str) -> Option<&str> {
 }
 
 /// Returns a note about a mapping, given its parts and the devices directly below it.
-pub(crate) fn note(root: &Root, place: &Place, parts: &[MappedPart], below: &[String]) -> Option<String> {
+pub(crate) fn note(
+    root: &Root,
+    place: &SysfsDevice,
+    parts: &[MappedPart],
+    below: &[String],
+) -> Option<String> {
     let name = place.line(root, "dm/name").unwrap_or_else(|| place.name.clone());
     let uuid = place.line(root, "dm/uuid").unwrap_or_default();
     let layers: Vec<String> = below

@@ -2,7 +2,7 @@
 
 use rustix::ioctl::{self, Opcode, Updater, opcode};
 
-use crate::parse::mapping_status::{HEAD_BYTES, MappedPart, ask, parse};
+use crate::parse::mapping_status::{HEAD_BYTES, MappedPart, parse, write_request};
 use crate::root::Root;
 
 /// `DM_TABLE_STATUS`. Without the flag for tables it returns states only, and no encryption keys.
@@ -16,9 +16,9 @@ pub(crate) fn mapped_parts(root: &Root, major: u32, minor: u32) -> Vec<MappedPar
     let control = Some(root).filter(|root| root.is_system()).and_then(|root| root.open("dev/mapper/control"));
     let Some(control) = control else { return Vec::new() };
     let mut buffer = [0; ANSWER_BYTES];
-    ask(&mut buffer, major, minor);
-    // SAFETY: the kernel reads and writes at most as many bytes as the request says, and `ask` wrote the size of the
-    // buffer there. Any bytes are a valid array of bytes.
-    let asked = unsafe { ioctl::ioctl(control, Updater::<TABLE_STATUS, _>::new(&mut buffer)) };
-    if asked.is_ok() { parse(&buffer) } else { Vec::new() }
+    write_request(&mut buffer, major, minor);
+    // SAFETY: the kernel reads and writes at most as many bytes as the request says, and `write_request` wrote the size
+    // of the buffer there. Any bytes are a valid array of bytes.
+    let result = unsafe { ioctl::ioctl(control, Updater::<TABLE_STATUS, _>::new(&mut buffer)) };
+    if result.is_ok() { parse(&buffer) } else { Vec::new() }
 }

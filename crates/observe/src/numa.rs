@@ -5,33 +5,33 @@ use std::iter::successors;
 use model::Target;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::parse::cpu_list;
 use crate::root::Root;
 
 const NODES: &str = "sys/devices/system/node";
 
 /// Returns the node of the device's controller, if the machine has several nodes and sysfs has the node.
-pub(crate) fn node(root: &Root, place: &Place) -> Option<u32> {
+pub(crate) fn node(root: &Root, place: &SysfsDevice) -> Option<u32> {
     if !has_several_nodes(root) {
         return None;
     }
     let device = root.real(&format!("{}/device", place.disk))?;
-    let told = nearest_told(root, &device).or_else(|| told_by_paths(root, &device))?;
+    let text = nearest_node(root, &device).or_else(|| node_of_paths(root, &device))?;
     // If the firmware reports no node, sysfs shows -1.
-    told.parse().ok()
+    text.parse().ok()
 }
 
 /// Reads the node of the device, or of the nearest parent directory that has one. NVMe controllers have it themselves;
 /// for other disks the PCI function has it.
-fn nearest_told(root: &Root, device: &str) -> Option<String> {
+fn nearest_node(root: &Root, device: &str) -> Option<String> {
     let mut directories = successors(Some(device), |directory| Some(directory.rsplit_once('/')?.0));
     directories.find_map(|directory| root.line(&format!("{directory}/numa_node")))
 }
 
 /// Returns the node that all controllers of an NVMe subsystem have in common. The subsystem represents a multipath
 /// disk, and has a link to each controller.
-fn told_by_paths(root: &Root, subsystem: &str) -> Option<String> {
+fn node_of_paths(root: &Root, subsystem: &str) -> Option<String> {
     let names = root.list(subsystem).into_iter().filter(|name| name.starts_with("nvme"));
     agreed(names.filter_map(|name| root.line(&format!("{subsystem}/{name}/numa_node"))))
 }

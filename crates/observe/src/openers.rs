@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use crate::alive::thread_has_life;
 use crate::block_device::FileId;
-use crate::device::{Place, numbers};
+use crate::device::{SysfsDevice, numbers};
 use crate::identity::{FUSE_MAGIC, magic_of};
 use crate::loop_file::has_own_inodes;
 use crate::parse::mountinfo::unescape;
@@ -46,7 +46,7 @@ const NO_PATHS: [&str; 5] = ["<none>", "anon_inode:", "pipe:", "socket:", "/memf
 
 /// Processes that use a device or a file, and those of which that is unknown.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct Openers {
     /// Each user, as a clause.
     pub by: Vec<String>,
     /// Processes whose open files cannot be read.
@@ -58,7 +58,7 @@ pub(crate) struct Opened {
 }
 
 /// Device or file whose users are wanted.
-pub(crate) struct Wanted {
+pub(crate) struct SearchTarget {
     /// Devices by their numbers, with their names.
     devices: Vec<((u32, u32), String)>,
     /// File below a loop device.
@@ -74,8 +74,8 @@ enum Leads {
     NoType,
 }
 
-impl Wanted {
-    pub fn new(root: &Root, family: &[Place], file: Option<FileId>, file_bytes: Option<u64>) -> Self {
+impl SearchTarget {
+    pub fn new(root: &Root, family: &[SysfsDevice], file: Option<FileId>, file_bytes: Option<u64>) -> Self {
         let devices = family.iter().map(|place| (numbers(root, place), place.name.clone())).collect();
         Self { devices, file, file_bytes }
     }
@@ -130,10 +130,10 @@ fn is_fuse(path: &Path) -> bool {
 
 /// Returns the processes that use what is wanted. This process does not count, and neither does one that has opened it for
 /// a moment. `progress` counts processes.
-pub(crate) fn openers(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
+pub(crate) fn openers(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers {
     let (mut used, mut free) = (None, 0);
     if !root.is_system() {
-        return Opened::default();
+        return Openers::default();
     }
     for sample in 0..SAMPLES {
         if sample > 0 {
@@ -152,8 +152,8 @@ pub(crate) fn openers(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Ope
     used.unwrap_or_default()
 }
 
-fn open_now(root: &Root, wanted: &Wanted, progress: &AtomicU64) -> Opened {
-    let mut found = Opened::default();
+fn open_now(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers {
+    let mut found = Openers::default();
     let Some(processes) = root.numbered("proc") else { return found };
     // Its own number in this /proc, which may be that of another namespace.
     let own = root.real("proc/self");
@@ -212,7 +212,7 @@ enum Unreadable {
 }
 
 /// Returns how a process uses what is wanted: "sda open", "sda mapped".
-fn use_by(root: &Root, tasks: &[i32], wanted: &Wanted) -> Result<Option<String>, Unreadable> {
+fn use_by(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Option<String>, Unreadable> {
     // Each table of descriptors by the first thread that has it.
     let mut owners: Vec<i32> = Vec::new();
     let (mut has_mapped_ring, mut rings, mut unread) = (false, 0, None);
@@ -223,7 +223,7 @@ fn use_by(root: &Root, tasks: &[i32], wanted: &Wanted) -> Result<Option<String>,
         // Threads share the memory of their process.
         if owners.is_empty() {
             match mapped(root, task, wanted)? {
-                Mapped::Wanted(name) => return Ok(Some(format!("{name} mapped"))),
+                Mapped::SearchTarget(name) => return Ok(Some(format!("{name} mapped"))),
                 Mapped::Ring => has_mapped_ring = true,
                 Mapped::Nothing => {}
             }
@@ -264,10 +264,10 @@ struct Table {
 }
 
 /// Reads a thread's descriptors, and the files that are registered in its rings.
-fn open_by(root: &Root, task: i32, wanted: &Wanted) -> Result<Table, Unreadable> {
+fn open_by(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Table, Unreadable> {
     let at = format!("proc/{task}/fd");
     let mut table = Table::default();
-    let Some(files) = root.numbered(&at) else { return gone(root, task) };
+    let Some(files) = root.numbered(&at) else { return default_if_ended(root, task) };
     files.visit(|number| {
         if table.how.is_some() {
             return;
@@ -304,7 +304,12 @@ fn is_ring(path: &Path) -> bool {
 }
 
 /// Returns what is wanted of the files of a ring.
-fn registered(root: &Root, task: i32, number: i32, wanted: &Wanted) -> Result<Option<String>, Unreadable> {
+fn registered(
+    root: &Root,
+    task: i32,
+    number: i32,
+    wanted: &SearchTarget,
+) -> Result<Option<String>, Unreadable> {
     let text = root.read(&format!("proc/{task}/fdinfo/{number}")).ok_or(Unreadable::Files)?;
     let mut unread = None;
     for path in registered_paths(&text).ok_or(Unreadable::Rings)? {
@@ -344,24 +349,24 @@ fn registered_paths(text: &str) -> Option<Vec<String>> {
 
 /// Mapped files of a process.
 enum Mapped {
-    Wanted(String),
+    SearchTarget(String),
     Ring,
     Nothing,
 }
 
 /// Looks through the files that a process has mapped: it may have closed them.
-fn mapped(root: &Root, task: i32, wanted: &Wanted) -> Result<Mapped, Unreadable> {
+fn mapped(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Mapped, Unreadable> {
     let at = format!("proc/{task}/map_files");
     // A list cannot tell a directory without entries from one that cannot be read.
     match std::fs::read_dir(root.path(&at)).and_then(|mut entries| entries.next().transpose()) {
         Ok(_) => {}
-        Err(_) => return gone(root, task).map(|()| Mapped::Nothing),
+        Err(_) => return default_if_ended(root, task).map(|()| Mapped::Nothing),
     }
     let mut found = Mapped::Nothing;
     for range in root.list(&at) {
         let path = root.path(&format!("{at}/{range}"));
         match wanted.leads(&path) {
-            Ok(Leads::To(name)) => return Ok(Mapped::Wanted(name)),
+            Ok(Leads::To(name)) => return Ok(Mapped::SearchTarget(name)),
             Ok(Leads::NoType) if is_ring(&path) => found = Mapped::Ring,
             Err(Errno::PERM | Errno::ACCESS) => return Err(Unreadable::Files),
             // It was unmapped since, or is something else.
@@ -372,7 +377,7 @@ fn mapped(root: &Root, task: i32, wanted: &Wanted) -> Result<Mapped, Unreadable>
 }
 
 /// Returns nothing for a thread that has ended since it was listed.
-fn gone<T: Default>(root: &Root, task: i32) -> Result<T, Unreadable> {
+fn default_if_ended<T: Default>(root: &Root, task: i32) -> Result<T, Unreadable> {
     if thread_has_life(root, task) { Err(Unreadable::Files) } else { Ok(T::default()) }
 }
 

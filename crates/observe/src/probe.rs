@@ -8,7 +8,7 @@ use model::target::Device;
 use crate::parse::schedstat::Schedstat;
 use crate::parse::task_stat::TaskTicks;
 use crate::parse::{block_stat, cpu_stat, meminfo, schedstat, self_io, task_stat, vmstat};
-use crate::reading::beginning as read;
+use crate::reading::read_start as read;
 use crate::root::Root;
 use crate::snapshot::Snapshot;
 
@@ -84,10 +84,10 @@ impl Probe {
     /// Opens all sources. A source that cannot be opened stays 0 in snapshots, and [`Probe::hidden`] lists it.
     pub fn open(root: &Root, devices: &[Device]) -> Self {
         let mut hidden = Vec::new();
-        let mut open = |path: &str, tells: &str| {
+        let mut open = |path: &str, content: &str| {
             let file = root.open(path);
             if file.is_none() {
-                hidden.push(format!("/{path}: {tells}"));
+                hidden.push(format!("/{path}: {content}"));
             }
             file
         };

@@ -1,10 +1,10 @@
 //! Software RAID (md): level, members, chunk, and the array's own work.
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::root::Root;
 
 /// Returns level, members, chunk and bitmap: "raid5 of 3 devices", "chunk 512 KiB".
-pub(crate) fn details(root: &Root, place: &Place) -> Vec<String> {
+pub(crate) fn details(root: &Root, place: &SysfsDevice) -> Vec<String> {
     let line = |name: &str| place.line(root, &format!("md/{name}"));
     let mut details = Vec::new();
     if let Some(level) = line("level") {
@@ -26,7 +26,7 @@ pub(crate) fn details(root: &Root, place: &Place) -> Vec<String> {
 }
 
 /// Returns notes on missing members and on the array's own work.
-pub(crate) fn notes(root: &Root, place: &Place) -> Vec<String> {
+pub(crate) fn notes(root: &Root, place: &SysfsDevice) -> Vec<String> {
     let line = |name: &str| place.line(root, &format!("md/{name}"));
     let mut notes = Vec::new();
     if let Some(missing) =

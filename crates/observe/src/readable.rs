@@ -16,7 +16,7 @@ use crate::holding::{own_mounts, parts};
 use crate::identity::{Identity, direct_io};
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
-use crate::stack::beneath_device;
+use crate::stack::stack_of_device;
 use crate::target::{device_alignment, resolve};
 
 /// Returns the kind of place that only can be read; `None` for any other.
@@ -35,25 +35,25 @@ pub fn kind_of(kind: FileType) -> Option<TargetKind> {
 /// It is something else, or this user may not read it.
 pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble> {
     let (file, path) = open_for_reading(word, name)?;
-    let looked = |error: io::Error| Trouble::new(format!("look at {name}"), error);
-    let metadata = file.metadata().map_err(looked)?;
-    let size_bytes = seek(&file, SeekFrom::End(0)).map_err(|errno| looked(errno.into()))?;
+    let to_error = |error: io::Error| Trouble::new(format!("look at {name}"), error);
+    let metadata = file.metadata().map_err(to_error)?;
+    let size_bytes = seek(&file, SeekFrom::End(0)).map_err(|errno| to_error(errno.into()))?;
     let space = Space { total_bytes: size_bytes, free_bytes: size_bytes, ..Space::default() };
-    let told = direct_io(file.as_fd());
+    let reported = direct_io(file.as_fd());
     if metadata.is_file() {
-        let (identity, _) = Identity::of_any(&path)?;
+        let (identity, _) = Identity::from_path(&path)?;
         let target = resolve(root, &identity)?;
         return Ok(Target {
             kind: TargetKind::File,
-            others_write: false,
+            is_writable_by_others: false,
             space,
-            direct_io: told.or(target.direct_io),
+            direct_io: reported.or(target.direct_io),
             ..target
         });
     }
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let numbers = (major(metadata.rdev()), minor(metadata.rdev()));
-    let stack = beneath_device(root, &mounts, numbers);
+    let stack = stack_of_device(root, &mounts, numbers);
     let top = stack.devices.first();
     let users = top.and_then(|device| users(root, &mounts, &device.name));
     let path = path.to_string_lossy().into_owned();
@@ -66,10 +66,10 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble>
         file_system: "block device".into(),
         mount_options: Vec::new(),
         read_only: false,
-        others_write: false,
+        is_writable_by_others: false,
         geometry: Geometry::default(),
         space,
-        direct_io: told.or_else(|| device_alignment(stack.backing, top)),
+        direct_io: reported.or_else(|| device_alignment(stack.backing, top)),
         notes: stack.notes.into_iter().chain(users).collect(),
         user_attributes: None,
         erased: None,
@@ -139,13 +139,13 @@ mod tests {
         assert_eq!((target.kind, target.space.total_bytes), (TargetKind::File, 10_000));
         assert_eq!(Path::new(&target.path), file.canonicalize().unwrap());
         for (word, cause) in [(home.path(), "a directory"), (Path::new("/dev/null"), "a character device")] {
-            let trouble = readable(word).unwrap_err();
-            assert!(trouble.cause.contains(cause) && trouble.remedy.is_some(), "{trouble}");
+            let error = readable(word).unwrap_err();
+            assert!(error.cause.contains(cause) && error.remedy.is_some(), "{error}");
         }
         let pipe = home.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert_eq!(readable(&pipe).unwrap_err().cause, "it is a pipe");
-        let trouble = readable(&home.path().join("none")).unwrap_err();
-        assert_eq!(trouble.remedy.as_deref(), Some("lsblk lists block devices"));
+        let error = readable(&home.path().join("none")).unwrap_err();
+        assert_eq!(error.remedy.as_deref(), Some("lsblk lists block devices"));
     }
 }

@@ -35,13 +35,13 @@ pub fn resident(file: BorrowedFd<'_>, part: Range<u64>) -> Option<Resident> {
 
 fn cachestat(file: BorrowedFd<'_>, part: &Range<u64>) -> Option<u64> {
     #[repr(C)]
-    struct Asked {
+    struct CachestatRange {
         offset: u64,
         length: u64,
     }
     #[repr(C)]
     #[derive(Default)]
-    struct Answer {
+    struct Cachestat {
         cached: u64,
         dirty: u64,
         writeback: u64,
@@ -49,15 +49,15 @@ fn cachestat(file: BorrowedFd<'_>, part: &Range<u64>) -> Option<u64> {
         recently_evicted: u64,
     }
     let length_bytes = part.end - part.start;
-    let range = Asked { offset: part.start, length: length_bytes };
-    let mut answer = Answer::default();
+    let range = CachestatRange { offset: part.start, length: length_bytes };
+    let mut counts = Cachestat::default();
     // SAFETY: the kernel reads a range and writes an answer. Their layouts are exactly those of `struct
     // cachestat_range` and `struct cachestat`. Both live until the call returns, and the kernel keeps
     // neither.
     let result = unsafe {
-        libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const range, &raw mut answer, 0)
+        libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const range, &raw mut counts, 0)
     };
-    (result == 0).then(|| (answer.cached * page_bytes()).min(length_bytes))
+    (result == 0).then(|| (counts.cached * page_bytes()).min(length_bytes))
 }
 
 fn mincore(file: BorrowedFd<'_>, part: &Range<u64>) -> Option<u64> {

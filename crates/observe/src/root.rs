@@ -27,25 +27,25 @@ const NUMBERED_PATH_BYTES: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Root {
     path: PathBuf,
-    system: bool,
+    is_running_system: bool,
 }
 
 impl Root {
     /// Returns the root of the running system.
     pub fn system() -> Self {
-        Self { path: PathBuf::from("/"), system: true }
+        Self { path: PathBuf::from("/"), is_running_system: true }
     }
 
     /// Returns the root of a tree that stands in for a machine, with `proc`, `sys` and other files.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let system = path == Path::new("/");
-        Self { path, system }
+        let is_running_system = path == Path::new("/");
+        Self { path, is_running_system }
     }
 
     /// Returns true for the running system, which system calls describe too.
     pub fn is_system(&self) -> bool {
-        self.system
+        self.is_running_system
     }
 
     /// Returns the path of `relative` below the root; a leading slash makes no difference.
@@ -109,7 +109,7 @@ impl Root {
     pub fn real(&self, relative: &str) -> Option<String> {
         let descriptor = self.descriptor(relative, OFlags::PATH)?;
         let real = descriptor_path(&descriptor)?;
-        if self.system {
+        if self.is_running_system {
             return Some(real.to_str()?.trim_start_matches('/').to_owned());
         }
         let top = descriptor_path(&rustix::fs::open(&self.path, OFlags::PATH, Mode::empty()).ok()?)?;
@@ -117,13 +117,13 @@ impl Root {
     }
 
     /// Opens a directory whose entries are numbers, such as those of processes and threads.
-    pub(crate) fn numbered(&self, relative: &str) -> Option<Numbered> {
-        self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY).map(Numbered)
+    pub(crate) fn numbered(&self, relative: &str) -> Option<NumberedEntries> {
+        self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY).map(NumberedEntries)
     }
 
     fn descriptor(&self, relative: &str, flags: OFlags) -> Option<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
-        if self.system {
+        if self.is_running_system {
             return rustix::fs::open(self.path(relative), flags, Mode::empty()).ok();
         }
         let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -135,9 +135,9 @@ impl Root {
 
 /// An open directory with a subdirectory for each process or thread. Nothing here allocates.
 #[derive(Debug)]
-pub(crate) struct Numbered(OwnedFd);
+pub(crate) struct NumberedEntries(OwnedFd);
 
-impl Numbered {
+impl NumberedEntries {
     /// Calls `visit` with each number that is there now.
     pub(crate) fn visit(&self, visit: impl FnMut(i32)) {
         self.visit_by(&mut [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES], visit);

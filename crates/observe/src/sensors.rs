@@ -3,7 +3,7 @@
 use model::health::{Governor, Temperature};
 use model::target::Device;
 
-use crate::device::Place;
+use crate::device::SysfsDevice;
 use crate::root::Root;
 
 /// Names of sensors inside drives.
@@ -18,7 +18,7 @@ pub(crate) fn temperatures(root: &Root, devices: &[Device]) -> Vec<Temperature> 
         root.list("sys/class/hwmon").into_iter().filter_map(|name| sensor(root, &name)).collect();
     let mut found = Vec::new();
     for device in devices.iter().filter(|device| device.is_leaf()) {
-        let Some(place) = Place::by_name(root, &device.name) else { continue };
+        let Some(place) = SysfsDevice::by_name(root, &device.name) else { continue };
         let above = controllers(root, &place);
         let is_its_own = |sensor: &&Sensor| {
             let directory = format!("{}/", sensor.device);
@@ -54,7 +54,7 @@ fn sensor(root: &Root, name: &str) -> Option<Sensor> {
 }
 
 /// Returns the directories of the disk and, for an NVMe subsystem, of the controllers that lead to it.
-fn controllers(root: &Root, place: &Place) -> Vec<String> {
+fn controllers(root: &Root, place: &SysfsDevice) -> Vec<String> {
     let mut paths = vec![place.disk.clone()];
     if let Some(subsystem) = root.real(&format!("{}/device", place.disk)) {
         let names = root.list(&subsystem).into_iter().filter(|name| name.starts_with("nvme"));

@@ -3,7 +3,7 @@
 use model::target::{Backing, Device, DeviceKind};
 
 use crate::bcache;
-use crate::device::{Place, device};
+use crate::device::{SysfsDevice, device};
 use crate::mapping;
 use crate::mount;
 use crate::parse::mountinfo::Mount;
@@ -32,7 +32,7 @@ pub(crate) struct Stack {
 }
 
 /// First layer under a mount.
-struct Beneath {
+struct FirstLayer {
     backing: Backing,
     /// Names of the devices that the file system itself uses.
     devices: Vec<String>,
@@ -41,17 +41,17 @@ struct Beneath {
 
 /// Follows a mount, whose file system has the device numbers `major` and `minor`, down to the physical
 /// devices.
-pub(crate) fn beneath(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)) -> Stack {
+pub(crate) fn stack_of_mount(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)) -> Stack {
     walk(root, mounts, first_layer(root, mounts, mount, numbers, 0))
 }
 
 /// Follows the device with these numbers down to the physical ones.
-pub(crate) fn beneath_device(root: &Root, mounts: &[Mount], (major, minor): (u32, u32)) -> Stack {
-    let devices = Place::by_number(root, major, minor).map(|place| place.name).into_iter().collect();
-    walk(root, mounts, Beneath { backing: Backing::Devices, devices, notes: Vec::new() })
+pub(crate) fn stack_of_device(root: &Root, mounts: &[Mount], (major, minor): (u32, u32)) -> Stack {
+    let devices = SysfsDevice::by_number(root, major, minor).map(|place| place.name).into_iter().collect();
+    walk(root, mounts, FirstLayer { backing: Backing::Devices, devices, notes: Vec::new() })
 }
 
-fn walk(root: &Root, mounts: &[Mount], top: Beneath) -> Stack {
+fn walk(root: &Root, mounts: &[Mount], top: FirstLayer) -> Stack {
     let mut walk = Walk { root, mounts, found: Vec::new(), notes: top.notes, above: Vec::new() };
     // The walk finds devices bottom up. The reversal puts each one before its underlying devices.
     for name in top.devices.iter().rev() {
@@ -64,10 +64,16 @@ fn walk(root: &Root, mounts: &[Mount], top: Beneath) -> Stack {
     Stack { backing, devices, notes: walk.notes }
 }
 
-fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32), depth: usize) -> Beneath {
+fn first_layer(
+    root: &Root,
+    mounts: &[Mount],
+    mount: &Mount,
+    numbers: (u32, u32),
+    depth: usize,
+) -> FirstLayer {
     let kind = mount.file_system.as_str();
-    let plain = |backing| Beneath { backing, devices: Vec::new(), notes: Vec::new() };
-    let unknown = |note: &str| Beneath { notes: vec![note.to_owned()], ..plain(Backing::Unknown) };
+    let plain = |backing| FirstLayer { backing, devices: Vec::new(), notes: Vec::new() };
+    let unknown = |note: &str| FirstLayer { notes: vec![note.to_owned()], ..plain(Backing::Unknown) };
     if MEMORY.contains(&kind) {
         return plain(Backing::Memory);
     }
@@ -85,7 +91,7 @@ fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)
         _ => Vec::new(),
     };
     let devices = if devices.is_empty() {
-        let by_number = Place::by_number(root, numbers.0, numbers.1).map(|place| place.name);
+        let by_number = SysfsDevice::by_number(root, numbers.0, numbers.1).map(|place| place.name);
         by_number.or_else(|| source_device(root, &mount.source)).into_iter().collect()
     } else {
         devices
@@ -97,13 +103,13 @@ fn first_layer(root: &Root, mounts: &[Mount], mount: &Mount, numbers: (u32, u32)
     if kind == "fuseblk" {
         notes.push("the file system is a program in user space: each operation passes through it".to_owned());
     }
-    Beneath { backing: Backing::Devices, devices, notes }
+    FirstLayer { backing: Backing::Devices, devices, notes }
 }
 
 /// Follows an overlay to its upper directory, where all writes go, if that directory is visible here.
-fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> Beneath {
+fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> FirstLayer {
     let unknown =
-        |note: String| Beneath { backing: Backing::Unknown, devices: Vec::new(), notes: vec![note] };
+        |note: String| FirstLayer { backing: Backing::Unknown, devices: Vec::new(), notes: vec![note] };
     let Some(upper) = mount.super_options.iter().find_map(|option| option.strip_prefix("upperdir=")) else {
         return unknown("the overlay has no upper directory: it cannot be written".to_owned());
     };
@@ -115,13 +121,13 @@ fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> Beneat
     }
     match mount::find(mounts, None, upper) {
         // In a container, the path belongs to the host; here it leads elsewhere or nowhere.
-        Some(beneath) if beneath.id != mount.id => {
-            let mut layer = first_layer(root, mounts, beneath, (beneath.major, beneath.minor), depth + 1);
+        Some(lower) if lower.id != mount.id => {
+            let mut layer = first_layer(root, mounts, lower, (lower.major, lower.minor), depth + 1);
             layer.notes.insert(
                 0,
                 format!(
                     "the overlay's upper directory lies on {} ({})",
-                    beneath.mount_point, beneath.file_system
+                    lower.mount_point, lower.file_system
                 ),
             );
             layer
@@ -175,7 +181,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Adds a device after its underlying devices. Returns its sysfs name, if it exists.
     fn visit(&mut self, name: &str) -> Option<String> {
-        let place = Place::by_name(self.root, name)?;
+        let place = SysfsDevice::by_name(self.root, name)?;
         if self.found.iter().any(|device| device.name == place.name) {
             return Some(place.name);
         }
@@ -188,10 +194,10 @@ impl Walk<'_> {
         let below = self.below(&place, kind, &mut device.details, &mut notes);
         self.notes.extend(notes);
         self.above.push(place.name.clone());
-        let mut lies_on: Vec<_> = below.iter().rev().filter_map(|name| self.visit(name)).collect();
+        let mut backing_devices: Vec<_> = below.iter().rev().filter_map(|name| self.visit(name)).collect();
         self.above.pop();
-        lies_on.reverse();
-        device.lies_on = lies_on;
+        backing_devices.reverse();
+        device.backing_devices = backing_devices;
         self.found.push(device);
         Some(place.name)
     }
@@ -199,7 +205,7 @@ impl Walk<'_> {
     /// Returns the names of the devices directly below. Adds the details and notes of its kind.
     fn below(
         &self,
-        place: &Place,
+        place: &SysfsDevice,
         kind: DeviceKind,
         details: &mut Vec<String>,
         notes: &mut Vec<String>,
@@ -238,7 +244,12 @@ impl Walk<'_> {
         }
     }
 
-    fn backing_file(&self, place: &Place, details: &mut Vec<String>, notes: &mut Vec<String>) -> Vec<String> {
+    fn backing_file(
+        &self,
+        place: &SysfsDevice,
+        details: &mut Vec<String>,
+        notes: &mut Vec<String>,
+    ) -> Vec<String> {
         let Some(file) = place.line(self.root, "loop/backing_file") else { return Vec::new() };
         let path = file.strip_suffix(" (deleted)").unwrap_or(&file);
         details.push(format!("file {file}"));

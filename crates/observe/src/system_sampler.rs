@@ -30,7 +30,7 @@ use crate::root::Root;
 /// All files stay open. Start and end each cost some 100 µs, plus 8 µs for each process of the machine. A sample
 /// allocates nothing. It costs some 5 µs if there is a server in user space, else nothing.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct SystemSampler {
     stalls: Stalls,
     quota: Quota,
     network: Network,
@@ -44,7 +44,7 @@ pub struct Surroundings {
     buffer: Vec<u8>,
 }
 
-impl Surroundings {
+impl SystemSampler {
     /// Opens all sources, for the current cgroups and network namespace of this process.
     pub fn open(root: &Root, target: &Target) -> Self {
         let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
@@ -77,7 +77,7 @@ impl Surroundings {
     }
 
     /// Begins a measured part. Watching the processes of the machine means reading a file for each, at the
-    /// beginning and at the end. Several parts may precede [`Surroundings::take`], which returns their sum.
+    /// beginning and at the end. Several parts may precede [`SystemSampler::take`], which returns their sum.
     pub fn begin(&mut self, watches_processes: bool) {
         // The slowest source comes first, so that it is farthest from the measurement.
         if watches_processes {
@@ -94,8 +94,8 @@ impl Surroundings {
 
     /// Samples states that no counter records. Call it every few milliseconds of a measured part. Allocates
     /// nothing.
-    pub fn look(&mut self) {
-        self.server.look();
+    pub fn sample(&mut self) {
+        self.server.sample();
     }
 
     /// Ends a measured part. Does nothing without a beginning.

@@ -5,18 +5,18 @@ use std::path::Path;
 use model::target::{Backing, Device, DirectIo, TargetKind};
 use model::{Target, Trouble, size};
 
-use crate::geometry::{Mounted, geometry};
+use crate::geometry::{MountFacts, geometry};
 use crate::hiding::INITIAL_PID_NAMESPACE;
 use crate::identity::Identity;
 use crate::mount;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
-use crate::stack::beneath;
+use crate::stack::stack_of_mount;
 use crate::virtualisation;
 
 /// Resolves a directory of the running system. See [`direct_io`](crate::direct_io) for the exact alignment.
 pub fn target(root: &Root, directory: &Path) -> Result<Target, Trouble> {
-    resolve(root, &Identity::of(directory)?)
+    resolve(root, &Identity::from_directory(directory)?)
 }
 
 /// Resolves a directory to its mount and devices, from files under the root.
@@ -33,7 +33,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     let found = mount::find(&mounts, identity.mount_id, &identity.path);
     let mut notes = Vec::new();
     let file_system = identity.file_system.unwrap_or("unknown").to_owned();
-    let unseen = Mount { mount_point: "/".to_owned(), file_system, ..Mount::default() };
+    let hidden_mount = Mount { mount_point: "/".to_owned(), file_system, ..Mount::default() };
     if found.is_none() {
         notes.push(match mounts.is_empty() {
             true => "/proc is not mounted: mount options are hidden".to_owned(),
@@ -43,15 +43,15 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
     notes.extend(
         identity.quota_bytes.map(|bytes| format!("a quota limits this subvolume to {}", size::binary(bytes))),
     );
-    let mount = found.unwrap_or(&unseen);
-    let stack = beneath(root, &mounts, mount, (identity.major, identity.minor));
+    let mount = found.unwrap_or(&hidden_mount);
+    let stack = stack_of_mount(root, &mounts, mount, (identity.major, identity.minor));
     // The devices of an overlay carry another file system than the mounted one.
     let own_devices = stack.backing == Backing::Devices && mount.file_system != "overlay";
-    let mounted = Mounted {
+    let mounted = MountFacts {
         mount,
         device: stack.devices.first().filter(|_| own_devices).map(|device| device.name.as_str()),
         block_bytes: identity.block_bytes,
-        told: identity.geometry.clone(),
+        reported: identity.geometry.clone(),
     };
     let (geometry, layout_notes) = geometry(root, mounted);
     notes.extend(layout_notes);
@@ -72,7 +72,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
         read_only: [&mount.options, &mount.super_options]
             .iter()
             .any(|options| options.iter().any(|option| option == "ro")),
-        others_write: identity.others_write,
+        is_writable_by_others: identity.is_writable_by_others,
         backing: stack.backing,
         geometry,
         space: identity.space,

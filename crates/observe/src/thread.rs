@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Address space that a new thread maps beside its stack, before its first function runs. A thread that
 /// cannot map its signal stack aborts the process.
-const BESIDE_STACK_BYTES: u64 = 1 << 20;
+const HEADROOM_BYTES: u64 = 1 << 20;
 
 /// Starts a thread with that name and stack, and returns once it runs `body`.
 ///
@@ -21,7 +21,7 @@ pub fn start(name: &str, stack_bytes: usize, body: impl FnOnce() + Send + 'stati
 }
 
 fn start_boxed(name: &str, stack_bytes: usize, body: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>> {
-    if address_space_left().is_some_and(|left| left < stack_bytes as u64 + BESIDE_STACK_BYTES) {
+    if address_space_left().is_some_and(|left| left < stack_bytes as u64 + HEADROOM_BYTES) {
         return Err(Error::new(ErrorKind::OutOfMemory, "the limit of address space (ulimit -v) is reached"));
     }
     let (runs, is_running) = sync_channel(1);

@@ -85,8 +85,8 @@ fn firmware(root: &Root) -> Option<String> {
 
 fn clock(root: &Root) -> Option<String> {
     let clocks = root.line("sys/devices/system/clocksource/clocksource0/available_clocksource")?;
-    let is_there = |word: &str| clocks.split_whitespace().any(|clock| clock.starts_with(word));
-    CLOCKS.iter().find(|(word, _)| is_there(word)).map(|(_, name)| (*name).to_owned())
+    let is_offered = |word: &str| clocks.split_whitespace().any(|clock| clock.starts_with(word));
+    CLOCKS.iter().find(|(word, _)| is_offered(word)).map(|(_, name)| (*name).to_owned())
 }
 
 /// Returns the container's runtime; absent outside of a container.

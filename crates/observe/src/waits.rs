@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use model::run::{OperationSamples, THREADS_PER_LOOK_MAX, WaitChannel, WaitsOf};
+use model::run::{OperationSamples, SampledThreads, THREADS_PER_SAMPLE_MAX, WaitChannel};
 
 use crate::calls;
 use crate::parse::task_syscall::Blocked;
 use crate::parse::{task_syscall, wchan};
-use crate::reading::beginning;
-use crate::root::{Numbered, Root};
+use crate::reading::read_start;
+use crate::root::{NumberedEntries, Root};
 use crate::thread;
 
 /// Looks between two listings of ring threads, which start and end less often than they sleep.
-const LOOKS_PER_LISTING: u32 = 16;
+const SAMPLES_PER_RESCAN: u32 = 16;
 /// Ring threads that are followed at the same time.
 const RING_WORKERS_MAX: usize = 64;
 /// Names of threads read in one listing: each costs three calls.
@@ -48,7 +48,7 @@ const SELF_TEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Returns the step that a thread is in as its number; `None` if it is in none. It is called from another thread, and
 /// allocates nothing.
-pub type StepOf = Box<dyn Fn() -> Option<usize> + Send + Sync>;
+pub type StepReader = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
 /// Samples the wait channels of threads, and counts them. Each sample is a call of about a microsecond.
 ///
@@ -63,8 +63,8 @@ pub struct Waits {
     order: Vec<i32>,
     watched: Vec<i32>,
     next_thread: usize,
-    tasks: Option<Numbered>,
-    looks_until_listing: u32,
+    tasks: Option<NumberedEntries>,
+    samples_until_rescan: u32,
     ring_workers: Vec<RingWorker>,
     next_ring_worker: usize,
     bystanders: Vec<Bystander>,
@@ -80,7 +80,7 @@ struct Thread {
     wchan: Option<File>,
     syscall: Option<File>,
     /// Its step; `None` if it publishes none.
-    step: Option<StepOf>,
+    step: Option<StepReader>,
 }
 
 impl std::fmt::Debug for Thread {
@@ -104,7 +104,7 @@ impl Thread {
 struct RingWorker {
     tid: i32,
     wchan: File,
-    seen: bool,
+    is_listed: bool,
 }
 
 /// A thread of this process that is neither watched nor a ring's, and how often its name was read.
@@ -121,7 +121,7 @@ struct Sites {
     symbols: Vec<Symbol>,
     running: Samples,
     other: Samples,
-    looks: u64,
+    sample_count: u64,
 }
 
 #[derive(Debug)]
@@ -153,23 +153,23 @@ struct Calls {
     known: [u64; calls::COUNT],
     other: u64,
     none: u64,
-    looks: u64,
+    sample_count: u64,
 }
 
 impl Waits {
     /// Finds out if the kernel shows where threads sleep. On the system root, a sleeping thread is the test.
     pub fn open(root: &Root) -> Self {
-        let shown = if root.is_system() { shows_sleep(root) } else { root.exists("proc/self/wchan") };
+        let is_visible = if root.is_system() { shows_sleep(root) } else { root.exists("proc/self/wchan") };
         Self {
             root: root.clone(),
-            hidden: (!shown).then(|| "/proc/self/task/*/wchan: where threads sleep".to_owned()),
+            hidden: (!is_visible).then(|| "/proc/self/task/*/wchan: where threads sleep".to_owned()),
             counts_calls: false,
             threads: Vec::new(),
             order: Vec::new(),
             watched: Vec::new(),
             next_thread: 0,
             tasks: root.numbered("proc/self/task"),
-            looks_until_listing: 0,
+            samples_until_rescan: 0,
             ring_workers: Vec::with_capacity(RING_WORKERS_MAX),
             next_ring_worker: 0,
             bystanders: Vec::with_capacity(BYSTANDERS_MAX),
@@ -199,7 +199,7 @@ impl Waits {
         self.watched.clear();
         self.ring_workers.clear();
         self.bystanders.clear();
-        (self.next_thread, self.next_ring_worker, self.looks_until_listing) = (0, 0, 0);
+        (self.next_thread, self.next_ring_worker, self.samples_until_rescan) = (0, 0, 0);
         (self.sites, self.ring_sites, self.calls) = (Sites::new(), Sites::new(), Calls::NONE);
         (self.steps, self.order) = (&[], threads.to_vec());
         self.watched.extend(threads);
@@ -214,7 +214,7 @@ impl Waits {
     pub fn watch_steps(
         &mut self,
         names: &'static [&'static str],
-        steps: impl IntoIterator<Item = (i32, StepOf)>,
+        steps: impl IntoIterator<Item = (i32, StepReader)>,
     ) {
         self.steps = names;
         for (thread, step) in steps {
@@ -237,42 +237,42 @@ impl Waits {
     }
 
     /// Samples some of the threads in turn. Call it every few milliseconds, not in step with anything.
-    pub fn look(&mut self) {
+    pub fn sample(&mut self) {
         let buffer = &mut self.buffer[..];
         let count = self.threads.len();
-        for _ in 0..count.min(THREADS_PER_LOOK_MAX) {
+        for _ in 0..count.min(THREADS_PER_SAMPLE_MAX) {
             self.next_thread = (self.next_thread + 1) % count;
             let thread = &self.threads[self.next_thread];
             let step = thread.step();
-            let is_asleep = match beginning(thread.wchan.as_ref(), buffer).and_then(wchan::symbol) {
+            let is_asleep = match read_start(thread.wchan.as_ref(), buffer).and_then(wchan::symbol) {
                 // If the step has changed during the sample, the step of the wait channel is unknown.
                 Some(symbol) => self.sites.add(symbol, step.filter(|_| thread.step() == step)),
                 // If the place is hidden, the call still shows that the thread is blocked.
                 None => thread.wchan.is_none(),
             };
-            self.calls.looks += u64::from(thread.syscall.is_some());
+            self.calls.sample_count += u64::from(thread.syscall.is_some());
             if let Some(file) = thread.syscall.as_ref().filter(|_| is_asleep)
-                && let Some(blocked) = beginning(Some(file), buffer).and_then(task_syscall::parse)
+                && let Some(blocked) = read_start(Some(file), buffer).and_then(task_syscall::parse)
             {
                 self.calls.add(blocked);
             }
         }
         if self.hidden.is_none() {
-            self.look_at_rings();
+            self.sample_rings();
         }
     }
 
-    fn look_at_rings(&mut self) {
-        if self.looks_until_listing == 0 {
+    fn sample_rings(&mut self) {
+        if self.samples_until_rescan == 0 {
             self.list_ring_workers();
-            self.looks_until_listing = LOOKS_PER_LISTING;
+            self.samples_until_rescan = SAMPLES_PER_RESCAN;
         }
-        self.looks_until_listing -= 1;
+        self.samples_until_rescan -= 1;
         let count = self.ring_workers.len();
-        for _ in 0..count.min(THREADS_PER_LOOK_MAX) {
+        for _ in 0..count.min(THREADS_PER_SAMPLE_MAX) {
             self.next_ring_worker = (self.next_ring_worker + 1) % count;
             let file = &self.ring_workers[self.next_ring_worker].wchan;
-            if let Some(symbol) = beginning(Some(file), &mut self.buffer[..]).and_then(wchan::symbol) {
+            if let Some(symbol) = read_start(Some(file), &mut self.buffer[..]).and_then(wchan::symbol) {
                 self.ring_sites.add(symbol, None);
             }
         }
@@ -282,11 +282,11 @@ impl Waits {
     fn list_ring_workers(&mut self) {
         let Some(tasks) = &self.tasks else { return };
         let Self { watched, ring_workers, bystanders, buffer, .. } = self;
-        ring_workers.iter_mut().for_each(|worker| worker.seen = false);
+        ring_workers.iter_mut().for_each(|worker| worker.is_listed = false);
         let mut names = 0;
         tasks.visit(|tid| {
             if let Some(worker) = ring_workers.iter_mut().find(|worker| worker.tid == tid) {
-                worker.seen = true;
+                worker.is_listed = true;
                 return;
             }
             let known = bystanders.iter().position(|bystander| bystander.tid == tid);
@@ -296,7 +296,7 @@ impl Waits {
             }
             names += 1;
             let comm = tasks.open(tid, "comm");
-            if !beginning(comm.as_ref(), &mut buffer[..]).is_some_and(|name| name.starts_with(RING_WORKER)) {
+            if !read_start(comm.as_ref(), &mut buffer[..]).is_some_and(|name| name.starts_with(RING_WORKER)) {
                 match known {
                     Some(known) => bystanders[known].readings += 1,
                     None if bystanders.len() < BYSTANDERS_MAX => {
@@ -308,11 +308,11 @@ impl Waits {
                 ring_workers.extend(tasks.open(tid, "wchan").map(|wchan| RingWorker {
                     tid,
                     wchan,
-                    seen: true,
+                    is_listed: true,
                 }));
             }
         });
-        ring_workers.retain(|worker| worker.seen);
+        ring_workers.retain(|worker| worker.is_listed);
     }
 
     /// Returns the wait channels of watched threads and ring threads, the most frequent first. Shares refer to the
@@ -320,15 +320,15 @@ impl Waits {
     ///
     /// An idle ring thread sleeps as well, in `io_wq_worker`.
     pub fn sites(&self) -> Vec<WaitChannel> {
-        let mut sites: Vec<_> = self.sites.sites(WaitsOf::Workers, self.steps).collect();
-        sites.extend(self.ring_sites.sites(WaitsOf::RingWorkers, &[]));
+        let mut sites: Vec<_> = self.sites.sites(SampledThreads::Workers, self.steps).collect();
+        sites.extend(self.ring_sites.sites(SampledThreads::RingWorkers, &[]));
         sites.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.symbol.cmp(&b.symbol)));
         sites
     }
 
     /// Returns the system calls in which watched threads slept, with their counts, the most frequent first. "none"
     /// means outside of any call, for example in a page fault. "other" means calls that no test makes.
-    /// [`Waits::call_looks`] returns the number of samples.
+    /// [`Waits::call_samples`] returns the number of samples.
     pub fn calls_blocked(&self) -> Vec<(&'static str, u64)> {
         let known = self.calls.known.iter().enumerate();
         let known = known.filter_map(|(position, samples)| Some((calls::name(position)?, *samples)));
@@ -339,8 +339,8 @@ impl Waits {
     }
 
     /// Returns the number of samples of threads whose calls are counted, asleep or not.
-    pub fn call_looks(&self) -> u64 {
-        self.calls.looks
+    pub fn call_samples(&self) -> u64 {
+        self.calls.sample_count
     }
 }
 
@@ -351,7 +351,7 @@ impl Sites {
 
     /// Counts one sample of a thread in a step. Returns true if the thread sleeps.
     fn add(&mut self, symbol: &[u8], step: Option<usize>) -> bool {
-        self.looks += 1;
+        self.sample_count += 1;
         if symbol.is_empty() {
             self.running.add(step);
             return false;
@@ -371,14 +371,14 @@ impl Sites {
         true
     }
 
-    fn sites(&self, of: WaitsOf, steps: &[&str]) -> impl Iterator<Item = WaitChannel> {
+    fn sites(&self, of: SampledThreads, steps: &[&str]) -> impl Iterator<Item = WaitChannel> {
         let symbols = self.symbols.iter().map(|symbol| (symbol.text(), symbol.samples));
         let all = symbols.chain([(RUNNING.to_owned(), self.running), (OTHER.to_owned(), self.other)]);
         all.filter(|(_, samples)| samples.all > 0).map(move |(symbol, samples)| WaitChannel {
             of,
             class: None,
             symbol,
-            share: samples.all as f64 / self.looks as f64,
+            share: samples.all as f64 / self.sample_count as f64,
             samples: samples.all,
             operations: (steps.iter().zip(samples.of_steps))
                 .filter(|(_, samples)| *samples > 0)
@@ -399,7 +399,7 @@ impl Symbol {
 }
 
 impl Calls {
-    const NONE: Self = Self { known: [0; calls::COUNT], other: 0, none: 0, looks: 0 };
+    const NONE: Self = Self { known: [0; calls::COUNT], other: 0, none: 0, sample_count: 0 };
 
     fn add(&mut self, blocked: Blocked) {
         match blocked {
@@ -417,26 +417,26 @@ impl Calls {
 /// empty or say "0" for every thread.
 fn shows_sleep(root: &Root) -> bool {
     let Ok((mut reader, mut writer)) = std::io::pipe() else { return false };
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let sleeper = thread::start("skye-asleep", STACK_BYTES, move || {
-        let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+        let _ = sender.send(rustix::thread::gettid().as_raw_nonzero().get());
         let _ = reader.read(&mut [0]);
     });
     let Ok(sleeper) = sleeper else { return false };
-    let file = told.recv().ok().and_then(|tid| root.open(&format!("proc/self/task/{tid}/wchan")));
+    let file = receiver.recv().ok().and_then(|tid| root.open(&format!("proc/self/task/{tid}/wchan")));
     let mut buffer = [0; BUFFER_BYTES];
-    let shown = file.is_some()
+    let is_visible = file.is_some()
         && (0..SELF_TEST_ATTEMPTS).any(|_| {
-            let symbol = beginning(file.as_ref(), &mut buffer).and_then(wchan::symbol);
-            let is_shown = symbol.is_some_and(|symbol| !symbol.is_empty());
-            if !is_shown {
+            let symbol = read_start(file.as_ref(), &mut buffer).and_then(wchan::symbol);
+            let has_symbol = symbol.is_some_and(|symbol| !symbol.is_empty());
+            if !has_symbol {
                 std::thread::sleep(SELF_TEST_PAUSE);
             }
-            is_shown
+            has_symbol
         });
     let _ = writer.write_all(&[0]);
     let _ = sleeper.join();
-    shown
+    is_visible
 }
 
 #[cfg(test)]
@@ -461,9 +461,9 @@ mod tests {
         (directory, waits)
     }
 
-    fn told(waits: &Waits) -> Vec<(WaitsOf, String, u64, f64)> {
-        let told = |site: WaitChannel| (site.of, site.symbol, site.samples, site.share);
-        waits.sites().into_iter().map(told).collect()
+    fn site_rows(waits: &Waits) -> Vec<(SampledThreads, String, u64, f64)> {
+        let site_rows = |site: WaitChannel| (site.of, site.symbol, site.samples, site.share);
+        waits.sites().into_iter().map(site_rows).collect()
     }
 
     #[test]
@@ -473,9 +473,9 @@ mod tests {
         assert_eq!(waits.hidden(), Some("/proc/self/task/*/wchan: where threads sleep"));
         waits.watch(&[1, 2]);
         waits.watch_process(3);
-        waits.look();
-        assert_eq!(told(&waits), []);
-        assert_eq!((waits.calls_blocked(), waits.call_looks()), (vec![], 0));
+        waits.sample();
+        assert_eq!(site_rows(&waits), []);
+        assert_eq!((waits.calls_blocked(), waits.call_samples()), (vec![], 0));
     }
 
     #[test]
@@ -487,18 +487,18 @@ mod tests {
         task(directory.path(), "90/task/90", &[("wchan", "pipe_read")]);
         waits.watch(&[8, 7]);
         waits.watch_process(90);
-        waits.look();
+        waits.sample();
         task(directory.path(), "self/task/7", &[("wchan", "rq_qos_wait")]);
-        waits.look();
-        let of = WaitsOf::Workers;
+        waits.sample();
+        let of = SampledThreads::Workers;
         let expected = [
             (of, "rq_qos_wait".to_owned(), 3, 0.5),
             (of, "pipe_read".to_owned(), 2, 1.0 / 3.0),
             (of, "running".to_owned(), 1, 1.0 / 6.0),
         ];
-        assert_eq!(told(&waits), expected);
+        assert_eq!(site_rows(&waits), expected);
         waits.watch(&[7]);
-        assert_eq!(told(&waits), []);
+        assert_eq!(site_rows(&waits), []);
     }
 
     #[test]
@@ -511,27 +511,27 @@ mod tests {
         task(directory.path(), "self/task/9", &[("wchan", "do_unlinkat")]);
         waits.watch(&[9, 7, 8]);
         let step = Arc::new(AtomicUsize::new(2));
-        let known = |step: &Arc<AtomicUsize>| -> StepOf {
+        let known = |step: &Arc<AtomicUsize>| -> StepReader {
             let step = Arc::clone(step);
             Box::new(move || Some(step.load(Ordering::Relaxed)))
         };
         // One that is in another step at each question.
-        let moves: StepOf = Box::new({
-            let asked = AtomicUsize::new(0);
-            move || Some(asked.fetch_add(1, Ordering::Relaxed) % 3)
+        let moves: StepReader = Box::new({
+            let calls = AtomicUsize::new(0);
+            move || Some(calls.fetch_add(1, Ordering::Relaxed) % 3)
         });
-        let none: StepOf = Box::new(|| None);
+        let none: StepReader = Box::new(|| None);
         waits.watch_steps(
             &["create", "read", "list"],
             [(8, known(&step)), (7, known(&step)), (9, moves), (99, none)],
         );
-        waits.look();
+        waits.sample();
         step.store(0, Ordering::Relaxed);
-        waits.look();
-        waits.look();
+        waits.sample();
+        waits.sample();
         // A step without a name counts for the place alone.
         step.store(STEPS_MAX, Ordering::Relaxed);
-        waits.look();
+        waits.sample();
         let by_step = |symbol: &str| -> (u64, Vec<(String, u64)>) {
             let sites = waits.sites();
             let site = sites.iter().find(|site| site.symbol == symbol).unwrap();
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(by_step("running"), (4, both));
         assert_eq!(by_step("do_unlinkat"), (4, vec![]));
         waits.watch(&[7]);
-        waits.look();
+        waits.sample();
         assert!(waits.sites()[0].operations.is_empty());
     }
 
@@ -555,7 +555,7 @@ mod tests {
         }
         waits.watch(&tids);
         for _ in 0..5 {
-            waits.look();
+            waits.sample();
         }
         assert_eq!(waits.sites().len(), 40);
         assert!(waits.sites().iter().all(|site| site.samples == 2 && site.share == 0.025));
@@ -566,10 +566,10 @@ mod tests {
         let (directory, mut waits) = tree();
         task(directory.path(), "self/task/7", &[("wchan", &"a".repeat(99))]);
         waits.watch(&[7]);
-        waits.look();
+        waits.sample();
         for index in 0..70 {
             task(directory.path(), "self/task/7", &[("wchan", &format!("b_{index}"))]);
-            waits.look();
+            waits.sample();
         }
         let samples_of = |symbol: &str| {
             waits.sites().iter().find(|site| site.symbol == symbol).map(|site| (site.samples, site.share))
@@ -585,28 +585,28 @@ mod tests {
         let worker = [("comm", "iou-wrk-7\n"), ("wchan", "folio_wait_bit_common")];
         task(directory.path(), "self/task/7", &[("comm", "worker\n"), ("wchan", "io_cqring_wait")]);
         waits.watch(&[7]);
-        waits.look();
+        waits.sample();
         assert_eq!(waits.sites().len(), 1);
         // A new thread has its parent's name at first.
         task(directory.path(), "self/task/12", &[("comm", "worker\n"), ("wchan", "0")]);
-        for _ in 0..LOOKS_PER_LISTING {
-            waits.look();
+        for _ in 0..SAMPLES_PER_RESCAN {
+            waits.sample();
         }
         task(directory.path(), "self/task/12", &worker);
         task(directory.path(), "self/task/13", &worker);
-        for _ in 0..2 * LOOKS_PER_LISTING {
-            waits.look();
+        for _ in 0..2 * SAMPLES_PER_RESCAN {
+            waits.sample();
         }
         let of_rings: Vec<_> =
-            told(&waits).into_iter().filter(|site| site.0 == WaitsOf::RingWorkers).collect();
+            site_rows(&waits).into_iter().filter(|site| site.0 == SampledThreads::RingWorkers).collect();
         assert_eq!(waits.ring_workers.len(), 2);
         assert_eq!(of_rings.len(), 1, "{of_rings:?}");
         assert_eq!((of_rings[0].1.as_str(), of_rings[0].3), ("folio_wait_bit_common", 1.0));
-        assert_eq!(told(&waits).iter().filter(|site| site.1 == "io_cqring_wait").count(), 1);
+        assert_eq!(site_rows(&waits).iter().filter(|site| site.1 == "io_cqring_wait").count(), 1);
         std::fs::remove_dir_all(directory.path().join("proc/self/task/12")).unwrap();
         std::fs::remove_dir_all(directory.path().join("proc/self/task/13")).unwrap();
-        for _ in 0..2 * LOOKS_PER_LISTING {
-            waits.look();
+        for _ in 0..2 * SAMPLES_PER_RESCAN {
+            waits.sample();
         }
         assert!(waits.ring_workers.is_empty());
     }
@@ -620,17 +620,17 @@ mod tests {
         task(directory.path(), "self/task/9", &[("wchan", "a"), ("syscall", "-1 0x0 0x0\n")]);
         task(directory.path(), "self/task/10", &[("wchan", "a"), ("syscall", "7777 0x0 0x0\n")]);
         waits.watch(&[7, 8, 9, 10]);
-        waits.look();
-        assert_eq!(waits.call_looks(), 0);
+        waits.sample();
+        assert_eq!(waits.call_samples(), 0);
         waits.count_calls(true);
         waits.watch(&[7, 8, 9, 10]);
-        waits.look();
+        waits.sample();
         assert_eq!(waits.calls_blocked(), [("fsync", 1), ("none", 1), ("other", 1)]);
-        assert_eq!(waits.call_looks(), 4);
+        assert_eq!(waits.call_samples(), 4);
         // If the places are hidden, only calls are counted.
         waits.hidden = Some(String::new());
         waits.watch(&[7]);
-        waits.look();
-        assert_eq!((waits.calls_blocked(), told(&waits)), (vec![("fsync", 1)], vec![]));
+        waits.sample();
+        assert_eq!((waits.calls_blocked(), site_rows(&waits)), (vec![("fsync", 1)], vec![]));
     }
 }

@@ -79,7 +79,7 @@ fn describe_device(device: &Device) -> String {
     let Device { name, kind, .. } = device;
     let mut text = format!("{name} {kind:?}");
     if !device.is_leaf() {
-        write!(text, " > {}", device.lies_on.join(" ")).unwrap();
+        write!(text, " > {}", device.backing_devices.join(" ")).unwrap();
     }
     if let Some(link) = &device.link {
         write!(text, " over {} ({} MB/s)", link.name, link.bytes_per_second / 1_000_000).unwrap();

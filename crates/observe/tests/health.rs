@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use model::health::{Governor, Health, IoLimit, Upkeep};
+use model::health::{Governor, Health, IoLimit, Maintenance};
 use observe::{Identity, Root, health, machine, resolve, target};
 
 fn tree(name: &str) -> PathBuf {
@@ -29,25 +29,25 @@ fn block(name: &str, device: &str) -> (u32, u32) {
     (major.parse().unwrap(), minor.parse().unwrap())
 }
 
-fn looked_at(name: &str, path: &str, device: (u32, u32)) -> Health {
-    looked_below(&Root::at(tree(name)), path, device)
+fn health_of_fixture(name: &str, path: &str, device: (u32, u32)) -> Health {
+    health_below(&Root::at(tree(name)), path, device)
 }
 
-fn looked_below(root: &Root, path: &str, (major, minor): (u32, u32)) -> Health {
+fn health_below(root: &Root, path: &str, (major, minor): (u32, u32)) -> Health {
     let identity = Identity { path: path.to_owned(), major, minor, ..Identity::default() };
     health(root, &machine(root), &resolve(root, &identity).unwrap(), Duration::ZERO)
 }
 
 #[test]
 fn problems_of_unhealthy_machine_are_found() {
-    let found = looked_at("unwell", "/srv", (9, 0));
+    let found = health_of_fixture("unwell", "/srv", (9, 0));
     let array = &found.arrays[..];
     assert_eq!(array.len(), 1);
     assert_eq!((array[0].name.as_str(), array[0].missing), ("md0", 1));
     assert_eq!((array[0].action.as_deref(), array[0].progress), (Some("recover"), Some(0.25)));
     assert_eq!(found.no_flush.as_deref(), Some("nobarrier"));
     assert_eq!(found.sync_killer.as_deref(), Some("/usr/lib/libeatmydata.so.1.3.0"));
-    assert_eq!(found.upkeep, [Upkeep::InodeTables]);
+    assert_eq!(found.maintenance, [Maintenance::InodeTables]);
     assert_eq!(found.governors, [Governor { name: "powersave".into(), driver: Some("acpi-cpufreq".into()) }]);
     assert_eq!(found.machine.clock_source.as_deref(), Some("hpet"));
     assert_eq!(found.clock_sources, ["tsc", "hpet", "acpi_pm"]);
@@ -67,7 +67,7 @@ fn problems_of_unhealthy_machine_are_found() {
 
 #[test]
 fn limits_of_devices_by_both_versions() {
-    let found = looked_at("unwell", "/srv", (9, 0)).io_limits;
+    let found = health_of_fixture("unwell", "/srv", (9, 0)).io_limits;
     let md0 = IoLimit { device: "md0".into(), reads_per_second: Some(20_000), ..IoLimit::default() };
     // The group above is tighter.
     let disk = IoLimit {
@@ -77,7 +77,7 @@ fn limits_of_devices_by_both_versions() {
         ..IoLimit::default()
     };
     assert_eq!(found, [md0, disk]);
-    let found = looked_at("cgroup_v1", "/", (8, 1)).io_limits;
+    let found = health_of_fixture("cgroup_v1", "/", (8, 1)).io_limits;
     let sda = IoLimit {
         device: "sda".into(),
         written_bytes_per_second: Some(1_048_576),
@@ -90,7 +90,7 @@ fn limits_of_devices_by_both_versions() {
 #[test]
 fn drives_have_their_own_sensors() {
     let temperatures = |name, path, device| -> Vec<(String, f64, Option<f64>)> {
-        let found = looked_at(name, path, device).temperatures.into_iter();
+        let found = health_of_fixture(name, path, device).temperatures.into_iter();
         found.map(|sensor| (sensor.device, sensor.celsius, sensor.celsius_max)).collect()
     };
     let of = |name: &str, celsius, max| (name.to_owned(), celsius, max);
@@ -108,7 +108,7 @@ fn drives_have_their_own_sensors() {
     for sensor in std::fs::read_dir(&sensors).unwrap() {
         std::fs::write(sensor.unwrap().path().join("temp1_max"), "65261850\n").unwrap();
     }
-    let found = looked_below(&Root::at(home.path()), "/mnt/t", block("ext4_nvme", "nvme0n1p2")).temperatures;
+    let found = health_below(&Root::at(home.path()), "/mnt/t", block("ext4_nvme", "nvme0n1p2")).temperatures;
     assert_eq!(found.iter().map(|sensor| sensor.celsius_max).collect::<Vec<_>>(), [None]);
     // The disk has no sensor, though others have.
     assert_eq!(temperatures("ext4_superblock", "/mnt/t", (8, 1)), []);
@@ -116,40 +116,45 @@ fn drives_have_their_own_sensors() {
 
 #[test]
 fn file_system_maintenance_is_detected() {
-    let upkeep = |name, path, device| looked_at(name, path, device).upkeep;
-    let balance = || Upkeep::Operation("balance".into());
-    assert_eq!(upkeep("btrfs_two", "/mnt/t", (0, 42)), [balance()]);
+    let maintenance = |name, path, device| health_of_fixture(name, path, device).maintenance;
+    let balance = || Maintenance::Operation("balance".into());
+    assert_eq!(maintenance("btrfs_two", "/mnt/t", (0, 42)), [balance()]);
     let home = copy("btrfs_two");
-    let upkeep_with = |comm: &str, cmdline: &str| {
+    let maintenance_with = |comm: &str, cmdline: &str| {
         let process = home.path().join("proc/500");
         std::fs::create_dir_all(&process).unwrap();
         std::fs::write(process.join("comm"), comm).unwrap();
         std::fs::write(process.join("cmdline"), cmdline).unwrap();
-        looked_below(&Root::at(home.path()), "/mnt/t", (0, 42)).upkeep
+        health_below(&Root::at(home.path()), "/mnt/t", (0, 42)).maintenance
     };
     // A worker at work, and one that keeps the name of its last work.
-    assert_eq!(upkeep_with("kworker/u4:5+btrfs-scrub\n", ""), [Upkeep::Scrub, balance()]);
-    assert_eq!(upkeep_with("kworker/u4:5-btrfs-scrub\n", ""), [balance()]);
+    assert_eq!(maintenance_with("kworker/u4:5+btrfs-scrub\n", ""), [Maintenance::Scrub, balance()]);
+    assert_eq!(maintenance_with("kworker/u4:5-btrfs-scrub\n", ""), [balance()]);
     // The program waits until its scrub is done.
-    assert_eq!(upkeep_with("btrfs\n", "btrfs\0scrub\0start\0/mnt/t\0"), [Upkeep::Scrub, balance()]);
-    assert_eq!(upkeep_with("btrfs\n", "btrfs\0-q\0sc\0resume\0/mnt/t\0"), [Upkeep::Scrub, balance()]);
-    assert_eq!(upkeep_with("btrfs\n", "btrfs\0scrub\0status\0/mnt/t\0"), [balance()]);
-    assert_eq!(upkeep_with("btrfs\n", "btrfs\0balance\0start\0/mnt/t\0"), [balance()]);
-    assert_eq!(upkeep("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2")), []);
+    assert_eq!(maintenance_with("btrfs\n", "btrfs\0scrub\0start\0/mnt/t\0"), [Maintenance::Scrub, balance()]);
+    assert_eq!(
+        maintenance_with("btrfs\n", "btrfs\0-q\0sc\0resume\0/mnt/t\0"),
+        [Maintenance::Scrub, balance()]
+    );
+    assert_eq!(maintenance_with("btrfs\n", "btrfs\0scrub\0status\0/mnt/t\0"), [balance()]);
+    assert_eq!(maintenance_with("btrfs\n", "btrfs\0balance\0start\0/mnt/t\0"), [balance()]);
+    assert_eq!(maintenance("ext4_nvme", "/mnt/t", block("ext4_nvme", "nvme0n1p2")), []);
     // The thread exists, but does not initialise XFS.
-    assert_eq!(upkeep("unwell", "/", (259, 1)), []);
+    assert_eq!(maintenance("unwell", "/", (259, 1)), []);
 }
 
 #[test]
 fn arrays_at_work_and_memory_in_disguise() {
-    let found = looked_at("md_raid5", "/mnt/t", (9, 0));
+    let found = health_of_fixture("md_raid5", "/mnt/t", (9, 0));
     assert_eq!((found.arrays[0].action.as_deref(), found.arrays[0].missing), (Some("resync"), 0));
     assert_eq!(found.in_memory, [""; 0]);
-    assert_eq!(looked_at("loop_on_ext4", "/mnt/mem", (7, 4)).in_memory, ["loop4"]);
-    assert_eq!(looked_at("loop_on_ext4", "/mnt/img", (7, 3)).in_memory, [""; 0]);
-    assert_eq!(looked_at("virtual_machine", "/fast", (252, 0)).in_memory, ["zram0"]);
+    assert_eq!(health_of_fixture("loop_on_ext4", "/mnt/mem", (7, 4)).in_memory, ["loop4"]);
+    assert_eq!(health_of_fixture("loop_on_ext4", "/mnt/img", (7, 3)).in_memory, [""; 0]);
+    assert_eq!(health_of_fixture("virtual_machine", "/fast", (252, 0)).in_memory, ["zram0"]);
     assert_eq!(
-        looked_at("ext4_nvme", "/mnt/with blank", block("ext4_nvme", "nvme0n1p1")).no_flush.as_deref(),
+        health_of_fixture("ext4_nvme", "/mnt/with blank", block("ext4_nvme", "nvme0n1p1"))
+            .no_flush
+            .as_deref(),
         Some("nobarrier")
     );
 }

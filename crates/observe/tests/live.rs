@@ -30,7 +30,7 @@ fn target_mount_and_devices_exist() {
     }
     let names: Vec<_> = target.device_stack.iter().map(|device| &device.name).collect();
     for (position, device) in target.device_stack.iter().enumerate() {
-        assert!(device.lies_on.iter().all(|name| names[position + 1..].contains(&name)), "{names:?}");
+        assert!(device.backing_devices.iter().all(|name| names[position + 1..].contains(&name)), "{names:?}");
     }
     assert!(target.direct_io.is_some());
     let near = near_cpus(&Root::system(), &target);

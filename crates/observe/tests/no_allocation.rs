@@ -7,14 +7,14 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use model::Target;
-use observe::{Identity, Probe, Root, StepOf, Surroundings, Waits, resolve, target};
+use observe::{Identity, Probe, Root, StepReader, SystemSampler, Waits, resolve, target};
 
-struct Counting;
+struct CountingAllocator;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: every call is passed on unchanged to the system's allocator; counting does not alter it.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promises are passed on.
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const THREADS: usize = 128;
 const SNAPSHOTS: u32 = 50;
@@ -54,8 +54,8 @@ fn snapshots_and_looks_allocate_nothing() {
     let target = target(&Root::system(), directory.path()).unwrap();
     let sshfs = sshfs();
     let mut probe = Probe::open(&Root::system(), &target.device_stack);
-    let mut surroundings = Surroundings::open(&Root::system(), &target);
-    let mut server = Surroundings::open(&sshfs.0, &sshfs.1);
+    let mut sampler = SystemSampler::open(&Root::system(), &target);
+    let mut server = SystemSampler::open(&sshfs.0, &sshfs.1);
     let mut waits = Waits::open(&Root::system());
     let (numbers, received) = channel();
     let workers: Vec<_> = (0..THREADS)
@@ -75,10 +75,10 @@ fn snapshots_and_looks_allocate_nothing() {
     // Only half are watched, so that the others must be distinguished from ring threads.
     waits.count_calls(true);
     waits.watch(&tids[..THREADS / 2]);
-    let step = |tid: &i32| -> (i32, StepOf) { (*tid, Box::new(|| Some(1))) };
+    let step = |tid: &i32| -> (i32, StepReader) { (*tid, Box::new(|| Some(1))) };
     waits.watch_steps(&["create", "read"], tids[..THREADS / 4].iter().map(step));
-    for surroundings in [&mut surroundings, &mut server] {
-        surroundings.begin(true);
+    for sampler in [&mut sampler, &mut server] {
+        sampler.begin(true);
     }
     let mut snapshot = probe.new_snapshot();
     probe.snapshot(&mut snapshot);
@@ -89,15 +89,15 @@ fn snapshots_and_looks_allocate_nothing() {
         probe.snapshot(&mut snapshot);
         shortest = shortest.min(start.elapsed());
     }
-    let mut looks = [Duration::MAX; 2];
+    let mut sample_durations = [Duration::MAX; 2];
     for _ in 0..SNAPSHOTS {
         let start = Instant::now();
-        waits.look();
-        looks[0] = looks[0].min(start.elapsed());
+        waits.sample();
+        sample_durations[0] = sample_durations[0].min(start.elapsed());
         let start = Instant::now();
-        server.look();
-        looks[1] = looks[1].min(start.elapsed());
-        surroundings.look();
+        server.sample();
+        sample_durations[1] = sample_durations[1].min(start.elapsed());
+        sampler.sample();
     }
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocations, 0);
@@ -109,13 +109,15 @@ fn snapshots_and_looks_allocate_nothing() {
     let mut around = [Duration::MAX; 2];
     for _ in 0..SNAPSHOTS {
         let start = Instant::now();
-        surroundings.end();
+        sampler.end();
         around[1] = around[1].min(start.elapsed());
         let start = Instant::now();
-        surroundings.begin(true);
+        sampler.begin(true);
         around[0] = around[0].min(start.elapsed());
     }
-    println!("shortest look at {THREADS} threads, at a server: {looks:?}; beginning, ending: {around:?}");
+    println!(
+        "shortest look at {THREADS} threads, at a server: {sample_durations:?}; beginning, ending: {around:?}"
+    );
     for worker in workers {
         worker.thread().unpark();
         worker.join().unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use model::Target;
 use model::run::{Cap, NetworkUse, Pressures, Reclaim, SystemUse};
-use observe::{Identity, Root, Surroundings, resolve, target};
+use observe::{Identity, Root, SystemSampler, resolve, target};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -31,8 +31,8 @@ impl Machine {
         Self { directory, target }
     }
 
-    fn surroundings(&self) -> Surroundings {
-        Surroundings::open(&Root::at(self.directory.path()), &self.target)
+    fn sampler(&self) -> SystemSampler {
+        SystemSampler::open(&Root::at(self.directory.path()), &self.target)
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -100,19 +100,19 @@ fn sampler_of_empty_tree_lists_hidden_sources() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::at(directory.path());
     let identity = Identity { path: "/data".into(), ..Identity::default() };
-    let mut surroundings = Surroundings::open(&root, &resolve(&root, &identity).unwrap());
-    assert_eq!(surroundings.hidden().len(), 4, "{:?}", surroundings.hidden());
-    surroundings.begin(true);
-    surroundings.look();
-    surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
+    let mut sampler = SystemSampler::open(&root, &resolve(&root, &identity).unwrap());
+    assert_eq!(sampler.hidden().len(), 4, "{:?}", sampler.hidden());
+    sampler.begin(true);
+    sampler.sample();
+    sampler.end();
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
 
 #[test]
 fn other_clients_and_their_children_are_no_strangers() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
-    let mut surroundings = machine.surroundings();
-    surroundings.know(&[900_010]);
+    let mut sampler = machine.sampler();
+    sampler.know(&[900_010]);
     let processes = |ticks| {
         for (pid, name, parent) in
             [(900_010, "client", 1), (900_011, "child", 900_010), (900_012, "stranger", 1)]
@@ -121,23 +121,23 @@ fn other_clients_and_their_children_are_no_strangers() {
         }
     };
     processes(20);
-    surroundings.begin(true);
+    sampler.begin(true);
     processes(70);
-    surroundings.end();
-    let found = surroundings.take(SECOND_NS, SECOND_NS);
+    sampler.end();
+    let found = sampler.take(SECOND_NS, SECOND_NS);
     assert_eq!(helpers(&found), [("stranger", 900_012, false, 0.5)]);
 }
 
 #[test]
 fn cgroup_v2_machine_is_sampled() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
-    let mut surroundings = machine.surroundings();
-    assert!(surroundings.hidden().is_empty(), "{:?}", surroundings.hidden());
+    let mut sampler = machine.sampler();
+    assert!(sampler.hidden().is_empty(), "{:?}", sampler.hidden());
     // An end without a beginning does nothing.
-    surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
+    sampler.end();
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS), SystemUse::default());
     machine.process(900_077, "(sd) x (y)", 1, 20, 80);
-    surroundings.begin(true);
+    sampler.begin(true);
     let slice = "sys/fs/cgroup/bench.slice";
     let scope = "sys/fs/cgroup/bench.slice/bench-a.scope";
     machine.add(&format!("{slice}/cpu.stat"), ("", "throttled_usec", 1), 300_000);
@@ -166,15 +166,15 @@ fn cgroup_v2_machine_is_sampled() {
     machine.add("proc/1/stat", ("", "1", 13), 2);
     machine.process(own, "skye", 1, 900, 123_456);
     machine.process(900_243, "skye", own, 900, 123_499);
-    surroundings.end();
+    sampler.end();
     // Changes between two parts do not count.
     kernel_ticks(1000);
     machine.add("proc/pressure/io", ("", "some", 4), 100_000_000);
-    surroundings.begin(true);
+    sampler.begin(true);
     machine.add("proc/pressure/io", ("", "some", 4), 500_000);
     kernel_ticks(100);
-    surroundings.end();
-    let found = surroundings.take(4 * SECOND_NS, 4 * SECOND_NS);
+    sampler.end();
+    let found = sampler.take(4 * SECOND_NS, 4 * SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(300_000_000));
     assert_eq!(found.quota_used_up_ns, Some(400_000_000));
     assert_eq!(
@@ -212,20 +212,20 @@ fn cgroup_v2_machine_is_sampled() {
     assert_eq!(found.caps, expected);
     assert_eq!((&found.calls, found.server_in_flight, found.server_slots), (&None, None, None));
     // The observations have been taken.
-    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS), SystemUse::default());
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
 
 #[test]
 fn cgroup_v1_machine_is_sampled() {
     let machine = Machine::copy("cgroup_v1", "/", (8, 1));
     std::fs::write(machine.path("proc/vmstat"), "pgscan_direct 1\n").unwrap();
-    let mut surroundings = machine.surroundings();
-    surroundings.begin(true);
+    let mut sampler = machine.sampler();
+    sampler.begin(true);
     let group = "sys/fs/cgroup/cpu,cpuacct";
     machine.replace(&format!("{group}/cpu.stat"), "2412345678", "2412345778");
     machine.replace("sys/fs/cgroup/memory/memory.failcnt", "17", "19");
-    surroundings.end();
-    let found = surroundings.take(SECOND_NS, SECOND_NS);
+    sampler.end();
+    let found = sampler.take(SECOND_NS, SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(100));
     assert_eq!(found.reclaim.unwrap().cgroup_limit_hits, 2);
     let caps: Vec<_> = found
@@ -241,71 +241,71 @@ fn cgroup_v1_machine_is_sampled() {
     assert_eq!(caps, expected);
     // A lifted quota holds back no task.
     machine.replace(&format!("{group}/cpu.cfs_quota_us"), "50000", "-1");
-    surroundings.begin(true);
-    surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS).quota_throttled_ns, None);
+    sampler.begin(true);
+    sampler.end();
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS).quota_throttled_ns, None);
 }
 
 #[test]
 fn servers_of_nfs_and_fuse() {
     let machine = Machine::copy("nfs", "/mnt/n/x", (0, 52));
-    let mut surroundings = machine.surroundings();
-    assert!(!surroundings.hidden().iter().any(|source| source.contains("mountstats")));
-    surroundings.begin(true);
+    let mut sampler = machine.sampler();
+    assert!(!sampler.hidden().iter().any(|source| source.contains("mountstats")));
+    sampler.begin(true);
     // Two versions are mounted, and only requests of the target's own mount count.
     for (operation, ms) in [("READ:", 6500), ("WRITE:", 500)] {
         machine.add("proc/self/mountstats", ("mounted on /mnt/n ", operation, 7), ms);
         machine.add("proc/self/mountstats", ("mounted on /mnt/old ", operation, 7), 99_000);
     }
-    surroundings.end();
-    let found = surroundings.take(2 * SECOND_NS, 2 * SECOND_NS);
+    sampler.end();
+    let found = sampler.take(2 * SECOND_NS, 2 * SECOND_NS);
     assert_eq!((found.server_in_flight, found.server_slots), (Some(3.5), Some(64)));
     // Without sessions, each connection has separate slots, as far as the kernel shows them.
     let machine = Machine::copy("nfs", "/mnt/old", (0, 53));
-    assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, Some(4 * 65_536));
+    assert_eq!(machine.sampler().take(SECOND_NS, SECOND_NS).server_slots, Some(4 * 65_536));
     std::fs::remove_dir_all(machine.path("proc/sys/sunrpc")).unwrap();
-    assert_eq!(machine.surroundings().take(SECOND_NS, SECOND_NS).server_slots, None);
+    assert_eq!(machine.sampler().take(SECOND_NS, SECOND_NS).server_slots, None);
 
     let machine = Machine::copy("sshfs", "/mnt/remote", (0, 53));
-    let mut surroundings = machine.surroundings();
-    surroundings.begin(true);
-    surroundings.look();
+    let mut sampler = machine.sampler();
+    sampler.begin(true);
+    sampler.sample();
     machine.replace("sys/fs/fuse/connections/53/waiting", "3", "8");
-    (0..4).for_each(|_| surroundings.look());
-    surroundings.end();
-    let found = surroundings.take(SECOND_NS, SECOND_NS);
+    (0..4).for_each(|_| sampler.sample());
+    sampler.end();
+    let found = sampler.take(SECOND_NS, SECOND_NS);
     assert_eq!((found.server_in_flight, found.server_slots), (Some(7.0), Some(12)));
-    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS).server_in_flight, None);
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS).server_in_flight, None);
     std::fs::remove_file(machine.path("sys/fs/fuse/connections/53/waiting")).unwrap();
     let hidden = "/sys/fs/fuse/connections/53/waiting: requests at the server of the file system";
-    assert!(machine.surroundings().hidden().iter().any(|source| source == hidden));
+    assert!(machine.sampler().hidden().iter().any(|source| source == hidden));
 }
 
 #[test]
 fn within_the_machine_only_where_nothing_left_it() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
-    let mut surroundings = machine.surroundings();
-    surroundings.begin(true);
+    let mut sampler = machine.sampler();
+    sampler.begin(true);
     machine.add("proc/self/net/dev", ("", "lo:", 1), 80_000);
-    surroundings.end();
-    let network = surroundings.take(SECOND_NS, SECOND_NS).network.unwrap();
+    sampler.end();
+    let network = sampler.take(SECOND_NS, SECOND_NS).network.unwrap();
     assert_eq!((network.interface.as_str(), network.received_bytes), ("lo", 80_000));
-    surroundings.begin(true);
+    sampler.begin(true);
     machine.add("proc/self/net/dev", ("", "lo:", 1), 7_000);
     machine.add("proc/self/net/dev", ("", "veth0:", 1), 1);
-    surroundings.end();
-    let network = surroundings.take(SECOND_NS, SECOND_NS).network.unwrap();
+    sampler.end();
+    let network = sampler.take(SECOND_NS, SECOND_NS).network.unwrap();
     assert_eq!((network.interface.as_str(), network.speed_bits_per_second), ("veth0", None));
-    surroundings.begin(true);
-    surroundings.end();
-    assert_eq!(surroundings.take(SECOND_NS, SECOND_NS).network, None);
+    sampler.begin(true);
+    sampler.end();
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS).network, None);
 }
 
 #[test]
 fn this_machine_holds_together_and_sees_who_is_busy() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
-    let mut surroundings = Surroundings::open(&Root::system(), &target);
+    let mut sampler = SystemSampler::open(&Root::system(), &target);
     // The parent of the busy process ends at once, so that the busy process is not our child. Our children do
     // not count.
     let script = "(ulimit -t 20; while :; do :; done) & echo $!";
@@ -315,17 +315,17 @@ fn this_machine_holds_together_and_sees_who_is_busy() {
     started.wait().unwrap();
     let busy_pid: i32 = line.trim().parse().unwrap();
     let start = Instant::now();
-    surroundings.begin(true);
+    sampler.begin(true);
     for _ in 0..30 {
         std::thread::sleep(Duration::from_millis(10));
-        surroundings.look();
+        sampler.sample();
     }
-    surroundings.end();
+    sampler.end();
     let measured = start.elapsed();
     let pid = rustix::process::Pid::from_raw(busy_pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let found = surroundings.take(measured.as_nanos() as u64, measured.as_nanos() as u64);
-    let hides = |word: &str| surroundings.hidden().iter().any(|source| source.contains(word));
+    let found = sampler.take(measured.as_nanos() as u64, measured.as_nanos() as u64);
+    let hides = |word: &str| sampler.hidden().iter().any(|source| source.contains(word));
     if !hides("/proc/*/stat") {
         let busy = found.helpers.iter().find(|helper| helper.pid == busy_pid as u64);
         assert!(busy.is_some_and(|busy| busy.name == "sh" && !busy.is_kernel), "{:?}", found.helpers);

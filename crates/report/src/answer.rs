@@ -7,7 +7,7 @@ use model::target::Backing;
 use crate::text::{Compared, Kind, is_of_device, limiter_of, mark, missing_reason, partial, parts};
 
 /// Answers for a run: "The device is the limit in 5 of 7 data tests.", or the true statement instead.
-pub(crate) fn of_run(run: &Run) -> String {
+pub(crate) fn from_run(run: &Run) -> String {
     let measured: Vec<_> = run.phases.iter().filter(|phase| missing_reason(phase).is_none()).collect();
     let mut sentences = Vec::new();
     match run.environment.target.backing {
@@ -55,41 +55,46 @@ pub(crate) fn trust(phase: &PhaseRecord) -> Trust {
 /// Says how many data tests the device limits, and what limits the file tests.
 fn limits(measured: &[&PhaseRecord]) -> String {
     let of_kind = |kind: Kind| -> Vec<&PhaseRecord> {
-        measured.iter().copied().filter(|phase| Kind::of(phase) == kind).collect()
+        measured.iter().copied().filter(|phase| Kind::from_phase(phase) == kind).collect()
     };
     let [data, files] = [Kind::Data, Kind::Files].map(of_kind);
-    let files = Limits::of(&files, "file");
+    let files = Limits::new(&files, "file");
     if data.is_empty() {
         return files.sentence();
     }
-    let data = Limits::of(&data, "data");
+    let data = Limits::new(&data, "data");
     // Clients may have separate devices, and none is that of the run.
     if measured.iter().any(|phase| !phase.hosts.is_empty()) {
         let files = (files.all > 0).then(|| files.sentence());
         return [data.sentence()].into_iter().chain(files).collect::<Vec<_>>().join(" ");
     }
     let device = data.count(subject(Limiter::DeviceBandwidth));
-    let mut answer = match data.most() {
+    let mut answer = match data.top_subject() {
         None => data.not_clear().trim_end_matches('.').to_owned(),
         Some(_) if device.count > 0 => {
-            format!("The device {} the limit in {}", device.is(), data.counted(device.count))
+            format!("The device {} the limit in {}", device.is(), data.count_text(device.count))
         }
-        Some(most) if data.all == 1 => {
-            let (name, is) = (capitalised(most.subject), most.is());
+        Some(top_subject) if data.all == 1 => {
+            let (name, is) = (capitalised(top_subject.subject), top_subject.is());
             format!("{name}, not the device, {is} the limit in the one data test")
         }
-        Some(Most { subject, count, .. }) => {
-            format!("The device is the limit in {}; most often {subject} is ({count})", data.counted(0))
+        Some(TopSubject { subject, count, .. }) => {
+            format!("The device is the limit in {}; most often {subject} is ({count})", data.count_text(0))
         }
     };
-    if let Some(most) = files.most() {
+    if let Some(top_subject) = files.top_subject() {
         // Said once, it goes for all of the sentence.
-        let probably = if most.is_sure || answer.contains("probably") { "" } else { "probably " };
-        let is_same =
-            device.count == 0 && data.all == 1 && data.most().is_some_and(|of| of.subject == most.subject);
-        let subject = if is_same { "" } else { most.subject };
+        let probably = if top_subject.is_sure || answer.contains("probably") { "" } else { "probably " };
+        let is_same = device.count == 0
+            && data.all == 1
+            && data.top_subject().is_some_and(|of| of.subject == top_subject.subject);
+        let subject = if is_same { "" } else { top_subject.subject };
         let words = [", and", probably.trim(), subject, "in"].into_iter().filter(|word| !word.is_empty());
-        answer.push_str(&format!("{} {}", words.collect::<Vec<_>>().join(" "), files.counted(most.count)));
+        answer.push_str(&format!(
+            "{} {}",
+            words.collect::<Vec<_>>().join(" "),
+            files.count_text(top_subject.count)
+        ));
     }
     format!("{answer}.")
 }
@@ -102,21 +107,21 @@ struct Limits {
 }
 
 /// Tests that the same thing limits.
-struct Most {
+struct TopSubject {
     subject: &'static str,
     count: usize,
     /// True if it is confirmed in all of them.
     is_sure: bool,
 }
 
-impl Most {
+impl TopSubject {
     fn is(&self) -> &'static str {
         if self.is_sure { "is" } else { "is probably" }
     }
 }
 
 impl Limits {
-    fn of(tests: &[&PhaseRecord], kind: &'static str) -> Self {
+    fn new(tests: &[&PhaseRecord], kind: &'static str) -> Self {
         let known = tests.iter().filter(|phase| trust(phase) != Trust::Invalid);
         let known = known.filter_map(|phase| {
             let (limiter, confidence) = limiter_of(phase)?;
@@ -131,34 +136,34 @@ impl Limits {
     }
 
     /// Counts the tests with that subject.
-    fn count(&self, of: &'static str) -> Most {
+    fn count(&self, of: &'static str) -> TopSubject {
         let sure: Vec<bool> = self
             .known
             .iter()
             .filter(|(limiter, _)| subject(*limiter) == of)
             .map(|(_, is_sure)| *is_sure)
             .collect();
-        Most { subject: of, count: sure.len(), is_sure: sure.iter().all(|is_sure| *is_sure) }
+        TopSubject { subject: of, count: sure.len(), is_sure: sure.iter().all(|is_sure| *is_sure) }
     }
 
     /// The subject that limits most tests; the first of several that limit as many.
-    fn most(&self) -> Option<Most> {
+    fn top_subject(&self) -> Option<TopSubject> {
         let counted = self.known.iter().map(|(limiter, _)| self.count(subject(*limiter)));
-        counted.rev().max_by_key(|most| most.count)
+        counted.rev().max_by_key(|top_subject| top_subject.count)
     }
 
     /// Says what limits most tests.
     fn sentence(&self) -> String {
-        match self.most() {
+        match self.top_subject() {
             None => self.not_clear(),
-            Some(most) => {
-                let (name, is) = (capitalised(most.subject), most.is());
-                format!("{name} {is} the limit in {}.", self.counted(most.count))
+            Some(top_subject) => {
+                let (name, is) = (capitalised(top_subject.subject), top_subject.is());
+                format!("{name} {is} the limit in {}.", self.count_text(top_subject.count))
             }
         }
     }
 
-    fn counted(&self, count: usize) -> String {
+    fn count_text(&self, count: usize) -> String {
         let Self { all, kind, .. } = self;
         match count {
             _ if count == *all && count == 1 => format!("the one {kind} test"),
@@ -210,11 +215,15 @@ mod tests {
     #[test]
     fn answer_counts_compared_blocks() {
         let mut run = sample::run();
-        assert!(!of_run(&run).contains("compared"), "{}", of_run(&run));
+        assert!(!from_run(&run).contains("compared"), "{}", from_run(&run));
         let counts = &mut run.phases[1].counts;
         (counts.verified_blocks, counts.app_bytes_read) = (97, 12_416 << 20);
         run.phases.retain(|phase| phase.counts.verified_blocks > 0);
-        assert!(of_run(&run).contains(" 97 of 12,416 blocks compared, none differs."), "{}", of_run(&run));
+        assert!(
+            from_run(&run).contains(" 97 of 12,416 blocks compared, none differs."),
+            "{}",
+            from_run(&run)
+        );
     }
 
     #[test]
@@ -222,9 +231,9 @@ mod tests {
         let mut run = sample::run();
         run.phases.truncate(1);
         run.phases[0].judged.notes.clear();
-        assert!(of_run(&run).ends_with("take the numbers as they are."), "{}", of_run(&run));
+        assert!(from_run(&run).ends_with("take the numbers as they are."), "{}", from_run(&run));
         run.environment.target.backing = Backing::Unknown;
-        assert!(of_run(&run).ends_with("and a cache may have answered."), "{}", of_run(&run));
+        assert!(from_run(&run).ends_with("and a cache may have answered."), "{}", from_run(&run));
     }
 
     #[test]

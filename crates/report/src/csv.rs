@@ -38,34 +38,38 @@ fn figure(value: Option<f64>) -> Cell {
 pub fn write(run: &Run) -> String {
     let heading: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
     let cells = |phase| columns().iter().map(|(_, cell)| cell(run, phase)).collect();
-    written(&heading, run.phases.iter().map(cells).collect())
+    to_csv(&heading, run.phases.iter().map(cells).collect())
 }
 
 /// Writes a heading, and lines with the same number of cells, as CSV.
 ///
 /// Spreadsheets take a cell that begins with `= + - @` for a formula, so such text gets a `'` before it.
-pub(crate) fn written(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
+pub(crate) fn to_csv(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
     let mut writer = ::csv::WriterBuilder::new()
         .terminator(::csv::Terminator::CRLF)
         .flexible(true)
         .from_writer(Vec::new());
     // Writing into memory does not fail.
-    let mut written = writer.write_record(heading);
+    let mut result = writer.write_record(heading);
     for line in lines {
         let cells = line.into_iter().map(|cell| match cell {
             Cell::Plain(text) => text,
             Cell::Text(text) => defused(&text),
         });
-        written = written.and_then(|()| writer.write_record(cells.collect::<Vec<_>>()));
+        result = result.and_then(|()| writer.write_record(cells.collect::<Vec<_>>()));
     }
-    debug_assert!(written.is_ok());
+    debug_assert!(result.is_ok());
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
 /// Makes text harmless: no spreadsheet takes it for a formula, and no terminal for a command.
 fn defused(text: &str) -> String {
-    let shown = printable(text);
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{shown}") } else { shown }
+    let printable_text = printable(text);
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{printable_text}")
+    } else {
+        printable_text
+    }
 }
 
 type Column = (&'static str, fn(&Run, &PhaseRecord) -> Cell);
@@ -198,7 +202,7 @@ const fn columns() -> &'static [Column] {
 
 /// A value of the steady part; empty if none was found.
 fn steady(phase: &PhaseRecord, of: fn(&Steady) -> u64) -> Cell {
-    optional(phase.figures.steady.as_ref().filter(|steady| steady.found).map(of))
+    optional(phase.figures.steady.as_ref().filter(|steady| steady.is_steady).map(of))
 }
 
 /// The rate of the fastest zones, or of the slowest; empty without zones.
@@ -261,9 +265,9 @@ mod tests {
             prop_assert_eq!(rows.len(), run.phases.len());
             for (row, phase) in rows.iter().zip(&run.phases) {
                 prop_assert_eq!(row.len(), columns().len());
-                for ((_, cell), shown) in columns().iter().zip(row) {
+                for ((_, cell), cell_text) in columns().iter().zip(row) {
                     if matches!(cell(&run, phase), Cell::Text(_)) {
-                        prop_assert!(!shown.starts_with(['=', '+', '-', '@', '\t', '\r']), "{}", shown);
+                        prop_assert!(!cell_text.starts_with(['=', '+', '-', '@', '\t', '\r']), "{}", cell_text);
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Facts in which runs may differ besides their numbers: machine, kernel, devices, file system, settings, the plan.
 //! Comparisons and trends report the same facts.
 //!
-//! A [`Fact`] that explains no number is `no_cause`. A fact about a test belongs into `of_tests`, so that a trend shows
-//! only the facts of its test.
+//! A [`Fact`] that explains no number is `no_cause`. A fact about a test belongs into `from_tests`, so that a trend
+//! shows only the facts of its test.
 
 use std::collections::BTreeSet;
 
@@ -149,7 +149,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
                 same.push(Setting { name: name.clone(), value: joined(values) });
             }
         } else {
-            let values = told_apart(&values);
+            let values = without_common_words(&values);
             differs.push(Difference { name: name.clone(), values, is_cause: *is_cause });
         }
     }
@@ -157,7 +157,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
 }
 
 /// Returns the values of each side, without the words that all sides have.
-fn told_apart(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
+fn without_common_words(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
     let words: Option<Vec<&Vec<String>>> = sides
         .iter()
         .map(|side| match side {
@@ -177,25 +177,25 @@ fn told_apart(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
 }
 
 /// The facts of a run.
-pub(crate) fn of_run(run: &Run) -> Vec<Fact> {
+pub(crate) fn from_run(run: &Run) -> Vec<Fact> {
     let mut facts = around_tests(run);
-    facts.extend(of_tests(&run.phases.iter().collect::<Vec<_>>()));
+    facts.extend(from_tests(&run.phases.iter().collect::<Vec<_>>()));
     facts
 }
 
 /// The facts of a run, without those of its tests.
 pub(crate) fn around_tests(run: &Run) -> Vec<Fact> {
     let mut facts = Vec::new();
-    of_machine(run, &mut facts);
-    of_target(run, &mut facts);
-    of_plan(run, &mut facts);
+    add_machine_facts(run, &mut facts);
+    add_target_facts(run, &mut facts);
+    add_plan_facts(run, &mut facts);
     facts.push(Fact::notable("skye", run.skye_version.clone()));
     let settings = run.environment.settings.iter();
     facts.extend(settings.map(|setting| Fact::new(&setting.name, setting.value.clone())));
     facts
 }
 
-fn of_machine(run: &Run, facts: &mut Vec<Fact>) {
+fn add_machine_facts(run: &Run, facts: &mut Vec<Fact>) {
     let environment = &run.environment;
     if environment.target.backing == Backing::Simulated {
         return;
@@ -207,11 +207,11 @@ fn of_machine(run: &Run, facts: &mut Vec<Fact>) {
     facts.push(Fact::new("memory", size::binary(environment.memory_bytes)));
     let virtualisation = environment.virtualisation.clone().unwrap_or_else(|| "none seen".into());
     facts.push(Fact::new("virtualisation", virtualisation));
-    facts.push(Fact::new("user", if environment.root { "root" } else { "not root" }));
+    facts.push(Fact::new("user", if environment.is_root { "root" } else { "not root" }));
     facts.push(Fact::words("hidden", environment.hidden_sources.iter().cloned()));
 }
 
-fn of_target(run: &Run, facts: &mut Vec<Fact>) {
+fn add_target_facts(run: &Run, facts: &mut Vec<Fact>) {
     let target = &run.environment.target;
     if let Some(label) = &run.label {
         facts.push(Fact::new("label", label.clone()).no_cause());
@@ -244,13 +244,13 @@ fn of_target(run: &Run, facts: &mut Vec<Fact>) {
     each("read-ahead", &|device| device.read_ahead_bytes.map(size::binary));
     each("rotational", &|device| device.rotational.map(|is| if is { "yes" } else { "no" }.to_owned()));
     each("physical block", &|device| device.physical_block_bytes.map(|bytes| size::binary(bytes.into())));
-    of_geometry(run, facts);
+    add_geometry_facts(run, facts);
     if !target.notes.is_empty() {
         facts.push(Fact::words("remark", target.notes.iter().cloned()));
     }
 }
 
-fn of_geometry(run: &Run, facts: &mut Vec<Fact>) {
+fn add_geometry_facts(run: &Run, facts: &mut Vec<Fact>) {
     let target = &run.environment.target;
     let geometry = &target.geometry;
     let sizes = [
@@ -271,7 +271,7 @@ fn of_geometry(run: &Run, facts: &mut Vec<Fact>) {
     }
 }
 
-fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
+fn add_plan_facts(run: &Run, facts: &mut Vec<Fact>) {
     let plan = &run.plan;
     facts.push(Fact::notable("preset", plan.preset.clone()));
     let seeds = plan.seed.map_or_else(|| "fresh".to_owned(), |seed| seed.to_string());
@@ -287,7 +287,7 @@ fn of_plan(run: &Run, facts: &mut Vec<Fact>) {
 }
 
 /// The facts of some tests of a run, taken together: engines, size of the data set, number of files.
-pub(crate) fn of_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
+pub(crate) fn from_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     let mut engines: Vec<String> = Vec::new();
     for phase in phases {
         for word in std::iter::once(&phase.engine.name).chain(&phase.engine.features) {
@@ -343,7 +343,7 @@ mod tests {
 
     fn facts(run: &Run) -> Facts {
         let mut facts = Facts::default();
-        facts.add(of_run(run));
+        facts.add(from_run(run));
         facts
     }
 
@@ -368,15 +368,15 @@ mod tests {
             ["rw", "relatime", "attr2", "inode64", "noquota"].map(String::from).into();
         run.environment.target.device_stack[1].scheduler = Some("mq-deadline".into());
         run.environment.target.geometry.features = vec!["reflink".into()];
-        let told = |name: &str, before: &str, after: &str| {
+        let values_of = |name: &str, before: &str, after: &str| {
             (name.to_owned(), vec![Some(before.to_owned()), Some(after.to_owned())])
         };
         assert_eq!(
             differences(&run),
             [
-                told("mount", "noatime", "relatime"),
-                told("scheduler", "none", "mq-deadline"),
-                told("features", "–", "reflink"),
+                values_of("mount", "noatime", "relatime"),
+                values_of("scheduler", "none", "mq-deadline"),
+                values_of("features", "–", "reflink"),
             ]
         );
     }
@@ -432,7 +432,7 @@ mod tests {
         other.environment.kernel = "Linux 7.0".into();
         let mut sides = [Facts::default(), Facts::default()];
         for (side, runs) in sides.iter_mut().zip([[&sample::run(), &other], [&other, &sample::run()]]) {
-            runs.into_iter().for_each(|run| side.add(of_run(run)));
+            runs.into_iter().for_each(|run| side.add(from_run(run)));
         }
         assert_eq!(compare(&[&sides[0], &sides[1]]).0, []);
     }
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(differences(&run), [("clocksource".to_owned(), vec![None, Some("tsc".to_owned())])]);
         let mut both = facts(&sample::run());
         run.environment.kernel = "Linux 7.0".into();
-        both.add(of_run(&run));
+        both.add(from_run(&run));
         assert_eq!(both.value("kernel").as_deref(), Some("Linux 6.12.9 or Linux 7.0"));
     }
 }

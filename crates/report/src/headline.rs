@@ -19,8 +19,8 @@ pub(crate) enum Measure {
 
 impl Measure {
     /// Returns the measure of a test.
-    pub(crate) fn of(phase: &PhaseRecord) -> Self {
-        match (phase.workload.pattern, Kind::of(phase)) {
+    pub(crate) fn from_phase(phase: &PhaseRecord) -> Self {
+        match (phase.workload.pattern, Kind::from_phase(phase)) {
             (Some(Access::Sequential), _) => Self::Bytes,
             (_, Kind::Data) => Self::Operations,
             (_, Kind::Files) => Self::Files,
@@ -51,12 +51,12 @@ impl Measure {
 
 /// The phase's number in a few characters: "6,881 MB/s", "966,310 IOPS", "142,310/s"; `None` if it has none.
 pub(crate) fn headline(phase: &PhaseRecord) -> Option<String> {
-    let measure = Measure::of(phase);
+    let measure = Measure::from_phase(phase);
     measure.text(measure.rate(phase)?)
 }
 
 /// Returns the two headline numbers of a run: throughput, then operations. Reads are preferred if there are any.
-pub(crate) fn of_run(phases: &[PhaseRecord]) -> [Option<String>; 2] {
+pub(crate) fn from_run(phases: &[PhaseRecord]) -> [Option<String>; 2] {
     let is_sequential = |phase: &PhaseRecord| phase.workload.pattern == Some(Access::Sequential);
     let is_read = |phase: &PhaseRecord| phase.name == "read";
     let named = |phase: &PhaseRecord| headline(phase).map(|number| format!("{} {number}", phase.name));
@@ -65,6 +65,6 @@ pub(crate) fn of_run(phases: &[PhaseRecord]) -> [Option<String>; 2] {
     let random = |phase: &PhaseRecord| phase.workload.pattern == Some(Access::Random);
     let operations = first(&|p| random(p) && is_read(p))
         .or_else(|| first(&random))
-        .or_else(|| first(&|p| Kind::of(p) == Kind::Files));
+        .or_else(|| first(&|p| Kind::from_phase(p) == Kind::Files));
     [throughput, operations]
 }

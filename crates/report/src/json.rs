@@ -218,7 +218,7 @@ mod tests {
         let newer = text.replacen("skye.run/2", "skye.run/3", 1);
         let lacking = text.replacen("\"seed\": 7311,", "", 1);
         let wrong = text.replacen("\"seed\": 7311,", "\"seed\": \"\\u001b[2J\",", 1);
-        let shown: Vec<_> = [
+        let messages: Vec<_> = [
             "",
             " \n",
             cut,
@@ -238,7 +238,7 @@ mod tests {
         .into_iter()
         .map(|text| read(text).unwrap_err())
         .collect();
-        insta::assert_snapshot!(shown.join("\n"));
+        insta::assert_snapshot!(messages.join("\n"));
     }
 
     proptest! {

@@ -41,7 +41,7 @@ impl From<&Run> for Summary {
             preset: run.plan.preset.clone(),
             label: run.label.clone(),
             status: run.run_status,
-            headlines: headline::of_run(&run.phases),
+            headlines: headline::from_run(&run.phases),
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn saved_runs_on_a_narrow_terminal() {
-        let text = sample::plain(&render(&entries(), &Style { unicode: true, width: 80 }));
+        let text = sample::plain(&render(&entries(), &Style { has_unicode: true, width: 80 }));
         insta::assert_snapshot!(text);
     }
 

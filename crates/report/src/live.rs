@@ -88,17 +88,17 @@ const SPARKS_MAX: usize = 30;
 pub fn lines(live: &Live, style: &Style) -> [String; 3] {
     // The last column stays free: some terminals wrap as soon as it is used.
     let width = style.width.saturating_sub(1).max(1);
-    let [rates, course, busy] = [rates(live), course(live, style), busy(live, width)]
+    let [rates, rate_history, busy] = [rates(live), rate_history(live, style), busy(live, width)]
         .map(|line| style.finish(fit(style.finish(line).trim_end(), width)));
     // Colour takes no room, so it comes last.
-    let busy = match lost(live) {
-        Some(lost) => busy.replacen(&lost, &paint(RED, &lost), 1),
+    let busy = match lost_clients(live) {
+        Some(lost_clients) => busy.replacen(&lost_clients, &paint(RED, &lost_clients), 1),
         None => busy,
     };
-    [rates, course, busy]
+    [rates, rate_history, busy]
 }
 
-fn lost(live: &Live) -> Option<String> {
+fn lost_clients(live: &Live) -> Option<String> {
     let lost = live.clients?.lost;
     (!lost.is_empty()).then(|| format!("lost: {}", printable(&lost.join(", "))))
 }
@@ -129,9 +129,9 @@ fn rates(live: &Live) -> String {
     )
 }
 
-fn course(live: &Live, style: &Style) -> String {
+fn rate_history(live: &Live, style: &Style) -> String {
     let mut parts = Vec::new();
-    if style.unicode && !live.history.is_empty() {
+    if style.has_unicode && !live.history.is_empty() {
         let recent = &live.history[live.history.len().saturating_sub(SPARKS_MAX)..];
         parts.push(sparkline(recent, 0.0, ' ', style));
     }
@@ -163,7 +163,7 @@ fn busy(live: &Live, width: usize) -> String {
         format!("slowest: {} {rate}/s", printable(name))
     });
     let mut line = String::new();
-    for part in [lost(live), device, cpu, slowest, next].into_iter().flatten() {
+    for part in [lost_clients(live), device, cpu, slowest, next].into_iter().flatten() {
         let separator = if line.is_empty() { "" } else { " · " };
         let longer = format!("{line}{separator}{part}");
         if line.is_empty() || INDENT + longer.chars().count() <= width {
@@ -205,9 +205,9 @@ mod tests {
     #[test]
     fn waits_are_shown_from_ten_seconds_on() {
         for (still_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("nothing returned for 12 s"))] {
-            let [_, course, _] = lines(&Live { still_ns, ..live() }, &sample::WIDE);
-            assert_eq!(course.contains("nothing returned"), text.is_some(), "{course}");
-            assert!(text.is_none_or(|text| course.contains(text)), "{course}");
+            let [_, rate_history, _] = lines(&Live { still_ns, ..live() }, &sample::WIDE);
+            assert_eq!(rate_history.contains("nothing returned"), text.is_some(), "{rate_history}");
+            assert!(text.is_none_or(|text| rate_history.contains(text)), "{rate_history}");
         }
     }
 
@@ -275,13 +275,13 @@ mod tests {
             bytes in proptest::option::of(any::<f64>()),
             history in proptest::collection::vec(any::<f64>(), 0..100),
             name in any::<String>(),
-            unicode in any::<bool>(),
+            has_unicode in any::<bool>(),
         ) {
             let device = Some(LiveDevice { name: &name, busy_share: ops, in_flight: ops });
             let live = Live { name: &name, ops_per_second: ops, bytes_per_second: bytes, history: &history, device, ..live() };
-            for line in lines(&live, &Style { unicode, width }) {
+            for line in lines(&live, &Style { has_unicode, width }) {
                 prop_assert!(line.chars().count() <= width);
-                prop_assert!(unicode || line.is_ascii());
+                prop_assert!(has_unicode || line.is_ascii());
             }
 
         }

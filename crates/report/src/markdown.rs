@@ -4,16 +4,17 @@ use model::Run;
 use model::run::{Mark, PhaseRecord};
 
 use crate::text::{
-    Kind, Remark, interval_cell, latency_cells, loose, mark, megabytes_cell, missing_reason, ops_cell,
-    remarks, surely, title, words,
+    Kind, Remark, allow_breaks, confidence_text, interval_cell, latency_cells, mark, megabytes_cell,
+    missing_reason, ops_cell, remarks, title, words,
 };
 use crate::{answer, printable};
 
 /// Writes the run as Markdown: the title, the answer, the tables, and the marked rows with their reasons.
 pub fn write(run: &Run) -> String {
-    let mut text = format!("### {}\n\n{}\n", escaped(&loose(&title(run))), escaped(&answer::of_run(run)));
+    let mut text =
+        format!("### {}\n\n{}\n", escaped(&allow_breaks(&title(run))), escaped(&answer::from_run(run)));
     for kind in [Kind::Data, Kind::Files] {
-        let phases: Vec<_> = run.phases.iter().filter(|phase| Kind::of(phase) == kind).collect();
+        let phases: Vec<_> = run.phases.iter().filter(|phase| Kind::from_phase(phase) == kind).collect();
         if !phases.is_empty() {
             text.push('\n');
             table(&mut text, kind, &phases);
@@ -34,7 +35,7 @@ pub fn write(run: &Run) -> String {
 fn limited_by(phase: &PhaseRecord) -> Option<String> {
     let words = words(phase)?;
     // A confirmed limiter gets no suffix, as on the terminal.
-    Some(match surely(phase) {
+    Some(match confidence_text(phase) {
         Some("likely") => format!("{words} (likely)"),
         _ => words,
     })
@@ -83,19 +84,21 @@ fn sign(mark: Mark) -> &'static str {
 
 /// Escapes text, so that nothing in it formats, links, mentions or ends a cell.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut escaped_text = String::with_capacity(text.len());
     for character in printable(text).chars() {
         match character {
-            '&' => shown.push_str("&amp;"),
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
+            '&' => escaped_text.push_str("&amp;"),
+            '<' => escaped_text.push_str("&lt;"),
+            '>' => escaped_text.push_str("&gt;"),
             // GitHub would notify the user of that name.
-            '@' => shown.push_str("&#64;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => shown.extend(['\\', character]),
-            _ => shown.push(character),
+            '@' => escaped_text.push_str("&#64;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => {
+                escaped_text.extend(['\\', character])
+            }
+            _ => escaped_text.push(character),
         }
     }
-    shown
+    escaped_text
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn write(run: &Run) -> String {
     for (name, meaning, values) in METRICS {
         begin(&mut text, name, meaning);
         for phase in run.phases.iter().filter(|phase| phase.figures.rate.ops_per_second.is_some()) {
-            let of_test = labels(&[("test", &slug::of(phase))]);
+            let of_test = labels(&[("test", &slug::from_phase(phase))]);
             for (own, value) in values(phase) {
                 let own = own.map_or(String::new(), |(key, value)| format!(",{}", labels(&[(key, &value)])));
                 let _ = writeln!(text, "{name}{{{of_run},{of_test}{own}}} {value}");

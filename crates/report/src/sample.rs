@@ -6,10 +6,10 @@ use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Shar
 use model::finding::Finding;
 use model::plan::{Plan, plan};
 use model::run::{
-    Budget, ChangePoint, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
-    EngineRecord, Environment, Extents, Figures, Frame, Interval, Judged, Latency, LatencyIntervals, Note,
-    OperationVerdict, OwnIo, PhaseRecord, Ranked, Rate, Reread, Residency, RunStatus, SCHEMA, Seen, Setting,
-    Status, Steady, Step, TargetProbes, ThreadTimes, Tool, Verdict, WorkloadRecord,
+    ChangePoint, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
+    EngineRecord, Environment, Extents, Figures, Frame, Interval, Judgement, Latency, LatencyIntervals, Note,
+    Observations, OperationVerdict, OwnIo, PhaseRecord, Ranked, Rate, Reread, Residency, RunStatus, SCHEMA,
+    Setting, Status, Steady, Step, TargetProbes, ThreadTimes, TimeBreakdown, Tool, Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, TargetKind};
@@ -22,11 +22,11 @@ mod any;
 mod limited;
 
 pub(crate) use any::any_run;
-pub(crate) use limited::{gathered, limit, time};
+pub(crate) use limited::{limit, single_byte_phase, time};
 
-pub(crate) const WIDE: Style = Style { unicode: true, width: 120 };
-pub(crate) const NARROW: Style = Style { unicode: true, width: 60 };
-pub(crate) const ASCII: Style = Style { unicode: false, width: 80 };
+pub(crate) const WIDE: Style = Style { has_unicode: true, width: 120 };
+pub(crate) const NARROW: Style = Style { has_unicode: true, width: 60 };
+pub(crate) const ASCII: Style = Style { has_unicode: false, width: 80 };
 
 /// The text without ANSI sequences, as a pipe would get it.
 pub(crate) fn plain(text: &str) -> String {
@@ -46,7 +46,7 @@ pub(crate) fn machine() -> Machine {
         memory_total_bytes: 128 * GIB,
         virtualisation: None,
         clock_source: Some("tsc".into()),
-        root: false,
+        is_root: false,
         lockable_bytes: None,
         open_files_max: None,
         file_bytes_max: None,
@@ -59,14 +59,14 @@ pub(crate) fn environment(target: Target) -> Environment {
     Environment::new(&machine(), target, settings, Vec::new())
 }
 
-fn device(name: &str, kind: DeviceKind, lies_on: &[&str], details: &[&str]) -> Device {
-    let is_leaf = lies_on.is_empty();
+fn device(name: &str, kind: DeviceKind, backing_devices: &[&str], details: &[&str]) -> Device {
+    let is_leaf = backing_devices.is_empty();
     Device {
         name: name.into(),
         major: 259,
         minor: 0,
         kind,
-        lies_on: lies_on.iter().map(|name| (*name).to_owned()).collect(),
+        backing_devices: backing_devices.iter().map(|name| (*name).to_owned()).collect(),
         size_bytes: 960_197_124_096,
         model: is_leaf.then(|| "Samsung PM9A3".into()),
         logical_block_bytes: Some(512),
@@ -95,7 +95,7 @@ pub(crate) fn disk() -> Target {
         file_system: "xfs".into(),
         mount_options: options.map(String::from).into(),
         read_only: false,
-        others_write: false,
+        is_writable_by_others: false,
         backing: Backing::Devices,
         geometry: Geometry { block_bytes: Some(4096), ..Geometry::default() },
         space: Space {
@@ -348,7 +348,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
             histogram: Some("HISTFAAAAB542pNpmSzMwMDAxQABzFCaEUoz2X+AMgA".into()),
             intervals: vec![interval(0), interval(100_000_000)],
             steady: Some(Steady {
-                found: true,
+                is_steady: true,
                 from_ns: 300_000_000,
                 to_ns: 9_900_000_000,
                 change_points: vec![ChangePoint {
@@ -360,8 +360,8 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
             }),
             ..Figures::default()
         },
-        seen: Seen {
-            budget: Some(Budget {
+        seen: Observations {
+            budget: Some(TimeBreakdown {
                 user: 0.125,
                 kernel: 0.25,
                 run_queue: 0.0,
@@ -376,11 +376,11 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
                 steal: 0.003,
                 foreign_io: 0.004,
                 run_queue: 0.01,
-                others_cpus: 0.1,
+                foreign_cpus: 0.1,
             }),
-            ..Seen::default()
+            ..Observations::default()
         },
-        judged: Judged { verdict: Some(Verdict::default()), ..Judged::default() },
+        judged: Judgement { verdict: Some(Verdict::default()), ..Judgement::default() },
     };
     measure(&mut phase, 100_000.0, [250_000, 511_000, 900_000]);
     if block_bytes.is_some() {
@@ -674,7 +674,7 @@ pub(crate) fn extremes() -> Vec<PhaseRecord> {
     ]
 }
 
-fn swept(tests: &[&str], sweep: &str) -> Run {
+fn run_with_sweep(tests: &[&str], sweep: &str) -> Run {
     let request = Request {
         tests: tests.iter().map(|test| (*test).to_owned()).collect(),
         sweep: Some(sweep.into()),
@@ -696,7 +696,7 @@ fn swept(tests: &[&str], sweep: &str) -> Run {
 
 /// Two tests swept over depths: the first has a knee within the range, the second has none.
 pub(crate) fn swept_run() -> Run {
-    let mut run = swept(&["read:rnd4k", "write:rnd4k"], "q1..q8");
+    let mut run = run_with_sweep(&["read:rnd4k", "write:rnd4k"], "q1..q8");
     let measured = [
         (12_910.0, [76_100, 93_200, 141_000]),
         (25_400.0, [77_000, 99_800, 151_000]),
@@ -721,7 +721,7 @@ pub(crate) fn swept_run() -> Run {
 
 /// One test swept over shares of its closed-loop rate. Near the highest rate, operations start late.
 pub(crate) fn open_loop_run() -> Run {
-    let mut run = swept(&["read:rnd4k:q32"], "rate");
+    let mut run = run_with_sweep(&["read:rnd4k:q32"], "rate");
     let measured = [
         (100_000.0, [311_000, 402_000, 511_000], None),
         (10_000.0, [81_000, 99_000, 160_000], Some([800, 2_100, 9_000])),

@@ -3,7 +3,7 @@
 use model::run::PhaseRecord;
 
 /// Returns the row's name: "read-4k-rnd-q32t4", with "#2" at the end for a second repetition.
-pub fn of(phase: &PhaseRecord) -> String {
+pub fn from_phase(phase: &PhaseRecord) -> String {
     // Signs that no keyboard has are written as people type them.
     let label = phase.label.to_lowercase().replace('×', "x");
     let words: Vec<_> = std::iter::once(phase.name.as_str()).chain(label.split_whitespace()).collect();
@@ -18,7 +18,7 @@ pub fn find(phases: &[PhaseRecord], word: &str) -> Vec<usize> {
         return (index < phases.len()).then_some(index).into_iter().collect();
     }
     let word = word.to_lowercase();
-    let names: Vec<_> = phases.iter().map(of).collect();
+    let names: Vec<_> = phases.iter().map(from_phase).collect();
     if let Some(index) = names.iter().position(|name| *name == word) {
         return vec![index];
     }
@@ -31,20 +31,20 @@ pub fn find(phases: &[PhaseRecord], word: &str) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{find, of};
+    use super::{find, from_phase};
     use crate::sample;
 
     #[test]
     fn names_can_be_typed() {
         let mut phase = sample::phase("read:rnd4k:q32");
         phase.label = "4K rnd q32 ×8".into();
-        assert_eq!(of(&phase), "read-4k-rnd-q32-x8");
+        assert_eq!(from_phase(&phase), "read-4k-rnd-q32-x8");
     }
 
     #[test]
     fn rows_have_names_of_which_a_part_is_enough() {
         let phases = ["write:q8", "read:q8", "read:rnd4k:q32t4", "read:rnd4k", "stat:t4"].map(sample::phase);
-        let names: Vec<_> = phases.iter().map(of).collect();
+        let names: Vec<_> = phases.iter().map(from_phase).collect();
         assert_eq!(names, ["write-1m-q8", "read-1m-q8", "read-4k-rnd-q32t4", "read-4k-rnd-q1", "stat-t4"]);
         for (word, rows) in [
             ("write", &[0][..]),

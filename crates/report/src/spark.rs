@@ -10,7 +10,7 @@ const DIGITS: [char; 8] = ['1', '2', '3', '4', '5', '6', '7', '8'];
 /// Returns a character for each value: the highest for the largest value, the lowest for `floor` and below. Values that
 /// are not finite become `gap`.
 pub(crate) fn sparkline(values: &[f64], floor: f64, gap: char, style: &Style) -> String {
-    let heights = if style.unicode { BLOCKS } else { DIGITS };
+    let heights = if style.has_unicode { BLOCKS } else { DIGITS };
     let largest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
     let height = |&value: &f64| {
         if !value.is_finite() {
@@ -28,9 +28,9 @@ mod tests {
 
     #[test]
     fn heights_go_from_the_floor_to_the_largest() {
-        let (unicode, ascii) = (Style { unicode: true, width: 80 }, Style { unicode: false, width: 80 });
+        let (wide, ascii) = (Style { has_unicode: true, width: 80 }, Style { has_unicode: false, width: 80 });
         let values = [0.0, 1.0, 4.0, f64::NAN, 8.0];
-        assert_eq!(sparkline(&values, 0.0, ' ', &unicode), "▁▁▄ █");
+        assert_eq!(sparkline(&values, 0.0, ' ', &wide), "▁▁▄ █");
         assert_eq!(sparkline(&values, 0.0, 'x', &ascii), "114x8");
         assert_eq!(sparkline(&values, 4.0, '-', &ascii), "111-8");
         assert_eq!(sparkline(&[5.0, 5.0], 5.0, '-', &ascii), "11");

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use model::Run;
 use model::comparison::Difference;
 use model::run::{Mark, PhaseRecord, Trust};
-use stats::{FEW_MIN, levels_of_few};
+use stats::{SHORT_SERIES_MIN, levels_of_short_series};
 
 use crate::compare::{self, signed};
 use crate::facts::{self, Fact, Facts};
 use crate::headline::Measure;
 use crate::numbers::{MISSING, thousands};
 use crate::spark::sparkline;
-use crate::text::{DIM, Kind, NAME_WIDTH, Style, aligned, fit, fit_end, paint, together, wrap};
+use crate::text::{DIM, Kind, NAME_WIDTH, Style, aligned, fit, fit_end, no_break, paint, wrap};
 use crate::time;
 
 /// Parts of a run that a trend needs.
@@ -67,10 +67,10 @@ impl Test {
             spec: first.spec.clone(),
             name: first.name.clone(),
             label: first.label.clone(),
-            kind: Kind::of(first),
-            measure: Measure::of(first),
+            kind: Kind::from_phase(first),
+            measure: Measure::from_phase(first),
             rate: stats::middle(&all.iter().filter_map(|phase| trusted_rate(phase)).collect::<Vec<_>>()),
-            facts: reasons(facts::of_tests(all)),
+            facts: reasons(facts::from_tests(all)),
         }
     }
 }
@@ -89,7 +89,7 @@ fn trusted_rate(phase: &PhaseRecord) -> Option<f64> {
         // Documents of older versions have no verdicts.
         None => phase.judged.notes.iter().any(|note| note.mark != Mark::Remark),
     };
-    let rate = Measure::of(phase).rate(phase).filter(|rate| rate.is_finite() && *rate >= 0.0);
+    let rate = Measure::from_phase(phase).rate(phase).filter(|rate| rate.is_finite() && *rate >= 0.0);
     rate.filter(|_| !invalid)
 }
 
@@ -139,35 +139,35 @@ const COURSE_MIN: usize = 12;
 /// Targets are sorted by host and path, tests by the newest run that has them. The names of runs are arguments for
 /// `skye report`.
 ///
-/// A run without a trusted result of a test leaves a gap in its course. Levels are those of [`stats::levels_of_few`].
-/// Each change of a test's level has a line below the test. The line lists the differences between the first run of the
-/// new level and the previous run.
+/// A run without a trusted result of a test leaves a gap in its course. Levels are those of
+/// [`stats::levels_of_short_series`]. Each change of a test's level has a line below the test. The line lists the
+/// differences between the first run of the new level and the previous run.
 pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
     let all = series(runs);
-    let (once, mut shown): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
-    shown.sort_by(|a, b| (&a.run.host, &a.run.path).cmp(&(&b.run.host, &b.run.path)));
-    let layout = Layout::of(&shown, style);
+    let (once, mut drawn): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
+    drawn.sort_by(|a, b| (&a.run.host, &a.run.path).cmp(&(&b.run.host, &b.run.path)));
+    let layout = Layout::new(&drawn, style);
     let mut text = String::new();
     let mut target = None;
-    for series in &shown {
+    for series in &drawn {
         let this = (&series.run.host, &series.run.path);
         if target != Some(this) {
             let gap = if text.is_empty() { "" } else { "\n" };
             text += &format!("{gap}{}\n{}\n", layout.target(series.run, style), layout.head());
             target = Some(this);
         }
-        text += &layout.row(series, &Trend::of(series), style);
+        text += &layout.row(series, &Trend::new(series), style);
         // The spec distinguishes rows that look alike.
-        if shown.iter().filter(|other| looks_like(other, series)).count() > 1 {
+        if drawn.iter().filter(|other| has_same_label(other, series)).count() > 1 {
             text += &format!("    {}\n", fit(&style.foreign(&series.test.spec), layout.width - 4));
         }
     }
-    text += &closing(&shown, once.len(), runs, style);
+    text += &closing(&drawn, once.len(), runs, style);
     style.finish(text)
 }
 
 /// Returns true if two rows of a target begin with the same words.
-fn looks_like(a: &Series, b: &Series) -> bool {
+fn has_same_label(a: &Series, b: &Series) -> bool {
     (&a.run.host, &a.run.path, &a.test.name, &a.test.label)
         == (&b.run.host, &b.run.path, &b.test.name, &b.test.label)
 }
@@ -199,7 +199,7 @@ struct Trend<'a> {
     /// The median rate of the last level; `None` if no number is to be trusted.
     level: Option<f64>,
     /// True if there are enough runs to find changes.
-    enough: bool,
+    has_enough_runs: bool,
     /// The changes of the level, oldest first.
     changes: Vec<Change<'a>>,
 }
@@ -213,11 +213,11 @@ struct Change<'a> {
 }
 
 impl<'a> Trend<'a> {
-    fn of(series: &Series<'a>) -> Self {
+    fn new(series: &Series<'a>) -> Self {
         let counted: Vec<(Point, f64)> =
             series.points.iter().filter_map(|point| Some((*point, point.test.rate?))).collect();
         let rates: Vec<f64> = counted.iter().map(|(_, rate)| *rate).collect();
-        let levels = levels_of_few(&rates);
+        let levels = levels_of_short_series(&rates);
         let middle = |from: usize, to: usize| stats::middle(&rates[from..to]).unwrap_or(f64::NAN);
         let changes = levels.windows(2).map(|pair| Change {
             ratio: middle(pair[1].from, pair[1].to) / middle(pair[0].from, pair[0].to),
@@ -226,14 +226,14 @@ impl<'a> Trend<'a> {
         });
         Self {
             level: levels.last().map(|level| middle(level.from, level.to)),
-            enough: rates.len() >= FEW_MIN,
+            has_enough_runs: rates.len() >= SHORT_SERIES_MIN,
             changes: changes.collect(),
         }
     }
 }
 
 /// Formats a change of a level: "-12.1 %".
-fn by(ratio: f64) -> String {
+fn change_text(ratio: f64) -> String {
     // There are no shares of zero.
     if ratio.is_finite() { signed(ratio) } else { "from 0".into() }
 }
@@ -241,17 +241,17 @@ fn by(ratio: f64) -> String {
 /// Widths of the columns.
 struct Layout {
     subject: usize,
-    course: usize,
+    rate_history: usize,
     width: usize,
 }
 
 impl Layout {
-    fn of(shown: &[Series], style: &Style) -> Self {
+    fn new(drawn: &[Series], style: &Style) -> Self {
         let width = style.width.clamp(WIDTH_MIN, WIDTH_MAX);
-        let longest = shown.iter().map(|series| subject(series, style).chars().count()).max().unwrap_or(0);
+        let longest = drawn.iter().map(|series| subject(series, style).chars().count()).max().unwrap_or(0);
         let subject = longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED - COURSE_MIN));
-        let most = shown.iter().map(|series| series.points.len()).max().unwrap_or(0);
-        Self { subject, course: most.clamp(COURSE_MIN, width - FIXED - subject), width }
+        let most = drawn.iter().map(|series| series.points.len()).max().unwrap_or(0);
+        Self { subject, rate_history: most.clamp(COURSE_MIN, width - FIXED - subject), width }
     }
 
     fn target(&self, run: &RunSummary, style: &Style) -> String {
@@ -266,16 +266,16 @@ impl Layout {
         paint(DIM, &self.line(&cells))
     }
 
-    fn line(&self, [subject, runs, course, level, change]: &[String; 5]) -> String {
-        let (wide, long) = (self.subject, self.course);
-        format!("  {subject:<wide$}  {runs:>4}  {course:<long$}  {level:>13}  {change:>7}")
+    fn line(&self, [subject, runs, rate_history, level, change]: &[String; 5]) -> String {
+        let (wide, long) = (self.subject, self.rate_history);
+        format!("  {subject:<wide$}  {runs:>4}  {rate_history:<long$}  {level:>13}  {change:>7}")
             .trim_end()
             .to_owned()
     }
 
     /// Renders a series, and below it the changes of its level.
     fn row(&self, series: &Series, trend: &Trend, style: &Style) -> String {
-        let recent = &series.points[series.points.len().saturating_sub(self.course)..];
+        let recent = &series.points[series.points.len().saturating_sub(self.rate_history)..];
         let rates: Vec<f64> = recent.iter().map(|point| point.test.rate.unwrap_or(f64::NAN)).collect();
         let (lowest, highest) = rates
             .iter()
@@ -283,8 +283,8 @@ impl Layout {
             .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
         let level = trend.level.and_then(|level| series.test.measure.text(level));
         let change = match trend.changes.last() {
-            Some(change) => by(change.ratio),
-            None if trend.enough => "steady".into(),
+            Some(change) => change_text(change.ratio),
+            None if trend.has_enough_runs => "steady".into(),
             None => MISSING.into(),
         };
         let cells = [
@@ -308,14 +308,14 @@ impl Layout {
 
     fn change(&self, change: &Change, style: &Style) -> String {
         let reference = if change.since.back == 0 { "@".into() } else { format!("@-{}", change.since.back) };
-        let by = together(&by(change.ratio));
+        let change_text = no_break(&change_text(change.ratio));
         let when = time::minute(&change.since.run.started_at);
         let found = differences(change, style);
         let what = match found.len() {
             0 => "nothing else is known to differ from the run before".into(),
             _ => found.join(", "),
         };
-        let line = format!("{by} since {reference} ({when}): {what}");
+        let line = format!("{change_text} since {reference} ({when}): {what}");
         let lines = wrap(&line, self.width.min(style.paragraph().max(WIDTH_MIN)) - 6);
         lines.iter().enumerate().fold(String::new(), |text, (at, line)| {
             let indent = if at == 0 { 4 } else { 6 };
@@ -338,18 +338,18 @@ fn differences(change: &Change, style: &Style) -> Vec<String> {
     found.extend(facts::compare(&[&before.run.facts, &after.run.facts]).0);
     let more = found.len().saturating_sub(DIFFERENCES_MAX);
     found.truncate(DIFFERENCES_MAX);
-    let mut shown: Vec<_> = found.into_iter().map(|one| style.foreign(&told(one))).collect();
+    let mut texts: Vec<_> = found.into_iter().map(|one| style.foreign(&difference_text(one))).collect();
     if more > 0 {
-        shown.push(format!("and {more} more"));
+        texts.push(format!("and {more} more"));
     }
-    shown
+    texts
 }
 
 /// Longest name or value that is shown in full.
 const VALUE_MAX: usize = 32;
 
 /// "scheduler none → mq-deadline"
-fn told(difference: Difference) -> String {
+fn difference_text(difference: Difference) -> String {
     let cut = |short: fn(&str, usize) -> String| -> Vec<Option<String>> {
         let values = difference.values.iter();
         values.map(|value| value.as_ref().map(|value| short(value, VALUE_MAX))).collect()
@@ -364,19 +364,20 @@ fn told(difference: Difference) -> String {
 }
 
 /// Notes that apply to all trends above.
-fn closing(shown: &[Series], once: usize, runs: &[Option<RunSummary>], style: &Style) -> String {
+fn closing(drawn: &[Series], once: usize, runs: &[Option<RunSummary>], style: &Style) -> String {
     let mut notes = Vec::new();
-    let rates = || shown.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));
+    let rates = || drawn.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));
     if rates().any(|rate| rate.is_none()) {
         notes.push(format!(
             "{GAP} in a course is a run whose number is missing or not to be trusted; it does not count."
         ));
     }
-    let few =
-        |series: &&Series| series.points.iter().filter(|point| point.test.rate.is_some()).count() < FEW_MIN;
-    if shown.iter().any(|series| few(&series)) {
+    let few = |series: &&Series| {
+        series.points.iter().filter(|point| point.test.rate.is_some()).count() < SHORT_SERIES_MIN
+    };
+    if drawn.iter().any(|series| few(&series)) {
         notes.push(format!(
-            "{MISSING} stands for a change where fewer than {FEW_MIN} runs count: too few to tell."
+            "{MISSING} stands for a change where fewer than {SHORT_SERIES_MIN} runs count: too few to tell."
         ));
     }
     match once {
@@ -389,10 +390,10 @@ fn closing(shown: &[Series], once: usize, runs: &[Option<RunSummary>], style: &S
         1 => notes.push("1 saved run cannot be read: skye list says why.".into()),
         unread => notes.push(format!("{unread} saved runs cannot be read: skye list says why.")),
     }
-    if shown.is_empty() && once == 0 {
+    if drawn.is_empty() && once == 0 {
         notes.insert(0, "no test has been measured yet".into());
     }
-    let gap = if shown.is_empty() || notes.is_empty() { "" } else { "\n" };
+    let gap = if drawn.is_empty() || notes.is_empty() { "" } else { "\n" };
     let lines = notes.iter().flat_map(|note| wrap(note, style.paragraph().max(WIDTH_MIN)));
     lines.fold(gap.to_owned(), |text, line| format!("{text}{line}\n"))
 }

@@ -59,7 +59,7 @@ pub(crate) fn extremes(parts: &[Part]) -> Option<[&Part; 2]> {
 }
 
 /// Returns the rates at both ends, and extremes between them with their places; `None` without two parts.
-pub(crate) fn told(parts: &[Part]) -> Option<String> {
+pub(crate) fn rate_summary(parts: &[Part]) -> Option<String> {
     let [fastest, slowest] = extremes(parts)?;
     let (first, last) = (parts.first()?, parts.last()?);
     let length = last.end_bytes.saturating_sub(first.start_bytes).max(1) as f64;
@@ -103,12 +103,15 @@ mod tests {
 
     #[test]
     fn rate_step_is_shown_with_positions() {
-        let told = |ms: &[u64]| told(&parts(&phase(ms.iter().map(|ms| (100_000_000, *ms)))));
-        assert_eq!(told(&[500, 500, 1000, 1000]).as_deref(), Some("200 MB/s at 0 %, 100 MB/s at 100 %"));
+        let rate_summary = |ms: &[u64]| rate_summary(&parts(&phase(ms.iter().map(|ms| (100_000_000, *ms)))));
         assert_eq!(
-            told(&[500, 1000, 250, 500]).as_deref(),
+            rate_summary(&[500, 500, 1000, 1000]).as_deref(),
+            Some("200 MB/s at 0 %, 100 MB/s at 100 %")
+        );
+        assert_eq!(
+            rate_summary(&[500, 1000, 250, 500]).as_deref(),
             Some("200 MB/s at 0 %, 200 MB/s at 100 %; fastest 400 MB/s at 50 %, slowest 100 MB/s at 25 %")
         );
-        assert_eq!(told(&[500]), None);
+        assert_eq!(rate_summary(&[500]), None);
     }
 }

@@ -3,8 +3,8 @@
 //! A case is a value: the selftest builds and measures it. The measuring program learns nothing of it but a directory
 //! and the tests.
 //!
-//! Build a case from rigs that exist. [`Beside`] and [`Within`] hold the actions that only the selftest can do, such as
-//! the loss of half a file.
+//! Build a case from rigs that exist. [`Interference`] and [`Restriction`] hold the actions that only the selftest can
+//! do, such as the loss of half a file.
 
 mod cpus;
 mod devices;
@@ -14,7 +14,7 @@ mod servers;
 use model::Limiter;
 use model::selftest::Truth;
 
-use crate::spec::{DiskSpec, On, Spec};
+use crate::spec::{DiskBacking, DiskSpec, Spec};
 use crate::throttle::Throttle;
 
 /// Seconds of measurement where only the verdict of a test matters.
@@ -32,20 +32,20 @@ pub struct Case {
     /// The rig in which it is measured; without one, an ordinary directory, which takes no privileges.
     pub rig: Option<Spec>,
     /// Disturbance beside the test.
-    pub beside: Option<Beside>,
+    pub interference: Option<Interference>,
     /// Restriction on the measuring program.
-    pub within: Option<Within>,
+    pub restriction: Option<Restriction>,
     /// Words for all tests: sizes, times, caches.
     pub words: String,
     /// The tests, with the right verdict on each.
-    pub tests: Vec<Known>,
+    pub tests: Vec<KnownTest>,
     /// Reason why more than one answer is right, if so.
     pub why: Option<&'static str>,
 }
 
 /// Disturbance while a case is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum Interference {
     /// Two threads for each CPU that do nothing but take its time.
     Hogs,
     /// A reader on the same device, with this many reads per second.
@@ -56,7 +56,7 @@ pub enum Beside {
 
 /// Restriction on the measuring program.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Within {
+pub enum Restriction {
     /// A group of processes with this many CPUs' worth of time.
     CpuQuota(f64),
     /// A group of processes with this many bytes of memory.
@@ -67,7 +67,7 @@ pub enum Within {
 
 /// A test with a known result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct KnownTest {
     /// The test, in the SPEC language.
     pub spec: String,
     /// The right verdict on it.
@@ -76,7 +76,7 @@ pub struct Known {
     pub ops_per_second: Option<f64>,
 }
 
-impl Within {
+impl Restriction {
     /// Returns the spec of the group, where it is one.
     pub fn group(self) -> Option<Spec> {
         match self {
@@ -89,24 +89,24 @@ impl Within {
 
 impl Case {
     fn new(name: &'static str, built_in: &'static str, place: impl Into<Spec>) -> Self {
-        Self::of(name, built_in, Some(place.into()))
+        Self::with_rig(name, built_in, Some(place.into()))
     }
 
     fn in_directory(name: &'static str, built_in: &'static str) -> Self {
-        Self::of(name, built_in, None)
+        Self::with_rig(name, built_in, None)
     }
 
-    fn of(name: &'static str, built_in: &'static str, rig: Option<Spec>) -> Self {
+    fn with_rig(name: &'static str, built_in: &'static str, rig: Option<Spec>) -> Self {
         let (words, tests) = (format!("--size 64m --time {SHORT}"), Vec::new());
-        Self { name, built_in, rig, beside: None, within: None, words, tests, why: None }
+        Self { name, built_in, rig, interference: None, restriction: None, words, tests, why: None }
     }
 
-    fn beside(self, beside: Beside) -> Self {
-        Self { beside: Some(beside), ..self }
+    fn interference(self, interference: Interference) -> Self {
+        Self { interference: Some(interference), ..self }
     }
 
-    fn within(self, within: Within) -> Self {
-        Self { within: Some(within), ..self }
+    fn restriction(self, restriction: Restriction) -> Self {
+        Self { restriction: Some(restriction), ..self }
     }
 
     fn words(self, words: impl Into<String>) -> Self {
@@ -120,12 +120,12 @@ impl Case {
 
     fn test(mut self, spec: impl Into<String>, right: &[Limiter]) -> Self {
         let truth = Truth::Limiters(right.to_vec());
-        self.tests.push(Known { spec: spec.into(), truth, ops_per_second: None });
+        self.tests.push(KnownTest { spec: spec.into(), truth, ops_per_second: None });
         self
     }
 
     fn marked(mut self, spec: impl Into<String>, reason: &str) -> Self {
-        self.tests.push(Known {
+        self.tests.push(KnownTest {
             spec: spec.into(),
             truth: Truth::Reason(reason.into()),
             ops_per_second: None,
@@ -151,7 +151,7 @@ impl Case {
             Some(Spec::Disk(disk)) => {
                 needs.push("loop devices".into());
                 needs.extend(disk.file_system.as_ref().map(|name| format!("mkfs.{name}")));
-                if layers(disk).any(|disk| matches!(disk.on, On::Fuse(_))) {
+                if layers(disk).any(|disk| matches!(disk.on, DiskBacking::Fuse(_))) {
                     needs.push("FUSE".into());
                 }
                 if layers(disk).any(|disk| disk.throttle != Throttle::default()) {
@@ -162,17 +162,17 @@ impl Case {
             Some(Spec::Network(_)) => needs.push("network namespaces, sshd and sshfs".into()),
             _ => {}
         }
-        needs.extend(self.within.map(|within| match within {
-            Within::CpuQuota(_) => "cpu of a cgroup".to_owned(),
-            Within::MemoryLimit(_) => "memory of a cgroup".to_owned(),
-            Within::HiddenCgroups => "mount namespaces".to_owned(),
+        needs.extend(self.restriction.map(|restriction| match restriction {
+            Restriction::CpuQuota(_) => "cpu of a cgroup".to_owned(),
+            Restriction::MemoryLimit(_) => "memory of a cgroup".to_owned(),
+            Restriction::HiddenCgroups => "mount namespaces".to_owned(),
         }));
         needs
     }
 
     /// Returns true if building it takes root.
     pub fn needs_root(&self) -> bool {
-        self.rig.is_some() || self.within.is_some()
+        self.rig.is_some() || self.restriction.is_some()
     }
 
     /// Lists its changes to the machine while it exists. All of them are undone: at the end, or from its journal.
@@ -181,15 +181,17 @@ impl Case {
             Some(spec) => changes(spec),
             None => vec!["files in a temporary directory".into()],
         };
-        changes.extend(self.beside.map(|beside| match beside {
-            Beside::Hogs => "threads that take CPU time".to_owned(),
-            Beside::Neighbour(_) => "a file beside those of the test, and a process that reads it".to_owned(),
-            Beside::Loss => "half of a file of the test is lost".to_owned(),
+        changes.extend(self.interference.map(|interference| match interference {
+            Interference::Hogs => "threads that take CPU time".to_owned(),
+            Interference::Neighbour(_) => {
+                "a file beside those of the test, and a process that reads it".to_owned()
+            }
+            Interference::Loss => "half of a file of the test is lost".to_owned(),
         }));
-        changes.extend(self.within.map(|within| match within {
-            Within::CpuQuota(_) => "a cgroup with a quota of CPU time".to_owned(),
-            Within::MemoryLimit(_) => "a cgroup with a limit of memory".to_owned(),
-            Within::HiddenCgroups => "a mount namespace".to_owned(),
+        changes.extend(self.restriction.map(|restriction| match restriction {
+            Restriction::CpuQuota(_) => "a cgroup with a quota of CPU time".to_owned(),
+            Restriction::MemoryLimit(_) => "a cgroup with a limit of memory".to_owned(),
+            Restriction::HiddenCgroups => "a mount namespace".to_owned(),
         }));
         changes
     }
@@ -213,12 +215,12 @@ pub fn that_show(limiter: Limiter) -> Option<String> {
         })
     };
     // Names and limits are the same on every machine.
-    let told: Vec<_> = all(1)
+    let descriptions: Vec<_> = all(1)
         .iter()
         .filter(|case| shows(case))
         .map(|case| format!("{} ({})", case.name, case.built_in))
         .collect();
-    (!told.is_empty()).then(|| format!("skye selftest builds it: {}.", told.join("; ")))
+    (!descriptions.is_empty()).then(|| format!("skye selftest builds it: {}.", descriptions.join("; ")))
 }
 
 fn changes(spec: &Spec) -> Vec<String> {
@@ -235,7 +237,7 @@ fn changes(spec: &Spec) -> Vec<String> {
 /// Iterates over the disk, the disk under it, and so on.
 fn layers(disk: &DiskSpec) -> impl Iterator<Item = &DiskSpec> {
     std::iter::successors(Some(disk), |disk| match &disk.on {
-        On::Disk(beneath) => Some(&**beneath),
+        DiskBacking::Disk(lower) => Some(&**lower),
         _ => None,
     })
 }
@@ -244,13 +246,13 @@ fn changes_of_disk(disk: &DiskSpec) -> Vec<String> {
     let mut changes = Vec::new();
     for disk in layers(disk) {
         let over = match disk.on {
-            On::Fuse(_) => "a file of a FUSE server",
-            On::Disk(_) => "a file of another loop device",
-            On::Memory | On::Directory(_) => "a file in memory",
+            DiskBacking::Fuse(_) => "a file of a FUSE server",
+            DiskBacking::Disk(_) => "a file of another loop device",
+            DiskBacking::Memory | DiskBacking::Directory(_) => "a file in memory",
         };
         changes.push(format!("a loop device over {over}"));
         changes.extend(disk.file_system.as_ref().map(|name| format!("a mount of {name}")));
-        if disk.overlay {
+        if disk.with_overlay {
             changes.push("an overlay mount".into());
         }
         if disk.throttle != Throttle::default() {

@@ -22,8 +22,8 @@ pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, T
     if let Some(at) = mounted(controller) {
         return Ok(at);
     }
-    journal.mount("cgroup", "skye-rig", controller).map_err(|trouble| {
-        trouble.remedy(
+    journal.mount("cgroup", "skye-rig", controller).map_err(|error| {
+        error.remedy(
             "leave the controller to cgroup v1: boot with cgroup_no_v1 unset and without that controller in cgroup2",
         )
     })
@@ -62,12 +62,12 @@ pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, Trou
 pub(crate) fn join(group: &Path, process: u32) -> Result<(), Trouble> {
     let attempt = || format!("take process {process} into {}", group.display());
     fs::write(group.join(PROCESSES), process.to_string()).map_err(|error| {
-        let trouble = Trouble::new(attempt(), &error);
+        let user_error = Trouble::new(attempt(), &error);
         // The kernel takes no process with real-time priority into a group without a real-time budget.
         if error.kind() == io::ErrorKind::InvalidInput {
-            trouble.remedy("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
+            user_error.remedy("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
         } else {
-            trouble
+            user_error
         }
     })
 }

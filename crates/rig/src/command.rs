@@ -11,9 +11,9 @@ pub(crate) fn run(command: &mut Command, attempt: &str) -> Result<String, Troubl
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    Err(Trouble::new(attempt, format!("{name}: {}: {said}", output.status)))
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(Trouble::new(attempt, format!("{name}: {}: {message}", output.status)))
 }
 
 /// Starts a command that keeps running.

@@ -11,7 +11,7 @@ use crate::device::LoopDevice;
 use crate::fuse::{FILE_NAME, Faults, Server};
 use crate::journal::Journal;
 use crate::served::Served;
-use crate::spec::{self, DiskSpec, FuseSpec, On};
+use crate::spec::{self, DiskBacking, DiskSpec, FuseSpec};
 use crate::throttle::Throttle;
 use crate::timing::Timing;
 
@@ -31,7 +31,7 @@ struct Layer {
     device: LoopDevice,
     image: PathBuf,
     mounted: Option<PathBuf>,
-    beneath: Option<Box<Layer>>,
+    lower_layer: Option<Box<Layer>>,
 }
 
 impl Disk {
@@ -58,7 +58,7 @@ impl Disk {
                 if let Some(root) = one.mounted.as_ref().and_then(|path| fs::File::open(path).ok()) {
                     let _ = rustix::fs::syncfs(&root);
                 }
-                layer = one.beneath.as_deref();
+                layer = one.lower_layer.as_deref();
             }
             server.set_timing(timing);
             server.take_served();
@@ -145,8 +145,8 @@ impl Layer {
         journal: &mut Journal,
         cgroup: &mut Option<PathBuf>,
     ) -> Result<(), Trouble> {
-        if let (Some(beneath), On::Disk(spec)) = (&self.beneath, &spec.on) {
-            beneath.set_up(spec, journal, cgroup)?;
+        if let (Some(lower_layer), DiskBacking::Disk(spec)) = (&self.lower_layer, &spec.on) {
+            lower_layer.set_up(spec, journal, cgroup)?;
         }
         if let Some(count) = spec.requests {
             self.device.set_requests(journal, &self.image, count)?;
@@ -177,36 +177,36 @@ impl Layer {
 /// Returns the times of the server at the bottom.
 fn timing(spec: &DiskSpec) -> Option<Timing> {
     match &spec.on {
-        On::Fuse(server) => Some(server.timing),
-        On::Disk(beneath) => timing(beneath),
-        On::Memory | On::Directory(_) => None,
+        DiskBacking::Fuse(server) => Some(server.timing),
+        DiskBacking::Disk(lower_layer) => timing(lower_layer),
+        DiskBacking::Memory | DiskBacking::Directory(_) => None,
     }
 }
 
 fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, Trouble> {
-    if spec.overlay && spec.file_system.is_none() {
+    if spec.with_overlay && spec.file_system.is_none() {
         return Err(Trouble::new("lay an overlay over a disk", "there is no file system on it")
             .remedy("say fs=NAME as well"));
     }
-    let is_direct = matches!(spec.on, On::Fuse(_) | On::Disk(_));
-    let mut beneath = None;
+    let is_direct = matches!(spec.on, DiskBacking::Fuse(_) | DiskBacking::Disk(_));
+    let mut lower_layer = None;
     let image = match &spec.on {
-        On::Memory => {
+        DiskBacking::Memory => {
             let directory = journal.scratch(spec.bytes)?;
             journal.file_in(&directory, "image", spec.bytes)?
         }
-        On::Directory(directory) => {
+        DiskBacking::Directory(directory) => {
             let directory = journal.directory_in(directory)?;
             journal.file_in(&directory, "image", spec.bytes)?
         }
-        On::Fuse(served) => {
+        DiskBacking::Fuse(served) => {
             let served = FuseSpec { file_bytes: Some(spec.bytes), ..(**served).clone() };
             let server = server.insert(Server::mount(journal, &served, Faults::default())?);
             server.set_timing(Timing::default());
             server.path().join(FILE_NAME)
         }
-        On::Disk(lower) => {
-            let layer = beneath.insert(Box::new(build(lower, journal, server)?));
+        DiskBacking::Disk(lower) => {
+            let layer = lower_layer.insert(Box::new(build(lower, journal, server)?));
             let mounted = layer.mounted.as_deref().ok_or_else(|| {
                 Trouble::new("lay a disk on a disk", "the one beneath has no file system")
                     .remedy("say on.fs=NAME as well")
@@ -223,11 +223,11 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
         Some(file_system) => {
             let device = device.path();
             let at = journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?;
-            Some(if spec.overlay { mount_overlay(journal, &at)? } else { at })
+            Some(if spec.with_overlay { mount_overlay(journal, &at)? } else { at })
         }
         None => None,
     };
-    Ok(Layer { device, image, mounted, beneath })
+    Ok(Layer { device, image, mounted, lower_layer })
 }
 
 /// Mounts an overlay whose layers all lie in the file system that is mounted at that path. They go with that file

@@ -38,7 +38,7 @@ pub(crate) fn hold(device: &Path) -> Option<File> {
 }
 
 /// Returns true if a device is not mounted and no process holds it exclusively.
-pub(crate) fn can_be_had_alone(device: &Path) -> bool {
+pub(crate) fn can_open_exclusively(device: &Path) -> bool {
     let exclusive = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
     OpenOptions::new().read(true).custom_flags(exclusive).open(device).is_ok()
 }

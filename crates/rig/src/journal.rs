@@ -40,18 +40,18 @@ impl Journal {
     /// # Errors
     /// It can be written neither in `/run` nor in the directory of temporary files.
     pub fn open() -> Result<Self, Trouble> {
-        let mut trouble = None;
+        let mut first_error = None;
         for home in homes() {
             match begin(&home) {
                 Ok((file, path)) => return Ok(Self { file, path, steps: Vec::new(), is_undone: false }),
                 Err(error) => {
                     let attempt = format!("begin a journal in {}", home.display());
-                    trouble.get_or_insert(Trouble::new(attempt, error));
+                    first_error.get_or_insert(Trouble::new(attempt, error));
                 }
             }
         }
         let none = || Trouble::new("begin a journal", "there is no place for it");
-        Err(trouble.unwrap_or_else(none).remedy("make room in /run, or run this as root"))
+        Err(first_error.unwrap_or_else(none).remedy("make room in /run, or run this as root"))
     }
 
     /// Path of its file, for [`clean_one`].
@@ -151,7 +151,11 @@ impl Journal {
     /// stays for [`clean`]. A second call does nothing.
     pub fn undo(&mut self) -> Vec<String> {
         let steps = std::mem::take(&mut self.steps);
-        if std::mem::replace(&mut self.is_undone, true) { Vec::new() } else { undo(&steps, &self.path).left }
+        if std::mem::replace(&mut self.is_undone, true) {
+            Vec::new()
+        } else {
+            undo(&steps, &self.path).leftovers
+        }
     }
 }
 
@@ -165,22 +169,22 @@ impl Drop for Journal {
 
 /// Result of cleaning one journal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleanOutcome {
     /// Its file.
     pub journal: PathBuf,
     /// Changes that were undone, in this order.
     pub undone: Vec<String>,
     /// Changes that were not undone, and why.
-    pub left: Vec<String>,
+    pub leftovers: Vec<String>,
 }
 
 /// Undoes everything that killed rigs have left. Touches no live rig, and nothing that no journal names.
-pub fn clean() -> Vec<Cleaned> {
+pub fn clean() -> Vec<CleanOutcome> {
     list().into_iter().filter_map(|journal| clean_one(&journal)).collect()
 }
 
 /// Cleans one journal; `None` if a process uses it, or if it does not exist.
-pub fn clean_one(journal: &Path) -> Option<Cleaned> {
+pub fn clean_one(journal: &Path) -> Option<CleanOutcome> {
     let mut file = match lock(journal) {
         Ok(file) => file,
         // The process with the lock uses the journal, unless it was killed or has ended.
@@ -199,8 +203,8 @@ pub fn clean_one(journal: &Path) -> Option<Cleaned> {
             match lock_in_time(journal) {
                 Some(file) => file,
                 None => {
-                    let left = vec![String::from("all of it: a command that it started does not end")];
-                    return Some(Cleaned { journal: journal.to_owned(), undone: Vec::new(), left });
+                    let leftovers = vec![String::from("all of it: a command that it started does not end")];
+                    return Some(CleanOutcome { journal: journal.to_owned(), undone: Vec::new(), leftovers });
                 }
             }
         }
@@ -328,10 +332,10 @@ fn lock_in_time(journal: &Path) -> Option<File> {
 
 /// Returns the process that has begun a journal.
 fn holder(journal: &Path) -> Option<Holder> {
-    begun_by(fs::read_to_string(journal).ok()?.lines().next()?)
+    parse_head(fs::read_to_string(journal).ok()?.lines().next()?)
 }
 
-fn begun_by(head: &str) -> Option<Holder> {
+fn parse_head(head: &str) -> Option<Holder> {
     Holder::parse(head.strip_prefix(HEAD)?)
 }
 
@@ -344,26 +348,26 @@ fn read(file: &mut File) -> Vec<Step> {
     let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     match lines.next() {
         Some(head) if head.starts_with(HEAD) => {
-            let is_past = begun_by(head).is_some_and(|holder| holder.is_of_another_boot());
+            let is_past = parse_head(head).is_some_and(|holder| holder.is_of_another_boot());
             lines.filter_map(Step::parse).filter(|step| !is_past || step.outlives_a_boot()).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn undo(steps: &[Step], journal: &Path) -> Cleaned {
-    let mut cleaned = Cleaned { journal: journal.to_owned(), ..Cleaned::default() };
+fn undo(steps: &[Step], journal: &Path) -> CleanOutcome {
+    let mut cleaned = CleanOutcome { journal: journal.to_owned(), ..CleanOutcome::default() };
     for (index, step) in steps.iter().enumerate().rev() {
-        if steps[index + 1..].iter().any(|later| step.is_said_better_by(later)) {
+        if steps[index + 1..].iter().any(|later| step.is_superseded_by(later)) {
             continue;
         }
         match step.undo() {
             Outcome::Undone => cleaned.undone.push(step.to_string()),
             Outcome::NotThere => {}
-            Outcome::Left(why) => cleaned.left.push(format!("{step}: {why}")),
+            Outcome::Left(why) => cleaned.leftovers.push(format!("{step}: {why}")),
         }
     }
-    if cleaned.left.is_empty() {
+    if cleaned.leftovers.is_empty() {
         let _ = fs::remove_file(journal);
         // This succeeds only while it is empty.
         let _ = journal.parent().map(fs::remove_dir);
@@ -408,10 +412,13 @@ mod tests {
         rustix::fs::flock(lock, FlockOperation::Unlock).unwrap();
         let cleaned = clean_one(&path).unwrap();
         assert!(!file.exists() && directory.exists() && path.exists(), "{cleaned:?}");
-        assert!(cleaned.undone[0].contains("file") && cleaned.left[0].contains("not empty"), "{cleaned:?}");
+        assert!(
+            cleaned.undone[0].contains("file") && cleaned.leftovers[0].contains("not empty"),
+            "{cleaned:?}"
+        );
         fs::remove_file(directory.join("foreign")).unwrap();
         let cleaned = clean_one(&path).unwrap();
-        assert!(!directory.exists() && !path.exists() && cleaned.left.is_empty(), "{cleaned:?}");
+        assert!(!directory.exists() && !path.exists() && cleaned.leftovers.is_empty(), "{cleaned:?}");
         journal.is_undone = true;
     }
 
@@ -433,7 +440,7 @@ mod tests {
         // more.
         pretend(&format!("{HEAD} 4194305 {} {} {}", words[2], words[3], words[4]));
         let cleaned = clean_one(&path).unwrap();
-        assert!(cleaned.undone.is_empty() && cleaned.left[0].contains("does not end"), "{cleaned:?}");
+        assert!(cleaned.undone.is_empty() && cleaned.leftovers[0].contains("does not end"), "{cleaned:?}");
         assert!(is_mounted(fuse.path()) && path.exists(), "it lives");
         let at = fuse.path().to_owned();
         drop(fuse);

@@ -63,7 +63,7 @@ pub use device::LoopDevice;
 pub use disk::Disk;
 pub use group::Group;
 pub use journal::{
-    Cleaned, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories, steps,
+    CleanOutcome, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories, steps,
 };
 pub use lineage::is_own;
 pub use neighbour::{Hogs, Neighbour};
@@ -72,10 +72,11 @@ pub use owner::Rig;
 pub use serve::serve;
 pub use served::{Direction, Request, Served};
 pub use spec::{
-    DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, On, Opened, QuotaSpec, Spec,
+    DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, OpenFilePolicy,
+    QuotaSpec, Spec,
 };
 pub use throttle::Throttle;
-pub use timing::{Slow, Span, Stall, Timed, Timing};
+pub use timing::{Slow, Span, Stall, TimedDirections, Timing};
 pub use undo::unmount;
 pub use zram::Zram;
 

@@ -161,7 +161,7 @@ impl Network {
             self.journal.run(&mut keygen, "make a key for a server of our own")?;
         }
         let public = fs::read_to_string(home.join("host_key.pub")).map_err(fail)?;
-        let known = format!("[{}]:{PORT} {public}", subnet.far());
+        let known = format!("[{}]:{PORT} {public}", subnet.peer_address());
         let home_text = home.display();
         let config = format!(
             "Port {PORT}\nHostKey {home_text}/host_key\nAuthorizedKeysFile {home_text}/key.pub\n\
@@ -206,10 +206,10 @@ impl Network {
         self.journal.note(Step::Link(self.link.clone()))?;
         let pair = ["link", "add", "name", &self.link, "type", "veth", "peer", "name", FAR, "netns", &server];
         self.ip(&pair, attempt)?;
-        self.ip(&["address", "add", &format!("{}/30", subnet.near()), "dev", &self.link], attempt)?;
+        self.ip(&["address", "add", &format!("{}/30", subnet.local_address()), "dev", &self.link], attempt)?;
         self.ip(&["link", "set", "dev", &self.link, "up"], attempt)?;
         let there = |words: &[&str]| self.run_there(&[&["ip"], words].concat(), attempt);
-        there(&["address", "add", &format!("{}/30", subnet.far()), "dev", FAR])?;
+        there(&["address", "add", &format!("{}/30", subnet.peer_address()), "dev", FAR])?;
         there(&["link", "set", "dev", FAR, "up"])
     }
 
@@ -236,7 +236,7 @@ impl Network {
         // way.
         self.journal.note(Step::Servers(home.to_owned()))?;
         let mut sshfs = Command::new("sshfs");
-        sshfs.arg("-f").arg(format!("root@{}:", subnet.far())).arg(&at);
+        sshfs.arg("-f").arg(format!("root@{}:", subnet.peer_address())).arg(&at);
         sshfs.args(["-p", &PORT.to_string(), "-F", "/dev/null"]);
         let [key, known] = ["key", "known_hosts"].map(|name| home.join(name).display().to_string());
         let relay = format!("ssh_command={}", home.join(RELAY).display());
@@ -295,23 +295,26 @@ impl Drop for Network {
 
 /// Starts a program that keeps running. It inherits neither the journal's lock nor the pipe that the owner reads.
 fn begin(command: &mut Command, log: &Path, attempt: &str) -> Result<Child, Trouble> {
-    let said = File::create(log).map_err(|error| Trouble::new(attempt, error))?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(said));
+    let log_file = File::create(log).map_err(|error| Trouble::new(attempt, error))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(log_file));
     command::start(command, attempt)
 }
 
 /// Waits until `holds` returns true. Fails if the program exits first, or after `BEGINNING`.
 fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str) -> Result<(), Trouble> {
     let deadline = Instant::now() + BEGINNING;
-    let said =
+    let log_text =
         || fs::read_to_string(log).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     while !holds() {
         if let Ok(Some(status)) = program.try_wait() {
-            return Err(Trouble::new(attempt, format!("{status}: {}", said())));
+            return Err(Trouble::new(attempt, format!("{status}: {}", log_text())));
         }
         if Instant::now() >= deadline {
             let seconds = BEGINNING.as_secs();
-            return Err(Trouble::new(attempt, format!("it does not begin within {seconds} s: {}", said())));
+            return Err(Trouble::new(
+                attempt,
+                format!("it does not begin within {seconds} s: {}", log_text()),
+            ));
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -320,18 +323,18 @@ fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str
 
 /// Removes a network device that a rig made, and with it the other end.
 pub(crate) fn remove_link(name: &str) -> Outcome {
-    let is_there = || Path::new(DEVICES).join(name).exists();
+    let link_exists = || Path::new(DEVICES).join(name).exists();
     let is_ours = name.strip_prefix(LINK_PREFIX).is_some_and(|letters| {
         letters.len() == unique_letters().len() && letters.bytes().all(|byte| byte.is_ascii_alphanumeric())
     });
-    if !is_ours || !is_there() {
+    if !is_ours || !link_exists() {
         return Outcome::NotThere;
     }
     let mut ip = Command::new("ip");
     let done = command::run(ip.args(["link", "delete", "dev", name]).stdin(Stdio::null()), "remove a link");
     match done {
         // If its other end has gone with the server, the kernel is about to remove it.
-        Err(_) if !is_there() => Outcome::Undone,
+        Err(_) if !link_exists() => Outcome::Undone,
         Err(trouble) => Outcome::Left(trouble.cause),
         Ok(_) => Outcome::Undone,
     }
@@ -353,14 +356,14 @@ impl Subnet {
         let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
         let routes = parse_routes(&routes);
         let first = std::process::id();
-        let mut subnets = (0..Self::COUNT).map(|step| Self::of(first.wrapping_add(step)));
+        let mut subnets = (0..Self::COUNT).map(|step| Self::from_number(first.wrapping_add(step)));
         subnets.find(|subnet| subnet.is_free(&routes)).ok_or_else(|| {
             Trouble::new("find addresses for a network", "all of 169.254.0.0/16 is in use")
                 .remedy("remove routes to it that are left behind: `ip route`")
         })
     }
 
-    fn of(number: u32) -> Self {
+    fn from_number(number: u32) -> Self {
         Self(Self::RANGE + 0x0100 + number % Self::COUNT * 4)
     }
 
@@ -373,11 +376,11 @@ impl Subnet {
         self.0 != Self::CLOUDS && !routes.iter().any(leads_here)
     }
 
-    fn near(self) -> std::net::Ipv4Addr {
+    fn local_address(self) -> std::net::Ipv4Addr {
         (self.0 + 1).into()
     }
 
-    fn far(self) -> std::net::Ipv4Addr {
+    fn peer_address(self) -> std::net::Ipv4Addr {
         (self.0 + 2).into()
     }
 }
@@ -406,9 +409,9 @@ mod tests {
         ];
         let routes = parse_routes(&[head, &lines.concat()].concat());
         assert_eq!(routes, [(0, 0), (0xa9fe_0000, 0xffff_0000), (0xa9fe_0104, 0xffff_fffc)]);
-        let [first, second] = [0, 1].map(Subnet::of);
+        let [first, second] = [0, 1].map(Subnet::from_number);
         assert_eq!(
-            (first.near().to_string(), first.far().to_string()),
+            (first.local_address().to_string(), first.peer_address().to_string()),
             ("169.254.1.1".into(), "169.254.1.2".into())
         );
         assert!(first.is_free(&routes) && !second.is_free(&routes));
@@ -417,8 +420,11 @@ mod tests {
             !first.is_free(&[(0xa9fe_0102, 0xffff_ffff)]) && !first.is_free(&[(0xa9fe_0100, 0xffff_ff00)])
         );
         assert!(!Subnet(Subnet::CLOUDS).is_free(&[]));
-        let last = Subnet::of(Subnet::COUNT - 1);
-        assert_eq!((last.far().to_string(), Subnet::of(Subnet::COUNT)), ("169.254.254.254".into(), first));
+        let last = Subnet::from_number(Subnet::COUNT - 1);
+        assert_eq!(
+            (last.peer_address().to_string(), Subnet::from_number(Subnet::COUNT)),
+            ("169.254.254.254".into(), first)
+        );
     }
 
     #[test]

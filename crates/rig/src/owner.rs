@@ -96,7 +96,7 @@ impl Rig {
     /// # Errors
     /// This rig cannot change that.
     pub fn set(&self, words: &str) -> Result<u64, Trouble> {
-        self.ask(&format!("{SET} {words}"), format!("change a rig to `{words}`"))
+        self.send_command(&format!("{SET} {words}"), format!("change a rig to `{words}`"))
     }
 
     /// Takes a process into a quota or a memory, with all its threads and its future children. Returns the instant
@@ -105,7 +105,7 @@ impl Rig {
     /// # Errors
     /// There is no such process, it has real-time priority, or the rig is no group of processes.
     pub fn join(&self, process: u32) -> Result<u64, Trouble> {
-        self.ask(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
+        self.send_command(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
     }
 
     /// Returns a command that runs a program inside a quota or a memory from its first instruction on. Arguments and
@@ -118,12 +118,12 @@ impl Rig {
         command
     }
 
-    fn ask(&self, line: &str, attempt: String) -> Result<u64, Trouble> {
+    fn send_command(&self, line: &str, attempt: String) -> Result<u64, Trouble> {
         let mut process = self.process();
-        process.tell(line, &attempt)?;
+        process.send_line(line, &attempt)?;
         match process.reply(&attempt, ANSWERING)? {
             Reply::Done(instant_ns) => Ok(instant_ns),
-            said => Err(Trouble::new(attempt, format!("it said `{said:?}`"))),
+            other => Err(Trouble::new(attempt, format!("it said `{other:?}`"))),
         }
     }
 
@@ -132,7 +132,7 @@ impl Rig {
     /// # Errors
     /// It has no server, or is gone.
     pub fn served(&self) -> Result<Served, Trouble> {
-        self.ask_served(SERVED)
+        self.read_served(SERVED)
     }
 
     /// Returns the same, and the rig resets its counts.
@@ -140,13 +140,13 @@ impl Rig {
     /// # Errors
     /// As [`Rig::served`].
     pub fn take_served(&self) -> Result<Served, Trouble> {
-        self.ask_served(TAKE)
+        self.read_served(TAKE)
     }
 
-    fn ask_served(&self, word: &str) -> Result<Served, Trouble> {
+    fn read_served(&self, word: &str) -> Result<Served, Trouble> {
         let mut process = self.process();
         let attempt = "ask a rig what it has served";
-        process.tell(word, attempt)?;
+        process.send_line(word, attempt)?;
         let mut served = Served::default();
         loop {
             match process.reply(attempt, ANSWERING)? {
@@ -169,18 +169,18 @@ impl Rig {
         let journal = self.journal.take();
         let mut process = self.process();
         // The rig may be gone, which the reply will show.
-        let _ = process.tell(QUIT, attempt);
+        let _ = process.send_line(QUIT, attempt);
         process.commands = None;
         let mut left = Vec::new();
-        let said = loop {
+        let outcome = loop {
             match process.reply(attempt, ANSWERING) {
                 Ok(Reply::Left(what)) => left.push(what),
-                said => break said.map(|_| ()),
+                outcome => break outcome.map(|_| ()),
             }
         };
         let clean = || journal.as_deref().and_then(clean_one);
         // A killed rig may hang in its own server, and ends only after that is undone.
-        let mut cleaned = if said.is_err() { clean() } else { None };
+        let mut cleaned = if outcome.is_err() { clean() } else { None };
         if !process.wait(ANSWERING) {
             let _ = process.child.kill();
             cleaned = cleaned.or_else(clean);
@@ -188,8 +188,8 @@ impl Rig {
         }
         drop(process);
         match cleaned {
-            Some(cleaned) => left.extend(cleaned.left),
-            None => said?,
+            Some(cleaned) => left.extend(cleaned.leftovers),
+            None => outcome?,
         }
         match left.is_empty() {
             true => Ok(()),
@@ -213,7 +213,7 @@ impl Drop for Rig {
 }
 
 impl Process {
-    fn tell(&mut self, line: &str, attempt: &str) -> Result<(), Trouble> {
+    fn send_line(&mut self, line: &str, attempt: &str) -> Result<(), Trouble> {
         let gone = || Trouble::new(attempt, "it is gone");
         let commands = self.commands.as_mut().ok_or_else(gone)?;
         commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| Trouble::new(attempt, error))

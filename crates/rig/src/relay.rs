@@ -74,17 +74,17 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), Trouble> {
 
 /// Bytes on the way, and a signal for each arrival.
 #[derive(Default)]
-struct Way {
+struct DelayLine {
     bytes: Mutex<usize>,
     arrived: Condvar,
 }
 
-impl Way {
+impl DelayLine {
     /// Waits until there is room for a part, and takes it.
     fn enter(&self, bytes: usize) {
-        let full = |on_way: &mut usize| *on_way > 0 && *on_way + bytes > WINDOW_BYTES;
-        let on_way = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.arrived.wait_while(on_way, full).unwrap_or_else(PoisonError::into_inner) += bytes;
+        let full = |in_transit: &mut usize| *in_transit > 0 && *in_transit + bytes > WINDOW_BYTES;
+        let in_transit = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.arrived.wait_while(in_transit, full).unwrap_or_else(PoisonError::into_inner) += bytes;
     }
 
     fn leave(&self, bytes: usize) {
@@ -96,8 +96,8 @@ impl Way {
 /// Passes on all bytes until the end, each part after this delay.
 fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duration) -> io::Result<()> {
     let (sender, parts) = mpsc::channel::<(Instant, Vec<u8>)>();
-    let way = Arc::new(Way::default());
-    let entry = Arc::clone(&way);
+    let line = Arc::new(DelayLine::default());
+    let entry = Arc::clone(&line);
     thread::spawn(move || {
         let mut buffer = vec![0; CHUNK_BYTES];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -111,7 +111,7 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duratio
     for (due, bytes) in parts {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         to.write_all(&bytes)?;
-        way.leave(bytes.len());
+        line.leave(bytes.len());
     }
     Ok(())
 }
@@ -126,13 +126,13 @@ mod tests {
         let (mut far, to) = io::pipe().unwrap();
         let delay = Duration::from_millis(20);
         let passing = thread::spawn(move || pass(from, to, delay));
-        let begun = Instant::now();
+        let started = Instant::now();
         let sent: Vec<u8> = (0..3 * CHUNK_BYTES).map(|byte| (byte % 251) as u8).collect();
         let sending = sent.clone();
         let writer = thread::spawn(move || near.write_all(&sending));
         let mut received = vec![0; 1];
         far.read_exact(&mut received).unwrap();
-        assert!(begun.elapsed() >= delay);
+        assert!(started.elapsed() >= delay);
         far.read_to_end(&mut received).unwrap();
         assert_eq!(received, sent);
         writer.join().unwrap().unwrap();

@@ -92,8 +92,8 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
             Some(QUIT) => return Ok(()),
             Some(SET) => work.set(&words.collect::<Vec<_>>()),
             Some(JOIN) => work.join(&words.collect::<Vec<_>>()),
-            Some(SERVED) => tell(work.served(), replies),
-            Some(TAKE) => tell(work.take_served(), replies),
+            Some(SERVED) => send_served(work.served(), replies),
+            Some(TAKE) => send_served(work.take_served(), replies),
             _ => Err(Trouble::new(
                 format!("understand `{line}`"),
                 format!("a rig understands {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
@@ -105,14 +105,14 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
     Ok(())
 }
 
-fn tell(served: Option<Served>, replies: &mut impl Write) -> Result<(), Trouble> {
+fn send_served(served: Option<Served>, replies: &mut impl Write) -> Result<(), Trouble> {
     let served = served.ok_or_else(|| {
         Trouble::new("tell what was served", "this rig has no server")
             .remedy("ask a fuse, a disk over one, or a neighbour")
     })?;
     let mut text = io::BufWriter::new(replies);
-    let told = served.requests.iter().try_for_each(|request| Reply::Request(*request).send(&mut text));
-    told.and_then(|()| text.flush()).map_err(|error| Trouble::new("tell what was served", error))
+    let sent = served.requests.iter().try_for_each(|request| Reply::Request(*request).send(&mut text));
+    sent.and_then(|()| text.flush()).map_err(|error| Trouble::new("tell what was served", error))
 }
 
 /// The rig that was built.

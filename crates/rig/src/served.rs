@@ -89,7 +89,7 @@ impl Served {
 
     /// Returns the requests of one direction alone.
     #[must_use]
-    pub fn of(&self, direction: Direction) -> Self {
+    pub fn in_direction(&self, direction: Direction) -> Self {
         let mut some = Self::default();
         self.requests
             .iter()
@@ -168,7 +168,7 @@ mod tests {
         served.add(request(Direction::Sync, 5, 0));
         assert_eq!((served.reads, served.writes, served.syncs), (100, 1, 1));
         assert_eq!((served.bytes_read, served.bytes_written), (409_600, 4096));
-        let reads = served.of(Direction::Read);
+        let reads = served.in_direction(Direction::Read);
         assert_eq!([0.0, 0.01, 0.5, 0.99, 1.0].map(|share| reads.quantile_ns(share)), [1, 1, 50, 99, 100]);
         assert!((reads.mean_ns() - 50.5).abs() < 1e-9);
         assert!((reads.per_second() - 100.0 * 1e9 / 1090.0).abs() < 1.0);

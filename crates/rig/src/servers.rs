@@ -23,15 +23,15 @@ pub(crate) fn end(home: &Path) -> Outcome {
     for _ in 0..TRIES {
         let mut is_over = true;
         for process in processes() {
-            match look(process, home) {
-                Looks::Other => {}
-                Looks::Unclear => is_over = false,
-                Looks::Ours => {
+            match process_kind(process, home) {
+                ProcessKind::Other => {}
+                ProcessKind::Unclear => is_over = false,
+                ProcessKind::Ours => {
                     (found, is_over) = (true, false);
                     // Another process may have the PID by now; the descriptor stays with the process that it was opened
                     // for.
                     if let Ok(held) = pidfd_open(process, PidfdFlags::empty())
-                        && look(process, home) == Looks::Ours
+                        && process_kind(process, home) == ProcessKind::Ours
                     {
                         let _ = pidfd_send_signal(&held, Signal::KILL);
                     }
@@ -53,25 +53,25 @@ fn processes() -> impl Iterator<Item = Pid> {
 
 /// Kind of a process, by its looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looks {
+enum ProcessKind {
     Ours,
     Other,
     /// It is about to become a program, and has no command line yet.
     Unclear,
 }
 
-fn look(process: Pid, home: &Path) -> Looks {
+fn process_kind(process: Pid, home: &Path) -> ProcessKind {
     let directory = Path::new("/proc").join(process.as_raw_nonzero().to_string());
     // A process that has ended and was not waited for has no program.
     let program = fs::read_link(directory.join("exe")).unwrap_or_default();
     if !program.file_name().is_some_and(|name| PROGRAMS.iter().any(|known| name == *known)) {
-        return Looks::Other;
+        return ProcessKind::Other;
     }
     let below = [home.as_os_str().as_bytes(), b"/"].concat();
     match fs::read(directory.join("cmdline")) {
-        Ok(line) if line.is_empty() => Looks::Unclear,
-        Ok(line) if line.windows(below.len()).any(|words| words == below) => Looks::Ours,
-        _ => Looks::Other,
+        Ok(line) if line.is_empty() => ProcessKind::Unclear,
+        Ok(line) if line.windows(below.len()).any(|words| words == below) => ProcessKind::Ours,
+        _ => ProcessKind::Other,
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             command.args(arguments).args(["cat", "-"]).arg(word).stdin(Stdio::piped()).spawn().unwrap()
         };
         let mut ours = start("unshare", &["--fork", "--kill-child"], word("config"));
-        let mut looks = start("env", &[], word("config"));
+        let mut lookalike = start("env", &[], word("config"));
         let elsewhere = home.with_extension("else").into_os_string();
         let mut others = start("unshare", &["--fork", "--kill-child"], elsewhere);
         // Each has executed its program once its `exe` link shows the program.
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(end(&home), Outcome::Undone);
         assert!(!ours.wait().unwrap().success());
         assert_eq!(end(&home), Outcome::NotThere);
-        for child in [&mut looks, &mut others] {
+        for child in [&mut lookalike, &mut others] {
             assert_eq!(child.try_wait().unwrap(), None);
             child.kill().unwrap();
             child.wait().unwrap();

@@ -22,12 +22,12 @@ use crate::timing::Timing;
 pub use group::{MemorySpec, QuotaSpec};
 pub use network::NetworkSpec;
 use server::put_timing;
-pub use server::{FuseSpec, Opened};
+pub use server::{FuseSpec, OpenFilePolicy};
 
 /// Prefix of words on the server under a disk.
 pub(crate) const OVER: &str = "over.";
 /// Prefix of words on the disk under a disk.
-const BENEATH: &str = "on.";
+const LOWER_PREFIX: &str = "on.";
 
 /// One rig.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +96,7 @@ pub struct DiskSpec {
     /// Size of the device.
     pub bytes: u64,
     /// Place of its bytes.
-    pub on: On,
+    pub on: DiskBacking,
     /// Name of the file system to make on it and mount. Without one, the rig is the device alone.
     pub file_system: Option<String>,
     /// Options of `mkfs`, split at blanks.
@@ -104,7 +104,7 @@ pub struct DiskSpec {
     /// Options of `mount`.
     pub mount_options: String,
     /// True if an overlay is mounted over the file system, with its layers in it; the rig is then the overlay.
-    pub overlay: bool,
+    pub with_overlay: bool,
     /// Limits of the device.
     pub throttle: Throttle,
     /// Size of the device's request queue.
@@ -115,7 +115,7 @@ pub struct DiskSpec {
 
 /// Place of a disk's bytes.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub enum On {
+pub enum DiskBacking {
     /// In a file in memory, if there is room for it.
     #[default]
     Memory,
@@ -131,11 +131,11 @@ impl Default for DiskSpec {
     fn default() -> Self {
         Self {
             bytes: 64 << 20,
-            on: On::default(),
+            on: DiskBacking::default(),
             file_system: None,
             mkfs_options: String::new(),
             mount_options: String::new(),
-            overlay: false,
+            with_overlay: false,
             throttle: Throttle::default(),
             requests: None,
             dirty_max_bytes: None,
@@ -154,21 +154,21 @@ impl DiskSpec {
     /// Puts its bytes into a file in that directory.
     #[must_use]
     pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.on = On::Directory(directory.into());
+        self.on = DiskBacking::Directory(directory.into());
         self
     }
 
     /// Lets that server serve its bytes, with direct I/O between.
     #[must_use]
     pub fn over(mut self, server: FuseSpec) -> Self {
-        self.on = On::Fuse(Box::new(server));
+        self.on = DiskBacking::Fuse(Box::new(server));
         self
     }
 
     /// Puts its bytes into a file of that disk's file system, with direct I/O between.
     #[must_use]
-    pub fn on_disk(mut self, beneath: DiskSpec) -> Self {
-        self.on = On::Disk(Box::new(beneath));
+    pub fn on_disk(mut self, lower: DiskSpec) -> Self {
+        self.on = DiskBacking::Disk(Box::new(lower));
         self
     }
 
@@ -195,8 +195,8 @@ impl DiskSpec {
 
     /// Mounts an overlay over the file system, which must exist, as containers have it.
     #[must_use]
-    pub fn overlay(mut self) -> Self {
-        self.overlay = true;
+    pub fn with_overlay(mut self) -> Self {
+        self.with_overlay = true;
         self
     }
 
@@ -246,13 +246,13 @@ impl DiskSpec {
     fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
         if let Some(key) = key.strip_prefix(OVER) {
             return match &mut self.on {
-                On::Fuse(server) => server.put(key, value),
+                DiskBacking::Fuse(server) => server.put(key, value),
                 _ => Err("say `over` before what it lies over".into()),
             };
         }
-        if let Some(key) = key.strip_prefix(BENEATH) {
+        if let Some(key) = key.strip_prefix(LOWER_PREFIX) {
             return match &mut self.on {
-                On::Disk(beneath) => beneath.put(key, value),
+                DiskBacking::Disk(lower) => lower.put(key, value),
                 _ => Err("say `on` before what it lies on".into()),
             };
         }
@@ -261,13 +261,13 @@ impl DiskSpec {
         }
         match key {
             "size" => self.bytes = bytes(value)?,
-            "over" if value.is_empty() => self.on = On::Fuse(Box::default()),
-            "on" if value.is_empty() => self.on = On::Disk(Box::default()),
-            "in" => self.on = On::Directory(unescape(value).into()),
+            "over" if value.is_empty() => self.on = DiskBacking::Fuse(Box::default()),
+            "on" if value.is_empty() => self.on = DiskBacking::Disk(Box::default()),
+            "in" => self.on = DiskBacking::Directory(unescape(value).into()),
             "fs" => self.file_system = Some(unescape_text(value)),
             "mkfs" => self.mkfs_options = unescape_text(value),
             "mount" => self.mount_options = unescape_text(value),
-            "overlay" if value.is_empty() => self.overlay = true,
+            "overlay" if value.is_empty() => self.with_overlay = true,
             "requests" => self.requests = Some(number(value)?),
             "dirty_max" => self.dirty_max_bytes = Some(bytes(value)?),
             _ => return Ok(false),
@@ -278,15 +278,15 @@ impl DiskSpec {
     fn words(&self) -> Vec<String> {
         let mut words = vec![format!("size={}", size::exact(self.bytes))];
         match &self.on {
-            On::Memory => {}
-            On::Directory(directory) => words.push(format!("in={}", escape(directory))),
-            On::Fuse(server) => {
+            DiskBacking::Memory => {}
+            DiskBacking::Directory(directory) => words.push(format!("in={}", escape(directory))),
+            DiskBacking::Fuse(server) => {
                 words.push("over".into());
                 words.extend(server.words().iter().map(|word| format!("{OVER}{word}")));
             }
-            On::Disk(beneath) => {
+            DiskBacking::Disk(lower) => {
                 words.push("on".into());
-                words.extend(beneath.words().iter().map(|word| format!("{BENEATH}{word}")));
+                words.extend(lower.words().iter().map(|word| format!("{LOWER_PREFIX}{word}")));
             }
         }
         let texts = [
@@ -297,7 +297,7 @@ impl DiskSpec {
         words.extend(
             texts.iter().filter_map(|(key, text)| text.map(|text| format!("{key}={}", escape(text)))),
         );
-        words.extend(self.overlay.then(|| String::from("overlay")));
+        words.extend(self.with_overlay.then(|| String::from("overlay")));
         words.extend(throttle_words(&self.throttle));
         words.extend(self.requests.map(|count| format!("requests={count}")));
         words.extend(self.dirty_max_bytes.map(|bytes| format!("dirty_max={}", size::exact(bytes))));
@@ -552,7 +552,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::timing::{Beyond, Slow, Span, Stall, Timed};
+    use crate::timing::{ServiceStep, Slow, Span, Stall, TimedDirections};
 
     fn parse(line: &str) -> Result<Spec, Trouble> {
         Spec::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
@@ -562,8 +562,8 @@ mod tests {
         (0..u64::MAX / 4, 0..u64::MAX / 4).prop_map(|(from_ns, more)| Span { from_ns, to_ns: from_ns + more })
     }
 
-    fn any_beyond() -> impl Strategy<Value = Beyond> {
-        (any::<u64>(), any_span()).prop_map(|(count, service)| Beyond { count, service })
+    fn any_service_step() -> impl Strategy<Value = ServiceStep> {
+        (any::<u64>(), any_span()).prop_map(|(count, service)| ServiceStep { count, service })
     }
 
     prop_compose! {
@@ -571,14 +571,14 @@ mod tests {
             slots in of(0..5000_u32),
             service in any_span(),
             slow in of((0.0..1.0, any_span()).prop_map(|(share, service)| Slow { share, service })),
-            [large, crowded, spent] in [of(any_beyond()), of(any_beyond()), of(any_beyond())],
+            [large, crowded, spent] in [of(any_service_step()), of(any_service_step()), of(any_service_step())],
             bytes_per_second: Option<u64>,
             stall in of((0..1_000_000_u64, 1..1_000_000_u64)
                 .prop_map(|(for_ns, more)| Stall { for_ns, every_ns: for_ns + more })),
             sync in of(any_span()),
             names in of(any_span()),
             cache in of(any_span()),
-            timed in prop_oneof![Just(Timed::Both), Just(Timed::Reads), Just(Timed::Writes)],
+            timed in prop_oneof![Just(TimedDirections::Both), Just(TimedDirections::Reads), Just(TimedDirections::Writes)],
         ) -> Timing {
             Timing {
                 slots, service, slow, large, crowded, spent, bytes_per_second, stall, sync, names, cache, timed
@@ -590,10 +590,10 @@ mod tests {
         fn any_fuse()(
             timing in any_timing(),
             file_bytes: Option<u64>,
-            opened in prop_oneof![Just(Opened::Usual), Just(Opened::Direct), Just(Opened::DirectRefused)],
+            open_policy in prop_oneof![Just(OpenFilePolicy::Usual), Just(OpenFilePolicy::Direct), Just(OpenFilePolicy::DirectRefused)],
             background_max: u16,
         ) -> FuseSpec {
-            FuseSpec { timing, file_bytes, opened, background_max }
+            FuseSpec { timing, file_bytes, open_policy, background_max }
         }
     }
 
@@ -601,13 +601,13 @@ mod tests {
         fn any_disk()(
             bytes: u64,
             on in prop_oneof![
-                Just(On::Memory),
-                any::<String>().prop_map(|path| On::Directory(path.into())),
-                any_fuse().prop_map(|server| On::Fuse(Box::new(server))),
+                Just(DiskBacking::Memory),
+                any::<String>().prop_map(|path| DiskBacking::Directory(path.into())),
+                any_fuse().prop_map(|server| DiskBacking::Fuse(Box::new(server))),
             ],
             file_system: Option<String>,
             [mkfs_options, mount_options]: [String; 2],
-            overlay: bool,
+            with_overlay: bool,
             limits: [Option<u64>; 4],
             requests: Option<u32>,
             dirty_max_bytes: Option<u64>,
@@ -619,7 +619,7 @@ mod tests {
                 write_bytes_per_second: limits[3],
             };
             DiskSpec {
-                bytes, on, file_system, mkfs_options, mount_options, overlay, throttle, requests, dirty_max_bytes
+                bytes, on, file_system, mkfs_options, mount_options, with_overlay, throttle, requests, dirty_max_bytes
             }
         }
     }
@@ -674,8 +674,8 @@ mod tests {
         let quota = parse("quota cpus=0.2 period=50ms").unwrap();
         assert_eq!(quota, Spec::quota(0.2).period_ms(50).into());
         assert_eq!(parse("memory limit=64m").unwrap(), Spec::memory(64 << 20).into());
-        let overlay = parse("disk fs=xfs overlay").unwrap();
-        assert_eq!(overlay, Spec::disk().file_system("xfs").overlay().into());
+        let with_overlay = parse("disk fs=xfs overlay").unwrap();
+        assert_eq!(with_overlay, Spec::disk().file_system("xfs").with_overlay().into());
         let network = parse("network rate=40mbit mount=direct_io").unwrap();
         assert_eq!(network, Spec::network(40_000_000).mount_options("direct_io").into());
         assert_eq!(network.words()[1], "rate=40mbit");

@@ -90,7 +90,7 @@ impl Step {
     }
 
     /// Returns true if a later step says the same, and more.
-    pub(crate) fn is_said_better_by(&self, later: &Self) -> bool {
+    pub(crate) fn is_superseded_by(&self, later: &Self) -> bool {
         match (self, later) {
             (Self::Loop { backing, known: None }, Self::Loop { backing: same, known: Some(_) }) => {
                 backing == same
@@ -110,7 +110,7 @@ impl Step {
         if let Self::Mount { file_system, at } = self
             && file_system == "fuse"
             && has_our_name(at)
-            && mounted(file_system, at) == Mounted::Ours
+            && mount_state(file_system, at) == MountState::Ours
         {
             return rustix::mount::unmount(at, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW).is_ok();
         }
@@ -193,7 +193,7 @@ fn open_own(directory: &Path) -> Result<OwnedFd, Errno> {
 
 /// State of a mount point of the rig.
 #[derive(Debug, PartialEq, Eq)]
-enum Mounted {
+enum MountState {
     /// No mount of the rig.
     Nothing,
     /// The rig's mount alone.
@@ -202,32 +202,32 @@ enum Mounted {
     Covered(String),
 }
 
-fn mounted(file_system: &str, at: &Path) -> Mounted {
+fn mount_state(file_system: &str, at: &Path) -> MountState {
     // The rig's mount is the first: its directory was made for it.
     match &mounts::at(at)[..] {
-        [first, ..] if first.file_system != file_system => Mounted::Nothing,
-        [] => Mounted::Nothing,
-        [_] => Mounted::Ours,
+        [first, ..] if first.file_system != file_system => MountState::Nothing,
+        [] => MountState::Nothing,
+        [_] => MountState::Ours,
         [_, over @ ..] => {
             let name = |mount: &mounts::Mount| format!("{} of {}", mount.file_system, mount.source);
-            Mounted::Covered(over.iter().map(name).collect::<Vec<_>>().join(", "))
+            MountState::Covered(over.iter().map(name).collect::<Vec<_>>().join(", "))
         }
     }
 }
 
 fn unmount(file_system: &str, at: &Path) -> Outcome {
-    let is_there = match mounted(file_system, at) {
-        Mounted::Ours if undo::unmount_while(at, || mounted(file_system, at) == Mounted::Ours) => {
+    let was_mounted = match mount_state(file_system, at) {
+        MountState::Ours if undo::unmount_while(at, || mount_state(file_system, at) == MountState::Ours) => {
             return Outcome::Undone;
         }
-        before => before != Mounted::Nothing,
+        before => before != MountState::Nothing,
     };
-    match mounted(file_system, at) {
-        Mounted::Ours => Outcome::Left("it stays mounted".into()),
-        Mounted::Covered(over) => Outcome::Left(format!("over it lies what is not ours: {over}")),
+    match mount_state(file_system, at) {
+        MountState::Ours => Outcome::Left("it stays mounted".into()),
+        MountState::Covered(over) => Outcome::Left(format!("over it lies what is not ours: {over}")),
         // Someone else unmounted it.
-        Mounted::Nothing if is_there => Outcome::Undone,
-        Mounted::Nothing => Outcome::NotThere,
+        MountState::Nothing if was_mounted => Outcome::Undone,
+        MountState::Nothing => Outcome::NotThere,
     }
 }
 
@@ -305,7 +305,7 @@ fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
         }
         // The kernel does not remove a device that is open or mounted. If the size is the only identification, a device
         // that another process holds is not tried.
-        let may_try = sequence.is_some() || identity::can_be_had_alone(Path::new(&zram::path(number)));
+        let may_try = sequence.is_some() || identity::can_open_exclusively(Path::new(&zram::path(number)));
         if may_try && zram::remove(number).is_ok() {
             return Outcome::Undone;
         }

@@ -45,7 +45,7 @@ pub struct Slow {
 
 /// Another service time beyond a number of bytes, of requests under way, or of requests served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Beyond {
+pub struct ServiceStep {
     /// The number.
     pub count: u64,
     /// Service time of requests beyond it.
@@ -63,7 +63,7 @@ pub struct Stall {
 
 /// Requests that take time.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Timed {
+pub enum TimedDirections {
     /// Reads and writes.
     #[default]
     Both,
@@ -84,11 +84,11 @@ pub struct Timing {
     /// Requests that take longer.
     pub slow: Option<Slow>,
     /// Another time for requests of more bytes than this.
-    pub large: Option<Beyond>,
+    pub large: Option<ServiceStep>,
     /// Another time for requests that bring more than this many in flight.
-    pub crowded: Option<Beyond>,
+    pub crowded: Option<ServiceStep>,
     /// Another time for requests after this many: a disk that is fast as long as its credit lasts.
-    pub spent: Option<Beyond>,
+    pub spent: Option<ServiceStep>,
     /// Bytes that all slots together move in a second.
     pub bytes_per_second: Option<u64>,
     /// Times in which no request begins.
@@ -101,7 +101,7 @@ pub struct Timing {
     /// Time to read data that was read before, without a slot: a cache that only the server sees.
     pub cache: Option<Span>,
     /// Requests that take time: reads, writes or both.
-    pub timed: Timed,
+    pub timed: TimedDirections,
 }
 
 impl Timing {
@@ -122,17 +122,17 @@ impl Timing {
         let applies = match direction {
             Direction::Sync => return self.sync.map(|time| time.draw(random)),
             Direction::Name => return self.names.map(|time| time.draw(random)),
-            Direction::Read => self.timed != Timed::Writes,
-            Direction::Write => self.timed != Timed::Reads,
+            Direction::Read => self.timed != TimedDirections::Writes,
+            Direction::Write => self.timed != TimedDirections::Reads,
         };
         let slow = self.slow.filter(|slow| random.f64() < slow.share).map(|slow| slow.service);
         // The last one that applies wins.
-        let beyond = [(self.large, bytes), (self.crowded, under_way + 1), (self.spent, before + 1)]
+        let step = [(self.large, bytes), (self.crowded, under_way + 1), (self.spent, before + 1)]
             .into_iter()
-            .filter_map(|(beyond, count)| beyond.filter(|beyond| count > beyond.count))
-            .map(|beyond| beyond.service)
+            .filter_map(|(step, count)| step.filter(|step| count > step.count))
+            .map(|step| step.service)
             .next_back();
-        let service = beyond.or(slow).unwrap_or(self.service).draw(random);
+        let service = step.or(slow).unwrap_or(self.service).draw(random);
         (applies && !self.is_at_once()).then_some(service)
     }
 }
@@ -303,13 +303,13 @@ mod tests {
 
     #[test]
     fn some_take_another_time_beyond_a_number() {
-        let beyond = |count| Some(Beyond { count, service: Span::ns(3 * MS) });
+        let step = |count| Some(ServiceStep { count, service: Span::ns(3 * MS) });
         let timing = Timing { service: Span::ns(MS), ..Timing::default() };
-        let crowded = Timing { crowded: beyond(2), ..timing };
+        let crowded = Timing { crowded: step(2), ..timing };
         assert_eq!(reads(crowded, [0, 0, 0, MS, MS, 3 * MS]), [1, 1, 3, 2, 4, 4].map(|ms| ms * MS));
-        let spent = Timing { spent: beyond(2), ..timing };
+        let spent = Timing { spent: step(2), ..timing };
         assert_eq!(reads(spent, [0, 10 * MS, 20 * MS]), [1, 11, 23].map(|ms| ms * MS));
-        let mut queue = Queue::new(Timing { large: beyond(4096), ..timing }, 0);
+        let mut queue = Queue::new(Timing { large: step(4096), ..timing }, 0);
         let mut due = |length| queue.due_ns(0, Direction::Write, 2, 0, length).unwrap() / MS;
         assert_eq!([due(4096), due(8192)], [1, 3]);
     }
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn only_what_is_timed_takes_time() {
-        let timing = Timing { service: Span::ns(MS), timed: Timed::Reads, ..Timing::default() };
+        let timing = Timing { service: Span::ns(MS), timed: TimedDirections::Reads, ..Timing::default() };
         let due = |timing, direction| Queue::new(timing, 0).due_ns(0, direction, 2, 0, 4096);
         assert_eq!(due(timing, Direction::Read), Some(MS));
         assert_eq!(due(timing, Direction::Write), None);
@@ -334,7 +334,7 @@ mod tests {
         let timing = Timing { sync: Some(Span::ns(5 * MS)), ..timing };
         assert_eq!(due(timing, Direction::Sync), Some(5 * MS));
         assert_eq!(due(timing, Direction::Name), None);
-        let timing = Timing { names: Some(Span::ns(7 * MS)), timed: Timed::Writes, ..timing };
+        let timing = Timing { names: Some(Span::ns(7 * MS)), timed: TimedDirections::Writes, ..timing };
         assert_eq!((due(timing, Direction::Name), due(timing, Direction::Read)), (Some(7 * MS), None));
         assert_eq!(due(Timing::default(), Direction::Read), None);
         assert_eq!(due(Timing { slots: Some(1), ..Timing::default() }, Direction::Read), None);

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rig::{Direction, Opened, Rig, Served, Spec};
+use rig::{Direction, OpenFilePolicy, Rig, Served, Spec};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -68,13 +68,13 @@ struct Traces {
 }
 
 impl Traces {
-    fn of(rig: &Rig) -> Self {
+    fn from_rig(rig: &Rig) -> Self {
         let journal = rig.journal().unwrap().to_owned();
         Self { steps: rig::steps(&journal), journal, device: rig.device().map(Path::to_owned) }
     }
 
     /// Returns the traces that are left: paths of the journal's steps that still exist, and the limits of the device.
-    fn left(&self) -> Vec<String> {
+    fn leftovers(&self) -> Vec<String> {
         let machine = [
             Command::new("losetup").arg("-a").output().map(|output| output.stdout).unwrap(),
             fs::read("/proc/self/mountinfo").unwrap(),
@@ -82,22 +82,22 @@ impl Traces {
         let machine = machine.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let paths =
             self.steps.iter().flat_map(|step| step.split(' ')).filter(|word| word.contains(rig::PREFIX));
-        let mut left: Vec<_> = paths
+        let mut leftovers: Vec<_> = paths
             .filter(|path| Path::new(path).exists() || machine.iter().any(|text| text.contains(*path)))
             .map(str::to_owned)
             .collect();
         if self.journal.exists() {
-            left.push(self.journal.display().to_string());
+            leftovers.push(self.journal.display().to_string());
         }
         // Another test may have the device by now, but no test has a limit of this number.
-        left.extend(
+        leftovers.extend(
             self.device
                 .as_ref()
                 .and_then(|device| limit_of(device))
                 .filter(|limit| *limit == KILLED_LIMIT)
                 .map(|limit| limit.to_string()),
         );
-        left
+        leftovers
     }
 }
 
@@ -111,9 +111,9 @@ fn limit_of(device: &Path) -> Option<u64> {
 }
 
 fn finishes(rig: Rig) {
-    let traces = Traces::of(&rig);
+    let traces = Traces::from_rig(&rig);
     rig.finish().unwrap();
-    assert_eq!(traces.left(), [""; 0]);
+    assert_eq!(traces.leftovers(), [""; 0]);
 }
 
 fn wait_until(holds: impl Fn() -> bool) {
@@ -205,10 +205,10 @@ fn writes_and_syncs_are_delayed_but_not_reads() {
     read_blocks(&direct(&path), [0; 21]);
     let served = rig.served().unwrap();
     assert_eq!((served.writes, served.bytes_written, served.syncs), (1, 4096, 1));
-    assert!(served.of(Direction::Write).quantile_ns(0.0) >= 20 * MS);
-    assert!(served.of(Direction::Sync).quantile_ns(0.0) >= 30 * MS);
+    assert!(served.in_direction(Direction::Write).quantile_ns(0.0) >= 20 * MS);
+    assert!(served.in_direction(Direction::Sync).quantile_ns(0.0) >= 30 * MS);
     // Most of them are answered at once; the machine may have other work during any single one.
-    let reads = served.of(Direction::Read);
+    let reads = served.in_direction(Direction::Read);
     assert!(reads.reads >= 21 && reads.quantile_ns(0.5) < 20 * MS, "{}", reads.quantile_ns(0.5));
     finishes(rig);
 }
@@ -216,18 +216,18 @@ fn writes_and_syncs_are_delayed_but_not_reads() {
 #[test]
 fn files_are_opened_as_asked_for() {
     xtask::require!(root, fuse);
-    let rig = start(Spec::fuse().file_bytes(4096).opened(Opened::DirectRefused));
+    let rig = start(Spec::fuse().file_bytes(4096).open_policy(OpenFilePolicy::DirectRefused));
     let file = rig.path().join("file");
     let refused = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&file);
     assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     finishes(rig);
-    for (opened, reads) in [(Opened::Usual, 1), (Opened::Direct, 2)] {
-        let rig = start(Spec::fuse().file_bytes(4096).opened(opened));
+    for (open_policy, reads) in [(OpenFilePolicy::Usual, 1), (OpenFilePolicy::Direct, 2)] {
+        let rig = start(Spec::fuse().file_bytes(4096).open_policy(open_policy));
         let file = File::open(rig.path().join("file")).unwrap();
         let mut block = [0; 4096];
         file.read_exact_at(&mut block, 0).unwrap();
         file.read_exact_at(&mut block, 0).unwrap();
-        assert_eq!(rig.served().unwrap().reads, reads, "{opened:?}");
+        assert_eq!(rig.served().unwrap().reads, reads, "{open_policy:?}");
         drop(file);
         finishes(rig);
     }
@@ -265,18 +265,18 @@ fn btrfs_comes_and_goes() {
 #[test]
 fn overlay_stores_writes_in_the_backing_file_system() {
     xtask::require!(root, loop, overlay);
-    let rig = start(Spec::disk().file_system("ext4").size_mib(32).overlay());
+    let rig = start(Spec::disk().file_system("ext4").size_mib(32).with_overlay());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mounts: Vec<Vec<_>> = mounts.lines().map(|line| line.split(' ').collect()).collect();
     let overlay = mounts.iter().find(|mount| Path::new(mount[1]) == rig.path()).unwrap();
     assert_eq!(overlay[2], "overlay");
     let upper = overlay[3].split(',').find_map(|option| option.strip_prefix("upperdir=")).unwrap();
-    let beneath = mounts.iter().find(|mount| Path::new(mount[0]) == rig.device().unwrap()).unwrap();
-    assert_eq!((Path::new(beneath[1]), beneath[2]), (Path::new(upper).parent().unwrap(), "ext4"));
+    let lower_mount = mounts.iter().find(|mount| Path::new(mount[0]) == rig.device().unwrap()).unwrap();
+    assert_eq!((Path::new(lower_mount[1]), lower_mount[2]), (Path::new(upper).parent().unwrap(), "ext4"));
     fs::write(rig.path().join("file"), "content").unwrap();
     assert_eq!(fs::read_to_string(Path::new(upper).join("file")).unwrap(), "content");
     finishes(rig);
-    let refused = Rig::start(&program(), Spec::disk().overlay()).unwrap_err().to_string();
+    let refused = Rig::start(&program(), Spec::disk().with_overlay()).unwrap_err().to_string();
     assert!(refused.contains("no file system") && refused.contains("fs="), "{refused}");
 }
 
@@ -330,7 +330,7 @@ fn disk_over_fuse_server_has_its_service_times() {
     assert!(served.quantile_ns(0.0) >= 5 * MS);
     let file = File::create_new(rig.path().join("file")).unwrap();
     file.sync_all().unwrap();
-    assert!(rig.served().unwrap().of(Direction::Sync).quantile_ns(0.0) >= 7 * MS);
+    assert!(rig.served().unwrap().in_direction(Direction::Sync).quantile_ns(0.0) >= 7 * MS);
     drop(file);
     // Undoing does not wait for it.
     rig.set("over.service=1h").unwrap();
@@ -340,8 +340,8 @@ fn disk_over_fuse_server_has_its_service_times() {
 #[test]
 fn disk_on_limited_disk_is_limited_too() {
     xtask::require!(root, loop, ext4, blkio);
-    let beneath = Spec::disk().file_system("ext4").size_mib(128).read_iops(500);
-    let rig = start(Spec::disk().on_disk(beneath));
+    let lower = Spec::disk().file_system("ext4").size_mib(128).read_iops(500);
+    let rig = start(Spec::disk().on_disk(lower));
     let device = rig.device().unwrap().to_owned();
     assert_eq!(limit_of(&device), None);
     // Unwritten blocks are not read from the layer below.
@@ -588,25 +588,25 @@ fn memory_limit_caps_page_cache_and_releases_members() {
 #[test]
 fn killed_quota_rig_releases_its_processes() {
     xtask::require!(root, quota);
-    killed_with_somebody_inside(Spec::quota(0.5));
+    check_kill_with_process_inside(Spec::quota(0.5));
 }
 
 #[test]
 fn killed_memory_rig_releases_its_processes() {
     xtask::require!(root, memory);
-    killed_with_somebody_inside(Spec::memory(32 << 20));
+    check_kill_with_process_inside(Spec::memory(32 << 20));
 }
 
-fn killed_with_somebody_inside(spec: impl Into<Spec>) {
+fn check_kill_with_process_inside(spec: impl Into<Spec>) {
     let rig = start(spec);
-    let traces = Traces::of(&rig);
+    let traces = Traces::from_rig(&rig);
     let mut inside = rig.inside("sleep").arg("60").spawn().unwrap();
     wait_until(|| !fs::read_to_string(rig.path().join("cgroup.procs")).unwrap().is_empty());
     kill(rig.id());
     wait_until(|| !rig::is_live(&traces.journal));
     assert!(rig.path().exists());
     let cleaned = rig::clean_one(&traces.journal).unwrap();
-    assert_eq!((traces.left(), cleaned.left), (vec![], vec![]));
+    assert_eq!((traces.leftovers(), cleaned.leftovers), (vec![], vec![]));
     assert_eq!(inside.try_wait().unwrap(), None, "it lives");
     inside.kill().unwrap();
     inside.wait().unwrap();
@@ -672,12 +672,12 @@ fn killed_network_rig_is_undone_by_its_journal() {
     let begin = Instant::now();
     fs::create_dir(rig.path().join("directory")).unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(10), "{:?}", begin.elapsed());
-    let traces = Traces::of(&rig);
+    let traces = Traces::from_rig(&rig);
     kill(rig.id());
     wait_until(|| !rig::is_live(&traces.journal));
-    assert!(servers_of(&traces.steps).len() >= 4 && traces.left().len() >= 3, "{traces:?}");
+    assert!(servers_of(&traces.steps).len() >= 4 && traces.leftovers().len() >= 3, "{traces:?}");
     let cleaned = rig::clean_one(&traces.journal).unwrap();
-    assert_eq!((traces.left(), servers_of(&traces.steps), cleaned.left), (vec![], vec![], vec![]));
+    assert_eq!((traces.leftovers(), servers_of(&traces.steps), cleaned.leftovers), (vec![], vec![], vec![]));
     drop(rig);
 }
 
@@ -704,7 +704,7 @@ fn killed_while_built(words: &[&str], after: Duration) -> Vec<Traces> {
             cleaned = rig::clean_one(&traces.journal);
         }
         let cleaned = cleaned.unwrap();
-        assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+        assert_eq!((traces.leftovers(), &cleaned.leftovers), (vec![], &vec![]), "{cleaned:?}");
         traces
     });
     let undone = undone.collect();
@@ -732,8 +732,8 @@ fn rig_setup_failure_is_reported_with_cause() {
     assert!(message.contains("mkfs.teleport") && message.contains("install"), "{message}");
     let message = refused(Spec::disk().file_system("xfs").mkfs_options("-Z").into());
     assert!(message.contains("make xfs"), "{message}");
-    let nobody = Rig::start(&["/nowhere".into()], Spec::hogs(1)).unwrap_err().to_string();
-    assert!(nobody.contains("/nowhere"), "{nobody}");
+    let error = Rig::start(&["/nowhere".into()], Spec::hogs(1)).unwrap_err().to_string();
+    assert!(error.contains("/nowhere"), "{error}");
     let other = Rig::start(&["echo".into()], Spec::hogs(1)).unwrap_err().to_string();
     assert!(other.contains("the program said `hogs count=1`"), "{other}");
 }
@@ -741,21 +741,21 @@ fn rig_setup_failure_is_reported_with_cause() {
 /// A disk with everything that can be left behind, over a server and under an overlay.
 fn everything() -> Spec {
     let server = Spec::fuse().slots(2).service_us(2000);
-    Spec::disk().file_system("ext4").over(server).requests(8).read_iops(KILLED_LIMIT).overlay().into()
+    Spec::disk().file_system("ext4").over(server).requests(8).read_iops(KILLED_LIMIT).with_overlay().into()
 }
 
 #[test]
 fn killed_rig_is_undone_by_its_journal() {
     xtask::require!(root, loop, fuse, ext4, blkio, overlay);
     let rig = start(everything());
-    let traces = Traces::of(&rig);
-    assert!(traces.steps.len() >= 8 && traces.left().len() >= 6, "{traces:?} {:?}", traces.left());
+    let traces = Traces::from_rig(&rig);
+    assert!(traces.steps.len() >= 8 && traces.leftovers().len() >= 6, "{traces:?} {:?}", traces.leftovers());
     fs::write(rig.path().join("dirty"), vec![1; 1 << 20]).unwrap();
     kill(rig.id());
     wait_until(|| !rig::is_live(&traces.journal));
-    assert!(traces.left().len() >= 6, "{:?}", traces.left());
+    assert!(traces.leftovers().len() >= 6, "{:?}", traces.leftovers());
     let cleaned = rig::clean_one(&traces.journal).unwrap();
-    assert_eq!((traces.left(), cleaned.left), (vec![], vec![]));
+    assert_eq!((traces.leftovers(), cleaned.leftovers), (vec![], vec![]));
     assert!(cleaned.undone.iter().any(|undone| undone.contains("loop device")), "{:?}", cleaned.undone);
     assert_eq!(rig::clean_one(&traces.journal), None, "there is nothing more");
     assert!(rig.finish().is_err(), "it is gone");
@@ -784,7 +784,10 @@ fn device_reused_by_another_after_kill_is_kept() {
     let is_ours = losetup(&device, Some(&foreign));
     let cleaned = rig::clean_one(&journal).unwrap();
     if is_ours {
-        assert!(cleaned.left.len() == 1 && cleaned.left[0].contains("somebody else"), "{cleaned:?}");
+        assert!(
+            cleaned.leftovers.len() == 1 && cleaned.leftovers[0].contains("somebody else"),
+            "{cleaned:?}"
+        );
         let file = format!("/sys/block/{}/loop/backing_file", device.file_name().unwrap().to_str().unwrap());
         assert_eq!(fs::read_to_string(file).unwrap().trim(), foreign.to_str().unwrap());
         assert_eq!(limit_of(&device), Some(LIMIT));
@@ -792,7 +795,7 @@ fn device_reused_by_another_after_kill_is_kept() {
     }
     fs::remove_file(&foreign).unwrap();
     // The limit can be put back once the device is free.
-    wait_until(|| rig::clean_one(&journal).is_none_or(|cleaned| cleaned.left.is_empty()));
+    wait_until(|| rig::clean_one(&journal).is_none_or(|cleaned| cleaned.leftovers.is_empty()));
     assert!(!journal.exists() && limit_of(&device) != Some(LIMIT));
     drop(rig);
 }
@@ -812,10 +815,10 @@ fn disk_rig_killed_during_setup_is_cleaned() {
 fn killed_rig_is_undone_by_its_owner() {
     xtask::require!(root, loop, fuse, ext4, blkio, overlay);
     let rig = start(everything());
-    let traces = Traces::of(&rig);
+    let traces = Traces::from_rig(&rig);
     kill(rig.id());
     drop(rig);
-    assert_eq!(traces.left(), [""; 0]);
+    assert_eq!(traces.leftovers(), [""; 0]);
 }
 
 /// Variable that makes a test the process of another test. Its value is the file to make when the process hangs.
@@ -843,7 +846,7 @@ fn killed_rig_hanging_in_its_own_server_is_undone() {
     thread::sleep(Duration::from_millis(100));
     assert!(child.try_wait().unwrap().is_none() && rig::is_live(&traces.journal), "it hangs");
     let cleaned = rig::clean_one(&traces.journal).unwrap();
-    assert_eq!((traces.left(), &cleaned.left), (vec![], &vec![]), "{cleaned:?}");
+    assert_eq!((traces.leftovers(), &cleaned.leftovers), (vec![], &vec![]), "{cleaned:?}");
     child.wait().unwrap();
 }
 

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 
 use model::Trouble;
 
-use crate::home::Home;
-use crate::patience;
+use crate::data_location::DataLocation;
+use crate::hang_detection;
 
 /// Drops clean pages, names and inodes of the whole machine.
 ///
@@ -19,7 +19,7 @@ pub fn drop_all() -> std::io::Result<()> {
 ///
 /// # Errors
 /// The step that failed, or that hangs.
-pub fn drop_names(directory: &Home) -> Result<(), Trouble> {
+pub fn drop_names(directory: &DataLocation) -> Result<(), Trouble> {
     let attempt = "drop the machine's caches";
     let refused = |error: std::io::Error| {
         Trouble::new(attempt, error).remedy("run it outside of the container, or leave --cold and cold away")
@@ -32,5 +32,5 @@ pub fn drop_names(directory: &Home) -> Result<(), Trouble> {
         // A journal holds blocks of inodes until the first time has dropped its own lists.
         drop_all()
     };
-    patience::write_patiently(attempt, move |_| drop())?.map_err(refused)
+    hang_detection::write_with_progress(attempt, move |_| drop())?.map_err(refused)
 }

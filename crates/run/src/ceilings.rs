@@ -56,7 +56,7 @@ impl Cost {
     }
 
     /// Returns the cost of an operation in batches of that mean length.
-    pub fn of_batch(self, batch: f64) -> f64 {
+    pub fn per_operation_ns(self, batch: f64) -> f64 {
         self.operation_ns + self.visit_ns / batch.max(1.0)
     }
 }
@@ -114,7 +114,7 @@ impl Ceilings {
             let Some(cost) = cost else { continue };
             for batch in [1, BATCH] {
                 let name = format!("{what}, batch {batch}");
-                let rate = 1e9 / cost.of_batch(f64::from(batch));
+                let rate = 1e9 / cost.per_operation_ns(f64::from(batch));
                 ops(name, rate, format!("{means}, one thread, CPU time of {ms} ms before the run"));
             }
         }
@@ -140,7 +140,7 @@ impl Ceilings {
     /// than the one on blocks.
     pub fn own_cost_ns(&self, record: &PhaseRecord) -> Option<f64> {
         record.workload.block_bytes.filter(|block_bytes| *block_bytes > 1)?;
-        Some(self.null?.of_batch(record.engine.mean_batch?))
+        Some(self.null?.per_operation_ns(record.engine.mean_batch?))
     }
 
     /// Returns how near a rate comes to its ceilings; `None` if no ceiling was measured for it.
@@ -158,7 +158,7 @@ impl Ceilings {
         };
         let own_loop = own
             .zip(record.engine.mean_batch)
-            .map(|(cost, batch)| rate / (lanes * 1e9 / cost.of_batch(batch)));
+            .map(|(cost, batch)| rate / (lanes * 1e9 / cost.per_operation_ns(batch)));
         let twin = self.twins.iter().find(|(spec, _)| *spec == twin_name(&record.spec));
         let memory = twin.map(|(_, twin)| rate / twin);
         (own_loop.is_some() || memory.is_some()).then_some(CeilingShares { own_loop, memory })
@@ -193,9 +193,9 @@ fn loop_ns(calls: Calls, iodepth: u32, timer: Timer, time: Duration) -> Option<f
         let now = clock_gettime(ClockId::ThreadCPUTime);
         now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
     };
-    let begun_ns = cpu_ns();
+    let cpu_start_ns = cpu_ns();
     ready.run(start_ns, limits, recorder);
-    let spent_ns = cpu_ns() - begun_ns;
+    let spent_ns = cpu_ns() - cpu_start_ns;
     let mut ops = 0;
     reader.drain(|delta| ops += delta.ops);
     Some(spent_ns / ops.max(1) as f64)
@@ -293,8 +293,8 @@ fn twin_rate(
 ) -> Option<f64> {
     let block_bytes = workload.data().map_or(1, |data| data.block_bytes);
     let unit = u64::from(workload.in_flight()) * block_bytes.next_multiple_of(4096);
-    let of_files = workload.files().map_or(0, |files| files.room_bytes_max(workload.threads));
-    let size_bytes = TWIN_BYTES.max(of_files).next_multiple_of(unit);
+    let files_bytes = workload.files().map_or(0, |files| files.room_bytes_max(workload.threads));
+    let size_bytes = TWIN_BYTES.max(files_bytes).next_multiple_of(unit);
     if size_bytes > TWIN_BYTES_MAX.min(target.space.free_bytes / 4) {
         return None;
     }
@@ -331,9 +331,9 @@ mod tests {
     #[test]
     fn cost_is_per_operation_plus_share_of_each_visit() {
         let cost = Cost::from_two(60.0, 29.0);
-        assert!((cost.of_batch(1.0) - 60.0).abs() < 1e-9);
-        assert!((cost.of_batch(32.0) - 29.0).abs() < 1e-9);
-        assert!((cost.of_batch(8.0) - 32.0).abs() < 1e-9);
+        assert!((cost.per_operation_ns(1.0) - 60.0).abs() < 1e-9);
+        assert!((cost.per_operation_ns(32.0) - 29.0).abs() < 1e-9);
+        assert!((cost.per_operation_ns(8.0) - 32.0).abs() < 1e-9);
     }
 
     #[test]

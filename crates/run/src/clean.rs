@@ -18,7 +18,7 @@ use model::marker::{FILE_NAME, Marker, is_sent_program, is_work_directory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::directory::{Place, UNFINISHED_NAME, remove_work_directory};
+use crate::directory::{TargetDirectory, UNFINISHED_NAME, remove_work_directory};
 use crate::process;
 use crate::removal;
 
@@ -30,7 +30,7 @@ const MARKER_BYTES_MAX: u64 = 1 << 20;
 
 /// Result of `skye clean` for one directory.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Cleaned {
+pub enum CleanOutcome {
     /// The directory is gone, with this number of files.
     Removed(u64),
     /// The directory or a part of it was left, for this reason.
@@ -45,7 +45,7 @@ pub enum Cleaned {
 ///
 /// # Errors
 /// Fails if the directory cannot be read.
-pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
+pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, CleanOutcome)>, Trouble> {
     let fail = |errno: Errno| {
         Trouble::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
             .remedy("name the directory that was tested")
@@ -98,8 +98,8 @@ fn is_dead(modified_seconds: i64) -> bool {
 }
 
 /// Cleans one directory; `None` for anything but a directory, which skye did not create.
-fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &AtomicU64) -> Option<Cleaned> {
-    let left = |why: &str| Some(Cleaned::Left(why.to_owned()));
+fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &AtomicU64) -> Option<CleanOutcome> {
+    let left = |why: &str| Some(CleanOutcome::Left(why.to_owned()));
     let directory = match removal::open_directory(parent, name) {
         Ok(directory) => directory,
         Err(Errno::XDEV) => return left("it is a mount point"),
@@ -115,36 +115,37 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
         return left("its mode is not 0700, so skye did not make it");
     }
     let Ok(parent) = parent.try_clone_to_owned() else { return left("too many files are open") };
-    let place = Place { parent, name: name.to_owned(), directory };
+    let place = TargetDirectory { parent, name: name.to_owned(), directory };
     let (marker, file) = match read_marker(&place.directory) {
         Ok(found) => found,
         Err(MarkerProblem::None) => return Some(clean_unmarked(&place)),
-        Err(MarkerProblem::Live(pid)) => return Some(Cleaned::Live(pid)),
+        Err(MarkerProblem::Live(pid)) => return Some(CleanOutcome::Live(pid)),
         Err(MarkerProblem::Bad(why)) => return left(&why),
     };
     let removed = remove_work_directory(&place, path, Some(file), &marker.rules, progress);
     if removed.left.is_empty() {
-        return Some(Cleaned::Removed(removed.files));
+        return Some(CleanOutcome::Removed(removed.files));
     }
-    let shown = |left: &Path| left.strip_prefix(path).unwrap_or(left).display().to_string();
-    let names: Vec<_> = removed.left.iter().map(|(left, why)| format!("{} ({why})", shown(left))).collect();
+    let to_display = |left: &Path| left.strip_prefix(path).unwrap_or(left).display().to_string();
+    let names: Vec<_> =
+        removed.left.iter().map(|(left, why)| format!("{} ({why})", to_display(left))).collect();
     left(&format!("{} of its files removed, left: {}", removed.files, names.join(", ")))
 }
 
 /// Removes a directory whose run was killed after making it and before finishing its marker.
-fn clean_unmarked(place: &Place) -> Cleaned {
+fn clean_unmarked(place: &TargetDirectory) -> CleanOutcome {
     const NOT_OURS: &str = "it has no marker and is not empty, so skye did not make it";
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match rustix::fs::openat(&place.directory, UNFINISHED_NAME, flags, Mode::empty()) {
         Ok(unfinished) => {
             if !is_own_file(&unfinished) {
-                return Cleaned::Left(NOT_OURS.into());
+                return CleanOutcome::Left(NOT_OURS.into());
             }
             if rustix::fs::flock(&unfinished, FlockOperation::NonBlockingLockExclusive).is_err() {
-                return Cleaned::Live(0);
+                return CleanOutcome::Live(0);
             }
             if !has_nothing_else(&place.directory) {
-                return Cleaned::Left(NOT_OURS.into());
+                return CleanOutcome::Left(NOT_OURS.into());
             }
             for name in [FILE_NAME, UNFINISHED_NAME] {
                 let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
@@ -152,13 +153,13 @@ fn clean_unmarked(place: &Place) -> Cleaned {
         }
         Err(_) => {
             if !rustix::fs::fstat(&place.directory).is_ok_and(|stat| is_dead(stat.st_mtime)) {
-                return Cleaned::Left(
+                return CleanOutcome::Left(
                     "it has no marker yet; a run may just be starting, try again in 10 s".into(),
                 );
             }
         }
     }
-    place.remove().map_or_else(|_| Cleaned::Left(NOT_OURS.into()), |()| Cleaned::Removed(0))
+    place.remove().map_or_else(|_| CleanOutcome::Left(NOT_OURS.into()), |()| CleanOutcome::Removed(0))
 }
 
 /// Returns true if a directory contains at most markers that are not finished.
@@ -246,15 +247,15 @@ pub(crate) fn parse_marker(mut file: &File) -> Result<Marker, String> {
 mod tests {
     use super::*;
     use model::json::ToJson;
-    use model::marker::NameRule;
+    use model::marker::NamePattern;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    fn rules() -> Vec<NameRule> {
-        vec![NameRule::files("data-", 4, 2)]
+    fn rules() -> Vec<NamePattern> {
+        vec![NamePattern::files("data-", 4, 2)]
     }
 
-    fn clean(target: &Path) -> Result<Vec<(PathBuf, Cleaned)>, Trouble> {
+    fn clean(target: &Path) -> Result<Vec<(PathBuf, CleanOutcome)>, Trouble> {
         super::clean(target, &AtomicU64::new(0))
     }
 
@@ -301,14 +302,14 @@ mod tests {
     fn clean_removes_what_the_dead_left() {
         let temp = tempfile::tempdir().unwrap();
         let path = leftover(temp.path(), |_| {});
-        assert_eq!(clean(temp.path()).unwrap(), [(path.clone(), Cleaned::Removed(1))]);
+        assert_eq!(clean(temp.path()).unwrap(), [(path.clone(), CleanOutcome::Removed(1))]);
         assert!(!path.exists());
         let path = leftover(temp.path(), |_| {});
         fs::write(path.join("mine"), "precious").unwrap();
         std::os::unix::fs::symlink("/etc/hostname", path.join("data-0000")).unwrap();
         let cleaned = clean(temp.path()).unwrap();
         assert!(
-            matches!(&cleaned[0].1, Cleaned::Left(why) if why.contains("mine (not made by skye)")),
+            matches!(&cleaned[0].1, CleanOutcome::Left(why) if why.contains("mine (not made by skye)")),
             "{cleaned:?}"
         );
         assert!(path.join("mine").exists() && !path.join("data-0001").exists());
@@ -338,7 +339,7 @@ mod tests {
             }
             let cleaned = clean(temp.path()).unwrap();
             assert!(
-                matches!(&cleaned[0].1, Cleaned::Left(text) if text.contains(why)),
+                matches!(&cleaned[0].1, CleanOutcome::Left(text) if text.contains(why)),
                 "{case}: {cleaned:?}"
             );
             assert!(path.join("data-0001").exists(), "{case}");
@@ -374,7 +375,10 @@ mod tests {
             assert!(temp.path().join(name).exists(), "{name}");
         }
         empty(&temp.path().join("skye.abc123"));
-        assert_eq!(clean(temp.path()).unwrap(), [(temp.path().join("skye.abc123"), Cleaned::Removed(0))]);
+        assert_eq!(
+            clean(temp.path()).unwrap(),
+            [(temp.path().join("skye.abc123"), CleanOutcome::Removed(0))]
+        );
     }
 
     #[test]
@@ -384,13 +388,13 @@ mod tests {
         empty(&path);
         let fifo = path.join(UNFINISHED_NAME);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
-        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
+        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, CleanOutcome::Left(_))]));
         assert!(fifo.exists());
         // One file looks like ours, the other does not.
         fs::remove_file(&fifo).unwrap();
         fs::write(&fifo, "diary").unwrap();
         fs::write(path.join("other"), "").unwrap();
-        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, Cleaned::Left(_))]));
+        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, CleanOutcome::Left(_))]));
         assert_eq!(fs::read_to_string(&fifo).unwrap(), "diary");
         fs::remove_file(path.join("other")).unwrap();
         // An endless marker is not read to its end.
@@ -398,7 +402,7 @@ mod tests {
         File::create(path.join(FILE_NAME)).unwrap().set_len(1 << 40).unwrap();
         let cleaned = clean(temp.path()).unwrap();
         assert!(
-            matches!(&cleaned[..], [(_, Cleaned::Left(why))] if why.contains("not whole")),
+            matches!(&cleaned[..], [(_, CleanOutcome::Left(why))] if why.contains("not whole")),
             "{cleaned:?}"
         );
     }

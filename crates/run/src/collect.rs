@@ -35,7 +35,7 @@ impl Distribution {
     }
 
     /// Collects the latencies of some intervals.
-    pub fn of(intervals: &[Interval]) -> Self {
+    pub fn from_intervals(intervals: &[Interval]) -> Self {
         let mut all = Self::default();
         let buckets = intervals.iter().flat_map(|interval| &interval.histogram);
         buckets.for_each(|(upper_ns, count)| all.add(*upper_ns, *count));
@@ -143,7 +143,7 @@ fn absorb(last: &mut Interval, next: Interval) {
 
 /// Counts of all workers of a phase.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub struct Collector {
     /// Completed operations.
     pub ops: u64,
     /// Bytes of these operations.
@@ -177,7 +177,7 @@ pub struct Collected {
     pub rounds: Option<Rounds>,
 }
 
-impl Collected {
+impl Collector {
     /// Makes an empty collection for operations with this many kinds of calls; 0 if an operation is one call.
     pub fn new(steps: usize) -> Self {
         Self { steps: (0..steps).map(|_| Distribution::default()).collect(), merged: 1, ..Self::default() }
@@ -225,7 +225,7 @@ impl Collected {
     /// Closes rounds that are over after `elapsed_ns`. Returns true once a test that has rounds is steady.
     pub fn is_steady(&mut self, elapsed_ns: u64) -> bool {
         let Self { rounds, intervals, .. } = self;
-        rounds.as_mut().is_some_and(|rounds| rounds.look(intervals, elapsed_ns))
+        rounds.as_mut().is_some_and(|rounds| rounds.update(intervals, elapsed_ns))
     }
 
     /// Closes the last round of a phase that ended after `ended_ns`.
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn workers_meet_in_the_interval_in_which_they_end() {
-        let mut collected = Collected::new(0);
+        let mut collected = Collector::new(0);
         collected.add(&delta(1000 + INTERVAL_NS, &[100, 200]), 1000);
         collected.add(&delta(1000 + INTERVAL_NS - 5, &[200, 300]), 1000);
         collected.add(&delta(1000 + 3 * INTERVAL_NS, &[400]), 1000);
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn block_verified_after_last_operation_is_counted() {
-        let mut collected = Collected::new(0);
+        let mut collected = Collector::new(0);
         collected.add(&delta(INTERVAL_NS, &[100]), 0);
         collected.add(&Delta { verified: 1, ..delta(2 * INTERVAL_NS, &[]) }, 0);
         assert_eq!((collected.ops, collected.verified), (1, 1));
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn long_phases_merge_neighbours_and_lose_nothing() {
-        let mut collected = Collected::new(0);
+        let mut collected = Collector::new(0);
         for tick in 1..=10_000u64 {
             collected.add(&delta(tick * INTERVAL_NS, &[100]), 0);
         }
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn percentiles_need_samples_beyond_them() {
-        let mut collected = Collected::new(0);
+        let mut collected = Collector::new(0);
         collected.add(&delta(1, &(1..=1999).map(|n| n * 1000).collect::<Vec<_>>()), 0);
         let latency = collected.operations.latency().unwrap();
         assert_eq!((latency.p99, latency.p99_9), (None, None));

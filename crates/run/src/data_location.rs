@@ -10,21 +10,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use model::marker::{Client, NameRule, is_work_directory};
+use model::marker::{Client, NamePattern, is_work_directory};
 use model::{Target, Trouble};
 use rustix::fs::{Mode, OFlags};
 
 use crate::dataset::Origin;
-use crate::directory::{Removing, Unmade, WorkDirectory};
-use crate::{patience, peer};
+use crate::directory::{CreateError, PendingRemoval, WorkDirectory};
+use crate::{hang_detection, peer};
 
 /// Directory with the files of a run.
 #[derive(Debug)]
-pub enum Home {
+pub enum DataLocation {
     /// The work directory of the run, which removes it at the end.
-    Ours(WorkDirectory),
+    Own(WorkDirectory),
     /// The directory of a file or device that is only read.
-    Theirs {
+    Existing {
         /// The directory, open for look-ups alone.
         directory: OwnedFd,
         /// Its path, for messages.
@@ -33,7 +33,7 @@ pub enum Home {
         name: String,
     },
     /// The work directory of another client.
-    Others {
+    OtherClient {
         /// The directory.
         directory: OwnedFd,
         /// Its path, for messages.
@@ -50,7 +50,7 @@ pub enum Home {
     },
 }
 
-impl Home {
+impl DataLocation {
     /// Returns the home of a run on an erased device, which is open with `O_EXCL`.
     pub fn on_device(target: &Target, device: OwnedFd) -> Self {
         let path = Path::new(&target.path);
@@ -74,71 +74,76 @@ impl Home {
     /// As [`WorkDirectory::create`]; or the directory of the file cannot be opened.
     pub fn open(
         target: &Target,
-        rules: Vec<NameRule>,
+        rules: Vec<NamePattern>,
         client: Option<&Client>,
         progress: &AtomicU64,
-    ) -> Result<Self, Unmade> {
+    ) -> Result<Self, CreateError> {
         let path = Path::new(&target.path);
         if !target.is_only_read() {
-            return WorkDirectory::create(path, rules, client, progress).map(Self::Ours);
+            return WorkDirectory::create(path, rules, client, progress).map(Self::Own);
         }
-        let trouble = |cause: &dyn std::fmt::Display| Trouble::new(Self::attempt(target), cause);
+        let error = |cause: &dyn std::fmt::Display| Trouble::new(Self::attempt(target), cause);
         // The path was resolved, so it has both.
         let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {
-            return Err(trouble(&"it is no file in a directory").into());
+            return Err(error(&"it is no file in a directory").into());
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty())
-            .map_err(|errno| trouble(&std::io::Error::from(errno)))?;
-        Ok(Self::Theirs { directory, path: parent.to_owned(), name: name.to_owned() })
+            .map_err(|errno| error(&std::io::Error::from(errno)))?;
+        Ok(Self::Existing { directory, path: parent.to_owned(), name: name.to_owned() })
     }
 
     /// Opens the work directory of another client of this run, which lies beside this one.
     ///
     /// # Errors
     /// There is none, it is that of another run or client, its client has ended, or it does not answer.
-    pub fn of_other(&self, name: &str, number: u32) -> Result<Self, Trouble> {
+    pub fn for_client(&self, name: &str, number: u32) -> Result<Self, Trouble> {
         let path = self.path().with_file_name(name);
         let attempt = format!("open {}, the directory of another client", path.display());
         let fail = |cause: &dyn std::fmt::Display| Trouble::new(&attempt, cause);
-        let Self::Ours(ours) = self else { return Err(fail(&"this client has no work directory beside it")) };
+        let Self::Own(own_directory) = self else {
+            return Err(fail(&"this client has no work directory beside it"));
+        };
         if !is_work_directory(name.as_bytes()) {
             return Err(fail(&"no client of skye has a directory of that name"));
         }
-        let Some(run) = ours.run() else { return Err(fail(&"this client belongs to no run of several")) };
+        let Some(run) = own_directory.run() else {
+            return Err(fail(&"this client belongs to no run of several"));
+        };
         let client = Client { number, run: run.to_owned() };
         let name = CString::new(name).map_err(|error| fail(&error))?;
         let own = |descriptor: BorrowedFd<'_>| descriptor.try_clone_to_owned().map_err(|error| fail(&error));
-        let (parent, own) = (own(ours.parent())?, own(ours.descriptor())?);
-        let rules = ours.rules().to_vec();
+        let (parent, own) = (own(own_directory.parent())?, own(own_directory.descriptor())?);
+        let rules = own_directory.rules().to_vec();
         let work = move || peer::open(parent.as_fd(), &name, own.as_fd(), &client, &rules);
-        let directory = patience::wait_while_it_moves(&attempt, || 0, work)?.map_err(|why| fail(&why))?;
-        Ok(Self::Others { directory, path })
+        let directory =
+            hang_detection::wait_with_progress(&attempt, || 0, work)?.map_err(|why| fail(&why))?;
+        Ok(Self::OtherClient { directory, path })
     }
 
     /// Returns the path, for messages.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Ours(directory) => directory.path(),
-            Self::Theirs { path, .. } | Self::Others { path, .. } | Self::Device { path, .. } => path,
+            Self::Own(directory) => directory.path(),
+            Self::Existing { path, .. } | Self::OtherClient { path, .. } | Self::Device { path, .. } => path,
         }
     }
 
     /// Returns the descriptor that files are opened relative to, or the erased device.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Ours(directory) => directory.descriptor(),
-            Self::Theirs { directory, .. } | Self::Others { directory, .. } => directory.as_fd(),
+            Self::Own(directory) => directory.descriptor(),
+            Self::Existing { directory, .. } | Self::OtherClient { directory, .. } => directory.as_fd(),
             Self::Device { device, .. } => device.as_fd(),
         }
     }
 
     /// Returns the name of the file or device that was given, and what may be done to it; `None` in a work directory.
-    pub fn given(&self) -> Option<(&str, Origin)> {
+    pub fn existing(&self) -> Option<(&str, Origin)> {
         match self {
-            Self::Ours(_) | Self::Others { .. } => None,
-            Self::Theirs { name, .. } => Some((name, Origin::Read)),
+            Self::Own(_) | Self::OtherClient { .. } => None,
+            Self::Existing { name, .. } => Some((name, Origin::Read)),
             Self::Device { name, .. } => Some((name, Origin::Erased)),
         }
     }
@@ -149,16 +154,16 @@ impl Home {
     /// As [`WorkDirectory::empty_of`].
     pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
         match self {
-            Self::Ours(directory) => directory.empty_of(prefix),
-            Self::Theirs { .. } | Self::Others { .. } | Self::Device { .. } => Ok(()),
+            Self::Own(directory) => directory.empty_of(prefix),
+            Self::Existing { .. } | Self::OtherClient { .. } | Self::Device { .. } => Ok(()),
         }
     }
 
     /// Begins to remove a work directory with its files; `None` where nothing was made.
-    pub fn remove(self, movement: impl FnMut() -> u64 + Send + 'static) -> Option<Removing> {
+    pub fn remove(self, activity: impl FnMut() -> u64 + Send + 'static) -> Option<PendingRemoval> {
         match self {
-            Self::Ours(directory) => Some(directory.remove(movement)),
-            Self::Theirs { .. } | Self::Others { .. } | Self::Device { .. } => None,
+            Self::Own(directory) => Some(directory.remove(activity)),
+            Self::Existing { .. } | Self::OtherClient { .. } | Self::Device { .. } => None,
         }
     }
 }

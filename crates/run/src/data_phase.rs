@@ -30,20 +30,20 @@ use model::machine::ring_bytes;
 use model::plan::Stop;
 use model::run::{Extents, Residency};
 use model::workload::{
-    Access, Arrival, CacheMode, DataVerb, DataWork, Engine, EngineWord, HotPart, SyncMode, Workload,
+    Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, SyncMode, Workload,
 };
 use rustix::fs::{Advice, OFlags};
 
 use crate::caches;
-use crate::dataset::{DataSet, FileGroup, Filled, Origin, Turns, limit_reached};
-use crate::drive::{self, Beginning, Drive, Expected, Moment};
-use crate::home::Home;
+use crate::data_location::DataLocation;
+use crate::dataset::{DataSet, FileGroup, FillProgress, Origin, Turns, limit_reached};
+use crate::drive::{self, Drive, Expected, PhaseEvent, StartSignal};
+use crate::hang_detection;
 use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
-use crate::patience;
 use crate::record::PhaseTotals;
 use crate::remedy::remedy;
-use crate::task::{self, Asked, Measured, Task};
+use crate::task::{self, Measured, PhaseInputs, Task};
 use crate::worker_pool::WorkerPool;
 use crate::zoned::Zoned;
 
@@ -71,7 +71,7 @@ pub struct DataOutcome {
     /// Decisions about the engine.
     pub features: Vec<String>,
     /// Features that the engine had to do without, each with the reason.
-    pub lost: Vec<String>,
+    pub missing_features: Vec<String>,
     /// Failure that ended the test early.
     pub failure: Option<Trouble>,
     /// True if that failure was a block that differs from the written data.
@@ -79,7 +79,7 @@ pub struct DataOutcome {
     /// True if blocks could not be compared, because an earlier test failed while it wrote.
     pub is_torn: bool,
     /// Operations that the test was to make; `u64::MAX` if time was to end it.
-    pub asked_ops: u64,
+    pub requested_ops: u64,
     /// Share of the files in the page cache.
     pub residency: Option<Residency>,
     /// True if the file system refused `O_DIRECT`.
@@ -114,7 +114,7 @@ const ASIDE_UNIT_BYTES: u64 = 1 << 20;
 
 impl Part {
     /// Returns its offset in a file and its length in bytes.
-    pub fn of(self, file_bytes: u64) -> (u64, u64) {
+    pub fn range_in(self, file_bytes: u64) -> (u64, u64) {
         let units = file_bytes / ASIDE_PARTS / ASIDE_UNIT_BYTES;
         let aside_bytes = units * ASIDE_UNIT_BYTES;
         let first_bytes = (file_bytes - aside_bytes) / ASIDE_UNIT_BYTES * ASIDE_UNIT_BYTES;
@@ -132,9 +132,9 @@ impl Part {
 /// Inputs of a test on data.
 pub struct DataTask<'a> {
     /// Inputs that all kinds of phases share.
-    pub asked: Asked<'a>,
+    pub inputs: PhaseInputs<'a>,
     /// Directory of the files.
-    pub directory: &'a Home,
+    pub directory: &'a DataLocation,
     /// One in this many blocks that are read is compared.
     pub verify_every: u32,
     /// Group of files that the test works on; none for engines that touch no files.
@@ -164,15 +164,15 @@ pub struct DataPhase<'a> {
 }
 
 impl Task for DataPhase<'_> {
-    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
+    fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> Measured {
         let Self { task, dataset, meter } = *self;
-        task::driven(&task.asked, meter, on_moment, |drive| {
-            let Asked { phase, time_ns, rate_ops_per_second, .. } = task.asked;
+        task::driven(&task.inputs, meter, on_event, |drive| {
+            let PhaseInputs { phase, time_ns, rate_ops_per_second, .. } = task.inputs;
             let attempt = "run a test on data";
             let dataset = dataset.ok_or_else(|| Trouble::new(attempt, "there is no data set"))?;
             let data = phase.workload.data().ok_or_else(|| Trouble::new(attempt, "it is one on files"))?;
             let outcome = run(&task, data, dataset, drive)?;
-            let totals = PhaseTotals::of_data(data, outcome, drive.collected.ops);
+            let totals = PhaseTotals::from_data(data, outcome, drive.collected.ops);
             let totals = PhaseTotals { rate_ops_per_second, ..totals };
             Ok(totals.or_cut(phase, &drive.collected, time_ns, task.time_min_ns))
         })
@@ -194,8 +194,8 @@ fn run(
     dataset: &mut DataSet,
     drive: &mut Drive<'_>,
 ) -> Result<DataOutcome, Trouble> {
-    let asked = &task.asked;
-    let workload = &asked.phase.workload;
+    let inputs = &task.inputs;
+    let workload = &inputs.phase.workload;
     let group_number = task.group;
     let writes_blocks = group_number.is_some() && data.writes() && data.verb != DataVerb::Discard;
     if writes_blocks && task.budget.left_bytes() < data.block_bytes {
@@ -204,8 +204,8 @@ fn run(
     }
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
-            if group.filled == Filled::Discarded && !task.is_fill {
-                let deadline_ns = Monotonic.now_ns().saturating_add(asked.budget_ns);
+            if group.filled == FillProgress::Discarded && !task.is_fill {
+                let deadline_ns = Monotonic.now_ns().saturating_add(inputs.budget_ns);
                 group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, drive.meter)?;
             }
             check_filled(group, data, task.directory)?;
@@ -213,64 +213,67 @@ fn run(
             check_alignment(group, data, &files, task.directory)?;
             if data.fresh {
                 // From here on the files are truncated, and they are not whole before the test is done.
-                group.filled = Filled::Partly;
+                group.filled = FillProgress::Partly;
             }
-            let prepared = prepare_cache(&files, group, data, asked.cache, drive)?;
+            let prepared = prepare_cache(&files, group, data, inputs.cache, drive)?;
             if data.verb == DataVerb::Discard {
-                group.filled = Filled::Discarded;
+                group.filled = FillProgress::Discarded;
             }
             group.generation += u32::from(data.writes());
-            (files, Extent::of(group, data, task.part), prepared)
+            (files, Extent::from_group(group, data, task.part), prepared)
         }
-        None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), Prepared::default()),
+        None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), CacheState::default()),
     };
     let zoned = Zoned::new(data.zones_of(span.size_bytes), span.layout.first_bytes);
     let mut works = Vec::new();
     // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
-    let timer = asked.timer.anchored();
+    let timer = inputs.timer.anchored();
     let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
     let units = span.size_bytes / unit_bytes;
     let members = members(workload, units);
-    let planned_ops = planned_ops(asked.phase.stop, data, units, unit_bytes);
-    let asked_ops = match writes_blocks {
+    let planned_ops = planned_ops(inputs.phase.stop, data, units, unit_bytes);
+    let requested_ops = match writes_blocks {
         true => planned_ops.min(task.budget.left_bytes() / data.block_bytes),
         false => planned_ops,
     };
-    let is_cut = asked_ops < planned_ops;
+    let is_cut = requested_ops < planned_ops;
     if is_cut && task.is_fill {
         let attempt = format!("fill the data in {}", task.directory.path().display());
         return Err(limit_reached(&attempt).remedy("raise --write-limit"));
     }
     // Until the workers have ended, nobody else may take these.
-    let taken_bytes =
-        if writes_blocks { task.budget.take_up_to(asked_ops.saturating_mul(data.block_bytes)) } else { 0 };
-    for (number, share) in shares(asked_ops, members, units).enumerate() {
-        let sample = Sample { every: task.verify_every, seed: mix(mix(asked.offset_seed) ^ number as u64) };
-        let stamping = span.stamping(asked.seed, sample);
+    let taken_bytes = if writes_blocks {
+        task.budget.take_up_to(requested_ops.saturating_mul(data.block_bytes))
+    } else {
+        0
+    };
+    for (number, share) in shares(requested_ops, members, units).enumerate() {
+        let sample = Sample { every: task.verify_every, seed: mix(mix(inputs.offset_seed) ^ number as u64) };
+        let stamping = span.stamping(inputs.seed, sample);
         let (files, content) = (Arc::clone(&files), span.content);
-        let (stop, near, number) = (Arc::clone(&drive.stop), asked.near.clone(), number as u32);
+        let (stop, local_cpus, number) = (Arc::clone(&drive.stop), inputs.local_cpus.clone(), number as u32);
         let (work, reader) = if let (true, Some(group)) =
             (data.verb.is_bytes(), group_number.and_then(|number| dataset.groups.get(number)))
         {
             let spans = open_spans(group, data, task.directory, &share, unit_bytes)?;
-            let part = BytePart { files, spans, content, stamping, ops: share.ops, stop, number, near };
-            match asked.phase.engine {
+            let part = BytePart { files, spans, content, stamping, ops: share.ops, stop, number, local_cpus };
+            match inputs.phase.engine {
                 Engine::Stdio => member::stdio_work(data, part, task.stdio_program),
                 _ => member::byte_work(data, part, timer),
             }
         } else {
-            let seed = mix(asked.offset_seed ^ mix(u64::from(number)));
-            let (layout, share) = span.of_thread(share, number, members);
+            let seed = mix(inputs.offset_seed ^ mix(u64::from(number)));
+            let (layout, share) = span.for_thread(share, number, members);
             let pattern = pattern(data, &share, seed);
-            let draw_seed = mix(asked.offset_seed ^ mix(u64::from(number) + 1));
-            let poisson = matches!(data.arrival, Arrival::Open { poisson: true, .. });
-            let pacing = asked
+            let draw_seed = mix(inputs.offset_seed ^ mix(u64::from(number) + 1));
+            let is_poisson = matches!(data.arrival, Arrival::Open { is_poisson: true, .. });
+            let pacing = inputs
                 .rate_ops_per_second
-                .map(|rate| OpenLoop::new(rate, poisson, number, members, draw_seed));
+                .map(|rate| OpenLoop::new(rate, is_poisson, number, members, draw_seed));
             let data_loop = DataLoop {
-                calls: member::calls(data, asked.phase.engine, lockable_bytes),
-                verb: Steps::of(data, mix(draw_seed)),
+                calls: member::calls(data, inputs.phase.engine, lockable_bytes),
+                verb: Steps::from_work(data, mix(draw_seed)),
                 pacing,
                 delay: task.delay.clone(),
                 files,
@@ -284,7 +287,7 @@ fn run(
                 stamping,
                 timer,
             };
-            member::work(member::Part { data_loop, stop, number, near })
+            member::work(member::Part { data_loop, stop, number, local_cpus })
         };
         works.push(work);
         drive.readers.push(reader);
@@ -295,7 +298,7 @@ fn run(
     let mut outcome = DataOutcome {
         size_bytes: zoned.as_ref().map_or(span.size_bytes, Zoned::size_bytes),
         files: files.len() as u64,
-        asked_ops: zoned.as_ref().map_or(asked_ops, |zoned| zoned.blocks(data.block_bytes)),
+        requested_ops: zoned.as_ref().map_or(requested_ops, |zoned| zoned.blocks(data.block_bytes)),
         residency: prepared.residency,
         direct_refused: data.direct && data.verb != DataVerb::Discard && files.iter().any(is_buffered),
         extents: prepared.extents,
@@ -309,17 +312,17 @@ fn run(
     if outcome.failure.is_none() {
         task.budget.give_back(taken_bytes.saturating_sub(drive.collected.written_bytes));
     }
-    outcome.write_limit_bytes = Some(taken_bytes).filter(|_| is_cut && drive.collected.ops >= asked_ops);
+    outcome.write_limit_bytes = Some(taken_bytes).filter(|_| is_cut && drive.collected.ops >= requested_ops);
     // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, part) = (Arc::clone(&files), group.part());
-        let look = move || resident_share(&held, &part).map(|(share, _)| share);
-        residency.after = patience::look("look at the page cache", look).flatten();
+        let sample = move || resident_share(&held, &part).map(|(share, _)| share);
+        residency.after = hang_detection::sample("look at the page cache", sample).flatten();
     }
     // The last close of a file waits for writeback, and for the server.
     let attempt = format!("close the files in {}", task.directory.path().display());
     let writes = data.writes();
-    let closing = patience::begin(&attempt, move || {
+    let closing = hang_detection::begin(&attempt, move || {
         // Each close flushes and returns its error; dropping a descriptor would lose the error.
         let close = |file: &OwnedFd| match rustix::io::fcntl_dupfd_cloexec(file, 0) {
             Ok(copy) => engine::files::close(copy),
@@ -327,8 +330,8 @@ fn run(
         };
         if writes { files.iter().try_for_each(close) } else { Ok(()) }
     });
-    if patience::hanging().is_none() {
-        let closed = closing.wait(drive.meter.movement());
+    if hang_detection::hanging().is_none() {
+        let closed = closing.wait(drive.meter.activity());
         let closed = closed
             .and_then(|closed| closed.map_err(|errno| Trouble::new(attempt, std::io::Error::from(errno))));
         outcome.failure = outcome.failure.or(closed.err());
@@ -337,7 +340,7 @@ fn run(
         group.is_torn |= data.writes() && outcome.failure.is_some();
         let is_whole = group.whole_generation == group.generation && outcome.failure.is_none();
         if (data.fresh || task.is_fill) && is_whole {
-            group.filled = Filled::Whole;
+            group.filled = FillProgress::Whole;
         }
     }
     Ok(outcome)
@@ -355,9 +358,9 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(group: &FileGroup, data: &DataWork, part: Part) -> Self {
+    fn from_group(group: &FileGroup, data: &DataWork, part: Part) -> Self {
         let range = data.range_of(group.file_bytes);
-        let (first_bytes, part_bytes) = part.of(range.end - range.start);
+        let (first_bytes, part_bytes) = part.range_in(range.end - range.start);
         let blocks_per_file = match data.zones {
             // The last zone ends with the file, perhaps within a block.
             Some(_) => part_bytes.div_ceil(data.block_bytes),
@@ -402,7 +405,7 @@ impl Extent {
 
     /// Returns the place of a thread's blocks, and its share of them. Blocks that take turns are numbered from the thread's
     /// first.
-    fn of_thread(&self, share: Share, thread: u32, threads: u32) -> (Layout, Share) {
+    fn for_thread(&self, share: Share, thread: u32, threads: u32) -> (Layout, Share) {
         let Some(Turns { client, clients }) = self.turns else { return (self.layout, share) };
         let block_bytes = self.layout.step_bytes;
         // A client has the same blocks however many threads it has.
@@ -438,26 +441,26 @@ fn measure(
     outcome: &mut DataOutcome,
 ) {
     let mut failure = drive.ready(&mut pool).err();
-    let beginning = if failure.is_none() { drive.begin() } else { Beginning::default() };
-    if beginning.is_off && !drive.interrupt.load(Ordering::Relaxed) {
+    let start_signal = if failure.is_none() { drive.begin() } else { StartSignal::default() };
+    if start_signal.is_off && !drive.interrupt.load(Ordering::Relaxed) {
         failure = Some(drive::others_have_ended());
     }
-    if failure.is_none() && !beginning.is_off {
+    if failure.is_none() && !start_signal.is_off {
         let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
         let soonest_ns = Monotonic.now_ns() + lead_ns;
-        drive.start_ns = beginning.at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
-        let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.asked.time_ns));
+        drive.start_ns = start_signal.at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
+        let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.inputs.time_ns));
         (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
         // An open loop may have no operation in flight for a while.
         let expected = match data.arrival {
             Arrival::Closed => {
                 let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
-                let bytes = block_bytes.saturating_mul(task.asked.phase.workload.in_flight().into());
+                let bytes = block_bytes.saturating_mul(task.inputs.phase.workload.in_flight().into());
                 Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: data.direct }
             }
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };
-        let (reports, trouble) = drive.answers(&mut pool, expected, true);
+        let (reports, error) = drive.answers(&mut pool, expected, true);
         // A worker that did not answer is still at work.
         let now_ns = Monotonic.now_ns();
         let ends = || {
@@ -465,8 +468,11 @@ fn measure(
                 .iter()
                 .map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns).saturating_sub(start_ns))
         };
-        let began = reports.iter().flatten().filter_map(|report| report.began_ns).max();
-        outcome.start_late_ns = beginning.at_ns.zip(began).map(|(at_ns, began)| began.saturating_sub(at_ns));
+        let last_start_ns = reports.iter().flatten().filter_map(|report| report.actual_start_ns).max();
+        outcome.start_late_ns = start_signal
+            .at_ns
+            .zip(last_start_ns)
+            .map(|(at_ns, last_start_ns)| last_start_ns.saturating_sub(at_ns));
         outcome.first_done_ns = ends().min().unwrap_or(0);
         outcome.last_done_ns = ends().max().unwrap_or(0);
         outcome.synced_ns = outcome.last_done_ns;
@@ -484,7 +490,10 @@ fn measure(
         }
         for report in reports.iter().flatten() {
             outcome.missed += report.missed;
-            for (all, one) in [(&mut outcome.features, &report.features), (&mut outcome.lost, &report.lost)] {
+            for (all, one) in [
+                (&mut outcome.features, &report.features),
+                (&mut outcome.missing_features, &report.missing_features),
+            ] {
                 all.extend(one.iter().filter(|word| !all.contains(word)).cloned().collect::<Vec<_>>());
             }
         }
@@ -498,24 +507,24 @@ fn measure(
             zoned.leave(collected.read_bytes, outcome.last_done_ns);
         }
         (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
-        failure = trouble.or(failure);
+        failure = error.or(failure);
     }
-    let has_end = data.writes() && data.sync.has_end() && group.is_some() && !beginning.is_off;
+    let has_end = data.writes() && data.sync.has_end() && group.is_some() && !start_signal.is_off;
     // After an interruption the files are removed, and with them the data to sync.
     if failure.is_none() && has_end && !drive.is_stopped() {
         let (stride, is_sync) = (pool.len(), data.sync.is_durable());
         (0..pool.len()).for_each(|index| pool.command(index, Command::Finish { stride, is_sync }));
-        let (reports, trouble) = drive.answers(&mut pool, Expected::WhileDataMoves, true);
+        let (reports, error) = drive.answers(&mut pool, Expected::WhileDataMoves, true);
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
         outcome.synced_ns =
             end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));
-        failure = trouble.or(first_failure(reports, group.as_deref(), task.directory).0);
+        failure = error.or(first_failure(reports, group.as_deref(), task.directory).0);
         outcome.is_ended = failure.is_none();
     }
     let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
     outcome.is_durable = failure.is_none() && (each || outcome.is_ended && data.sync.is_durable());
     drive.end();
-    let dismissed = pool.dismiss(drive.meter.movement());
+    let dismissed = pool.dismiss(drive.meter.activity());
     outcome.failure = failure.or(dismissed.err());
 }
 
@@ -523,15 +532,15 @@ fn measure(
 fn first_failure(
     reports: Vec<Option<Report>>,
     group: Option<&FileGroup>,
-    directory: &Home,
+    directory: &DataLocation,
 ) -> (Option<Trouble>, bool) {
     let is_mismatch =
         |report: &Report| matches!(report.result, Err(Failure { cause: Cause::Mismatch(_), .. }));
-    let mut troubles: Vec<_> = reports.into_iter().flatten().collect();
+    let mut errors: Vec<_> = reports.into_iter().flatten().collect();
     // Damage is worse than any other failure.
-    troubles.sort_by_key(|report| !is_mismatch(report));
-    let Some(failure) = troubles.into_iter().find_map(|report| match (report.trouble, report.result) {
-        (Some(trouble), _) => Some(Err(trouble)),
+    errors.sort_by_key(|report| !is_mismatch(report));
+    let Some(failure) = errors.into_iter().find_map(|report| match (report.error, report.result) {
+        (Some(error), _) => Some(Err(error)),
         (None, Err(failure)) => Some(Ok(failure)),
         (None, Ok(())) => None,
     }) else {
@@ -539,7 +548,7 @@ fn first_failure(
     };
     let failure = match failure {
         Ok(failure) => failure,
-        Err(trouble) => return (Some(trouble), false),
+        Err(error) => return (Some(error), false),
     };
     let is_damaged = matches!(failure.cause, Cause::Mismatch(_));
     let path = group
@@ -557,14 +566,14 @@ fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
 
 /// Refuses files that an earlier test should have made and has not. Otherwise the missing data would look
 /// like a fault of the files.
-fn check_filled(group: &FileGroup, data: &DataWork, directory: &Home) -> Result<(), Trouble> {
+fn check_filled(group: &FileGroup, data: &DataWork, directory: &DataLocation) -> Result<(), Trouble> {
     let cause = match group.filled {
-        Filled::Whole | Filled::Discarded => return Ok(()),
+        FillProgress::Whole | FillProgress::Discarded => return Ok(()),
         _ if data.fresh => return Ok(()),
         // Bytes are written to the beginning of a file, whatever its length.
-        Filled::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
-        Filled::Not => "the test that should have written the files did not run",
-        Filled::Partly => "the test that should have written the files did not finish",
+        FillProgress::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
+        FillProgress::Not => "the test that should have written the files did not run",
+        FillProgress::Partly => "the test that should have written the files did not finish",
     };
     Err(Trouble::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
 }
@@ -573,19 +582,19 @@ fn open_files(
     group: &FileGroup,
     data: &DataWork,
     can_be_direct: bool,
-    directory: &Home,
+    directory: &DataLocation,
 ) -> Result<Arc<[OwnedFd]>, Trouble> {
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
         // A rewrite reads through the same descriptor; a stream of the C library only writes.
-        (false, true) if data.engine != Some(EngineWord::Mmap) => OFlags::WRONLY,
+        (false, true) if data.engine != Some(RequestedEngine::Mmap) => OFlags::WRONLY,
         // A mapping that can be written can be read, too.
         (_, true) => OFlags::RDWR,
     };
     // A discard moves no bytes that could go past the page cache.
     let is_direct = data.direct && data.verb != DataVerb::Discard && can_be_direct;
     let flags = if is_direct { access | OFlags::DIRECT } else { access };
-    open_patiently(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
+    open_with_progress(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
 }
 
 /// Returns true if I/O on a file goes through the page cache.
@@ -594,16 +603,16 @@ fn is_buffered(file: &OwnedFd) -> bool {
 }
 
 /// Opens files of a group in a directory that may hang.
-fn open_patiently<T: Send + 'static>(
+fn open_with_progress<T: Send + 'static>(
     group: &FileGroup,
-    directory: &Home,
+    directory: &DataLocation,
     open: impl FnOnce(&FileGroup, BorrowedFd<'_>, &Path) -> Result<T, Trouble> + Send + 'static,
 ) -> Result<T, Trouble> {
     let attempt = format!("open the data set in {}", directory.path().display());
     let descriptor = directory.descriptor().try_clone_to_owned();
     let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
     let (group, path) = (group.clone(), directory.path().to_owned());
-    patience::wait_while_it_moves(&attempt, || 0, move || open(&group, descriptor.as_fd(), &path))?
+    hang_detection::wait_with_progress(&attempt, || 0, move || open(&group, descriptor.as_fd(), &path))?
 }
 
 /// Checks the alignment of the file, which may need more than its device does.
@@ -611,7 +620,7 @@ fn check_alignment(
     group: &FileGroup,
     data: &DataWork,
     files: &[OwnedFd],
-    directory: &Home,
+    directory: &DataLocation,
 ) -> Result<(), Trouble> {
     let align = files.first().filter(|_| data.direct).and_then(|file| observe::direct_io(file.as_fd()));
     let Some(align) = align.map(|align| u64::from(align.offset_align_bytes)).filter(|align| *align > 1)
@@ -636,7 +645,7 @@ const DROP_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Facts about the files before the test begins.
 #[derive(Debug, Default)]
-struct Prepared {
+struct CacheState {
     residency: Option<Residency>,
     extents: Option<Extents>,
 }
@@ -680,10 +689,10 @@ fn prepare_cache(
     data: &DataWork,
     cache: CacheMode,
     drive: &mut Drive<'_>,
-) -> Result<Prepared, Trouble> {
+) -> Result<CacheState, Trouble> {
     let attempt = "prepare the page cache";
     let files = Arc::clone(files);
-    let (part, is_given) = (group.part(), group.origin == Origin::Read);
+    let (part, is_existing) = (group.part(), group.origin == Origin::Read);
     let (direct, reads) = (data.direct, data.reads());
     let interrupt = Arc::clone(drive.interrupt);
     let raised = Arc::clone(drive.interrupt);
@@ -691,18 +700,18 @@ fn prepare_cache(
     let range = data.range_of(group.file_bytes);
     let range = part.start + range.start..part.start + range.end;
     // Others may need their pages, which direct reads go past.
-    let drops = if direct { !is_given } else { cache == CacheMode::Cold };
-    let prepare = move || -> std::io::Result<Prepared> {
+    let drops = if direct { !is_existing } else { cache == CacheMode::Cold };
+    let prepare = move || -> std::io::Result<CacheState> {
         for file in files.iter() {
             if interrupt.load(Ordering::Relaxed) {
-                return Ok(Prepared::default());
+                return Ok(CacheState::default());
             }
             if fresh {
                 // The old blocks are free once the truncation is durable, and freeing them is no part of the
                 // test.
                 rustix::fs::ftruncate(file, 0)?;
                 rustix::fs::fsync(file)?;
-            } else if !is_given {
+            } else if !is_existing {
                 rustix::fs::fdatasync(file)?;
             } else if !direct {
                 // Dirty pages, which are others' here, cannot be dropped. Where that is refused, they stay.
@@ -731,7 +740,7 @@ fn prepare_cache(
             }
             resident = resident_share(&files, &part);
         }
-        Ok(Prepared {
+        Ok(CacheState {
             residency: resident.map(|(share, source)| Residency {
                 before: Some(share),
                 after: None,
@@ -740,9 +749,10 @@ fn prepare_cache(
             extents: if reads { extents_of(&files, &range) } else { None },
         })
     };
-    let mut moved = drive.meter.movement();
-    let movement = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
-    patience::wait_while_it_moves(attempt, movement, prepare)?.map_err(|error| Trouble::new(attempt, error))
+    let mut moved = drive.meter.activity();
+    let activity = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
+    hang_detection::wait_with_progress(attempt, activity, prepare)?
+        .map_err(|error| Trouble::new(attempt, error))
 }
 
 fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
@@ -762,13 +772,13 @@ fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
 fn open_spans(
     group: &FileGroup,
     data: &DataWork,
-    directory: &Home,
+    directory: &DataLocation,
     share: &Share,
     unit_bytes: u64,
 ) -> Result<Vec<(Span, OwnedFd)>, Trouble> {
     let access = if data.writes() { OFlags::WRONLY } else { OFlags::RDONLY };
     let (start, end) = (share.first_unit * unit_bytes, (share.first_unit + share.units) * unit_bytes);
-    open_patiently(group, directory, move |group, descriptor, path| {
+    open_with_progress(group, directory, move |group, descriptor, path| {
         let mut spans = Vec::new();
         for file in 0..group.files {
             let first = u64::from(file) * group.file_bytes;
@@ -843,23 +853,23 @@ mod tests {
     #[test]
     fn reserved_slices_do_not_overlap_measured_part() {
         for file_bytes in [4 << 30, 128 << 20, (256 << 20) + 4096] {
-            let (first, measured) = Part::Measured.of(file_bytes);
+            let (first, measured) = Part::Measured.range_in(file_bytes);
             assert_eq!(first, 0);
             assert!(measured >= file_bytes / 8 * 7 - (1 << 20), "{measured} of {file_bytes}");
             for slices in [4, 16] {
                 let mut end = measured;
                 for slice in 0..slices {
-                    let (from, bytes) = Part::Aside { slice, slices }.of(file_bytes);
+                    let (from, bytes) = Part::Aside { slice, slices }.range_in(file_bytes);
                     assert_eq!(from, end, "{file_bytes} bytes, slice {slice} of {slices}");
                     end = from + bytes;
                 }
                 assert!(end <= file_bytes);
                 // After the last slice comes the first again.
-                assert_eq!(Part::Aside { slice: slices, slices }.of(file_bytes).0, measured);
+                assert_eq!(Part::Aside { slice: slices, slices }.range_in(file_bytes).0, measured);
             }
         }
-        assert_eq!(Part::Whole.of(12_345), (0, 12_345));
+        assert_eq!(Part::Whole.range_in(12_345), (0, 12_345));
         // The file is too small for a part of its own.
-        assert_eq!(Part::Measured.of(4 << 20), (0, 4 << 20));
+        assert_eq!(Part::Measured.range_in(4 << 20), (0, 4 << 20));
     }
 }

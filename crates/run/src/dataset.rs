@@ -16,16 +16,16 @@ use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
 use engine::discard::discard;
 use model::Trouble;
-use model::marker::NameRule;
+use model::marker::NamePattern;
 use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
 use observe::BlockDevice;
 use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::home::Home;
+use crate::data_location::DataLocation;
+use crate::hang_detection;
 use crate::meter::Meter;
-use crate::patience;
 use crate::room::RoomWatch;
 
 /// Hexadecimal digits in the names of data files.
@@ -43,9 +43,9 @@ const CALIBRATION_NS: u64 = 5_000_000_000;
 const NUMBERS_PER_GROUP: u32 = 1 << 16;
 
 /// Returns the names that data files may have.
-pub fn rules(plan: &Dataset) -> Vec<NameRule> {
+pub fn rules(plan: &Dataset) -> Vec<NamePattern> {
     let rule = |(index, group): (usize, &DataGroup)| {
-        NameRule::files(prefix(index, group), DIGITS, u64::from(group.files))
+        NamePattern::files(prefix(index, group), DIGITS, u64::from(group.files))
     };
     plan.groups.iter().enumerate().map(rule).collect()
 }
@@ -53,7 +53,7 @@ pub fn rules(plan: &Dataset) -> Vec<NameRule> {
 /// Returns the prefix of a group's file names: "data-" or "shared-". All groups but the first have two
 /// letters more.
 fn prefix(index: usize, group: &DataGroup) -> String {
-    let kind = if group.shared { "shared" } else { "data" };
+    let kind = if group.is_shared { "shared" } else { "data" };
     let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
     match index.checked_sub(1) {
         None => format!("{kind}-"),
@@ -63,7 +63,7 @@ fn prefix(index: usize, group: &DataGroup) -> String {
 
 /// Progress of writing a group's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Filled {
+pub enum FillProgress {
     /// The files are whole.
     Whole,
     /// The files were made empty, for the test that will write them.
@@ -101,7 +101,7 @@ pub struct FileGroup {
     /// Bytes of that part, once it is written.
     pub file_bytes: u64,
     /// Progress of writing the files.
-    pub filled: Filled,
+    pub filled: FillProgress,
     /// Number of the first file in stamps.
     pub first_number: u32,
     /// Content of the files.
@@ -136,7 +136,7 @@ impl FileGroup {
             first_bytes: 0,
             turns: None,
             file_bytes,
-            filled: Filled::Whole,
+            filled: FillProgress::Whole,
             first_number: 0,
             content,
             generation: 0,
@@ -188,15 +188,15 @@ impl FileGroup {
             let direct = flags.contains(OFlags::DIRECT);
             let how = if direct { " for direct I/O" } else { "" };
             let attempt = format!("open {}{how}", path.join(name).display());
-            let trouble = Trouble::new(attempt, std::io::Error::from(errno));
+            let error = Trouble::new(attempt, std::io::Error::from(errno));
             match errno {
-                Errno::INVAL if direct => trouble
+                Errno::INVAL if direct => error
                     .remedy("this file system refuses O_DIRECT: add :buffered to the test, or --buffered"),
-                Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
+                Errno::MFILE => error.remedy("raise the limit of open files (ulimit -n)"),
                 Errno::NXIO if self.origin == Origin::Erased => {
-                    trouble.remedy("the device went away or changed its size; look at the kernel's log")
+                    error.remedy("the device went away or changed its size; look at the kernel's log")
                 }
-                _ => trouble,
+                _ => error,
             }
         })
     }
@@ -207,7 +207,7 @@ impl FileGroup {
     /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
     pub fn refill(
         &mut self,
-        directory: &Home,
+        directory: &DataLocation,
         stop: &Arc<AtomicBool>,
         budget: &Arc<Budget>,
         deadline_ns: u64,
@@ -228,10 +228,10 @@ impl FileGroup {
             deadline_ns,
         };
         let (is_given_up, group) = (Arc::clone(&writing.is_given_up), self.clone());
-        let mut movement = meter.movement();
-        patience::wait_while_it_moves(
+        let mut activity = meter.activity();
+        hang_detection::wait_with_progress(
             &attempt,
-            || written.load(Ordering::Relaxed).wrapping_add(movement()),
+            || written.load(Ordering::Relaxed).wrapping_add(activity()),
             move || {
                 (0..group.files).try_for_each(|index| {
                     let file =
@@ -246,7 +246,7 @@ impl FileGroup {
             },
         )
         .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))??;
-        self.filled = Filled::Whole;
+        self.filled = FillProgress::Whole;
         self.whole_generation = self.generation;
         self.is_torn = self.has_stray;
         Ok(())
@@ -276,7 +276,7 @@ fn open_again(device: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags.difference(OFlags::TRUNC | OFlags::CREATE) | OFlags::CLOEXEC;
     let opened = rustix::fs::open(link, flags, Mode::empty())?;
     let identity = |device: BorrowedFd<'_>| {
-        BlockDevice::of(device).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NXIO))
+        BlockDevice::from_fd(device).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NXIO))
     };
     // The node is only a pair of numbers, and another disk may have got them.
     if identity(device)? == identity(opened.as_fd())? { Ok(opened) } else { Err(Errno::NXIO) }
@@ -307,16 +307,16 @@ impl DataSet {
     /// # Errors
     /// Fails if a write fails or hangs, if `stop` is raised, or if `deadline_ns` comes first.
     pub fn lay_out(
-        directory: &Home,
+        directory: &DataLocation,
         plan: &Dataset,
         owner: &Owner<'_>,
         stop: &Arc<AtomicBool>,
         deadline_ns: u64,
         progress: &LayoutProgress,
-        mut movement: impl FnMut() -> u64,
+        mut activity: impl FnMut() -> u64,
     ) -> Result<Self, Trouble> {
-        let device = match directory.given() {
-            Some((name, Origin::Read)) => return Ok(Self::given(plan, name)),
+        let device = match directory.existing() {
+            Some((name, Origin::Read)) => return Ok(Self::existing(plan, name)),
             Some((name, _)) => Some(name.to_owned()),
             None => None,
         };
@@ -346,9 +346,9 @@ impl DataSet {
             writing,
         };
         // The layout has a thread of its own: a device that hangs must not keep us from reporting it.
-        patience::wait_while_it_moves(
+        hang_detection::wait_with_progress(
             &attempt,
-            || progress.bytes.load(Ordering::Relaxed).wrapping_add(movement()),
+            || progress.bytes.load(Ordering::Relaxed).wrapping_add(activity()),
             move || task.run(descriptor.as_fd()),
         )
         .inspect_err(|_| is_given_up.store(true, Ordering::Relaxed))?
@@ -356,8 +356,8 @@ impl DataSet {
 
     /// Returns the data set of another client with the same plan, whose data has that seed. How far it has come is known
     /// only if it `is_sound`. Its place in files of all clients is that of its number.
-    pub fn of_other(&self, plan: &Dataset, number: u32, seed: u64, is_sound: bool) -> Self {
-        let of_other = |(index, group): (usize, &FileGroup)| FileGroup {
+    pub fn for_client(&self, plan: &Dataset, number: u32, seed: u64, is_sound: bool) -> Self {
+        let for_client = |(index, group): (usize, &FileGroup)| FileGroup {
             content: Content { seed, ..group.content },
             first_bytes: first_bytes(plan, index, number, group.file_bytes),
             turns: group.turns.map(|turns| Turns { client: number, ..turns }),
@@ -366,11 +366,11 @@ impl DataSet {
             is_torn: group.is_torn || !is_sound,
             ..group.clone()
         };
-        Self { groups: self.groups.iter().enumerate().map(of_other).collect(), ..*self }
+        Self { groups: self.groups.iter().enumerate().map(for_client).collect(), ..*self }
     }
 
     /// Returns the data set of a file or device that is only read.
-    fn given(plan: &Dataset, name: &str) -> Self {
+    fn existing(plan: &Dataset, name: &str) -> Self {
         let content = Content {
             seed: 0,
             interval_bytes: plan.stamp_interval_bytes as usize,
@@ -390,7 +390,7 @@ impl DataSet {
 ///
 /// # Errors
 /// The directory and the cause.
-pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
+pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), Trouble> {
     let attempt = format!("discard blocks of files in {}", directory.path().display());
     let punch = |directory: BorrowedFd<'_>, name: &str| {
         discard(open_at(directory, name, OFlags::RDWR)?.as_fd(), false, 0, CHUNK_BYTES)
@@ -398,13 +398,13 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
     // A device answers for itself, with the first discard.
     let Some(punched) = on_scratch_file(directory, plan, &attempt, punch)? else { return Ok(()) };
     punched.map_err(|errno| {
-        let trouble = Trouble::new(&attempt, std::io::Error::from(errno));
+        let error = Trouble::new(&attempt, std::io::Error::from(errno));
         match errno {
-            Errno::OPNOTSUPP => trouble.remedy(
+            Errno::OPNOTSUPP => error.remedy(
                 "this file system cannot punch holes: leave discard away (--precondition in place of --purge), or name a directory on \
                  ext4, XFS, btrfs or tmpfs",
             ),
-            _ => trouble,
+            _ => error,
         }
     })
 }
@@ -414,15 +414,19 @@ pub fn check_discard(directory: &Home, plan: &Dataset) -> Result<(), Trouble> {
 ///
 /// # Errors
 /// Fails if the scratch file cannot be made or removed, or a call hangs.
-pub fn refuses_direct(directory: &Home, plan: &Dataset, budget: &Arc<Budget>) -> Result<bool, Trouble> {
+pub fn refuses_direct(
+    directory: &DataLocation,
+    plan: &Dataset,
+    budget: &Arc<Budget>,
+) -> Result<bool, Trouble> {
     let attempt = format!("try direct I/O in {}", directory.path().display());
-    let is_refused = match directory.given() {
+    let is_refused = match directory.existing() {
         Some((name, Origin::Read)) => {
             let (name, descriptor) = (name.to_owned(), directory.descriptor().try_clone_to_owned());
             let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
             let read = |file: &OwnedFd, block: &mut [u8]| rustix::io::pread(file, block, 0);
             let work = move || is_direct_refused(descriptor.as_fd(), &name, OFlags::RDONLY, read);
-            Some(patience::wait_while_it_moves(&attempt, || 0, work)?)
+            Some(hang_detection::wait_with_progress(&attempt, || 0, work)?)
         }
         Some(_) => None,
         None if !budget.take(DIRECT_BYTES as u64) => None,
@@ -458,15 +462,15 @@ fn is_direct_refused(
     transferred == Err(Errno::INVAL) && open(access).is_ok()
 }
 
-/// Makes an empty file in a work directory, calls `work` with the directory and the name, and removes the file. `None` if
-/// the target is no directory.
+/// Makes an empty file in a work directory, calls `work` with the directory and the name, and removes the file. Returns
+/// `None` if the target is no directory.
 fn on_scratch_file<T: Send + 'static>(
-    directory: &Home,
+    directory: &DataLocation,
     plan: &Dataset,
     attempt: &str,
     work: impl FnOnce(BorrowedFd<'_>, &str) -> T + Send + 'static,
 ) -> Result<Option<T>, Trouble> {
-    let Some(group) = plan.groups.first().filter(|_| directory.given().is_none()) else { return Ok(None) };
+    let Some(group) = plan.groups.first().filter(|_| directory.existing().is_none()) else { return Ok(None) };
     let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
     let descriptor = directory.descriptor().try_clone_to_owned();
     let descriptor = descriptor.map_err(|error| Trouble::new(attempt, error))?;
@@ -477,7 +481,7 @@ fn on_scratch_file<T: Send + 'static>(
         rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
         Ok(result)
     };
-    patience::wait_while_it_moves(attempt, || 0, work)?
+    hang_detection::wait_with_progress(attempt, || 0, work)?
         .map(Some)
         .map_err(|errno: Errno| Trouble::new(attempt, std::io::Error::from(errno)))
 }
@@ -502,7 +506,7 @@ pub struct Owner<'a> {
     /// Number of clients.
     pub clients: u32,
     /// Directory of the first client; `None` for the first itself.
-    pub first: Option<&'a Home>,
+    pub first: Option<&'a DataLocation>,
     /// Bytes that it may still write.
     pub budget: &'a Arc<Budget>,
     /// Watch over the free space.
@@ -573,8 +577,8 @@ impl Layout {
                     Some(first) => self.open_of_all(first.as_fd(), &laid_out, file)?,
                     None => self.open(directory, &laid_out, file)?,
                 };
-                if group.fresh {
-                    laid_out.filled = Filled::Not;
+                if group.is_fresh {
+                    laid_out.filled = FillProgress::Not;
                     continue;
                 }
                 let name = laid_out.name(file.into());
@@ -659,14 +663,12 @@ impl Writing {
     fn fail(&self, call: &str, name: &str, offset_bytes: Option<u64>, errno: Errno) -> Trouble {
         let place = offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
         let attempt = format!("{call} {}{place} for the data set", self.path.join(name).display());
-        let trouble = Trouble::new(attempt, std::io::Error::from(errno));
+        let error = Trouble::new(attempt, std::io::Error::from(errno));
         match errno {
-            Errno::NOSPC | Errno::DQUOT => trouble.remedy("make room, or ask for a smaller --size"),
-            Errno::FBIG => {
-                trouble.remedy("raise the limit of file sizes (ulimit -f), or use a smaller --size")
-            }
-            Errno::IO => trouble.remedy("the device failed; look at the kernel's log"),
-            _ => trouble,
+            Errno::NOSPC | Errno::DQUOT => error.remedy("make room, or ask for a smaller --size"),
+            Errno::FBIG => error.remedy("raise the limit of file sizes (ulimit -f), or use a smaller --size"),
+            Errno::IO => error.remedy("the device failed; look at the kernel's log"),
+            _ => error,
         }
     }
 }

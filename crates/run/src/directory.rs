@@ -30,12 +30,12 @@ use std::sync::{Arc, Mutex, Weak};
 
 use model::Trouble;
 use model::json::ToJson;
-use model::marker::{self, Client, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NameRule};
+use model::marker::{self, Client, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NamePattern};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::patience::{self, Patient};
+use crate::hang_detection::{self, SupervisedCall};
 use crate::process;
 use crate::removal::{self, DIRECTORY_FLAGS};
 
@@ -52,20 +52,20 @@ const LOCAL_MAGICS: [u64; 5] = [0x9123_683E, 0x0102_1994, 0x794C_7630, 0x2FC1_2F
 /// Every file in it is opened relative to its descriptor, so that a rename by another process cannot lead elsewhere.
 #[derive(Debug)]
 pub struct WorkDirectory {
-    place: Arc<Place>,
+    place: Arc<TargetDirectory>,
     path: PathBuf,
     /// File that holds the lock. Any end of the process closes and so unlocks it.
     marker: Option<File>,
-    rules: Vec<NameRule>,
+    rules: Vec<NamePattern>,
     /// Name of the run that its client belongs to, if several clients make the run.
     run: Option<String>,
     /// Descriptors for the removal, which must not fail because the run has used up all others.
     reserve: Vec<OwnedFd>,
-    removed: bool,
+    is_removed: bool,
 }
 
 /// Existing work directories, for an exit without a return.
-static ALL: Mutex<Vec<(Weak<Place>, Vec<NameRule>)>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<(Weak<TargetDirectory>, Vec<NamePattern>)>> = Mutex::new(Vec::new());
 
 /// Removes all work directories of this process, while other threads may still work in them. It serves an
 /// exit without a return. A directory that is being made at this moment stays.
@@ -79,7 +79,7 @@ pub fn remove_all_at_once() {
 
 /// A directory, with its parent and the name that it was made under.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TargetDirectory {
     pub parent: OwnedFd,
     pub name: CString,
     pub directory: OwnedFd,
@@ -87,7 +87,7 @@ pub(crate) struct Place {
 
 /// Result of the removal of a work directory.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovalOutcome {
     /// Files and directories removed from it.
     pub files: u64,
     /// Paths that are left, each with the reason.
@@ -96,16 +96,16 @@ pub struct Removed {
 
 /// Reason why there is no work directory.
 #[derive(Debug)]
-pub struct Unmade {
+pub struct CreateError {
     /// The failure.
-    pub trouble: Trouble,
+    pub error: Trouble,
     /// True if a part of it may be left in the target.
-    pub leaves: bool,
+    pub has_leftovers: bool,
 }
 
-impl From<Trouble> for Unmade {
-    fn from(trouble: Trouble) -> Self {
-        Self { trouble, leaves: false }
+impl From<Trouble> for CreateError {
+    fn from(error: Trouble) -> Self {
+        Self { error, has_leftovers: false }
     }
 }
 
@@ -138,24 +138,23 @@ impl WorkDirectory {
     /// directory that has replaced the new one, which is not touched.
     pub fn create(
         target: &Path,
-        rules: Vec<NameRule>,
+        rules: Vec<NamePattern>,
         client: Option<&Client>,
         progress: &AtomicU64,
-    ) -> Result<Self, Unmade> {
+    ) -> Result<Self, CreateError> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
         let attempt = || format!("make a work directory in {}", target.display());
         let fail = |errno: Errno| {
-            let trouble = Trouble::new(attempt(), std::io::Error::from(errno));
+            let error = Trouble::new(attempt(), std::io::Error::from(errno));
             match errno {
-                Errno::ROFS => trouble.remedy("choose a directory that you can write to"),
+                Errno::ROFS => error.remedy("choose a directory that you can write to"),
                 Errno::ACCESS | Errno::PERM => {
                     let denial = observe::denial(&observe::Root::system(), target);
-                    trouble
-                        .remedy(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
+                    error.remedy(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
                 }
-                Errno::NOSPC | Errno::DQUOT => trouble.remedy("make room there first"),
-                Errno::MFILE => trouble.remedy("raise the limit of open files (ulimit -n)"),
-                _ => trouble,
+                Errno::NOSPC | Errno::DQUOT => error.remedy("make room there first"),
+                Errno::MFILE => error.remedy("raise the limit of open files (ulimit -n)"),
+                _ => error,
             }
         };
         let parent =
@@ -166,7 +165,7 @@ impl WorkDirectory {
             let left = target.join(name.to_string_lossy().as_ref());
             let cause = format!("{cause}, and {} is left: it cannot be removed", left.display());
             let remedy = format!("when it can, `skye clean {}` removes it", target.display());
-            Unmade { trouble: Trouble::new(attempt, cause).remedy(remedy), leaves: true }
+            CreateError { error: Trouble::new(attempt, cause).remedy(remedy), has_leftovers: true }
         };
         // The last two are for the directory and its marker: once the directory is made, neither may be
         // lacking.
@@ -198,7 +197,7 @@ impl WorkDirectory {
                 ).into());
                 }
             };
-        let place = Arc::new(Place { parent, name, directory });
+        let place = Arc::new(TargetDirectory { parent, name, directory });
         // From here on the directory is known to be ours: any failure must remove it again.
         moved();
         let marker = mark(&place, &rules, client, &moved).map_err(|errno| {
@@ -214,7 +213,7 @@ impl WorkDirectory {
         }
         log::debug!("made {}", path.display());
         let run = client.map(|client| client.run.clone());
-        Ok(Self { place, path, marker: Some(marker), rules, run, reserve, removed: false })
+        Ok(Self { place, path, marker: Some(marker), rules, run, reserve, is_removed: false })
     }
 
     /// Returns its path, for messages.
@@ -228,7 +227,7 @@ impl WorkDirectory {
     }
 
     /// Returns the rules of the names in it.
-    pub fn rules(&self) -> &[NameRule] {
+    pub fn rules(&self) -> &[NamePattern] {
         &self.rules
     }
 
@@ -255,7 +254,8 @@ impl WorkDirectory {
         let progress = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&progress);
         let work = move || removal::remove_contents(place.directory.as_fd(), &rules, &seen);
-        let removal = patience::wait_while_it_moves(&attempt, || progress.load(Ordering::Relaxed), work)?;
+        let removal =
+            hang_detection::wait_with_progress(&attempt, || progress.load(Ordering::Relaxed), work)?;
         // A file that no rule produces is in no one's way.
         let is_stuck = |why: &str| ![removal::NOT_OURS, removal::UNNAMED].contains(&why);
         let stuck = removal.left.into_iter().find(|(_, why)| is_stuck(why));
@@ -263,49 +263,49 @@ impl WorkDirectory {
     }
 
     /// Starts to remove the directory with all files that the rules produce, in a separate thread. A removal that hangs
-    /// must not keep the run from reporting it. Files that disappear and changes of `movement` are progress: a file may
+    /// must not keep the run from reporting it. Files that disappear and changes of `activity` are progress: a file may
     /// wait for its data first.
-    pub fn remove(mut self, movement: impl FnMut() -> u64 + Send + 'static) -> Removing {
-        self.begin_to_remove(Box::new(movement))
+    pub fn remove(mut self, activity: impl FnMut() -> u64 + Send + 'static) -> PendingRemoval {
+        self.begin_to_remove(Box::new(activity))
     }
 
-    fn begin_to_remove(&mut self, movement: Box<dyn FnMut() -> u64 + Send>) -> Removing {
-        self.removed = true;
+    fn begin_to_remove(&mut self, activity: Box<dyn FnMut() -> u64 + Send>) -> PendingRemoval {
+        self.is_removed = true;
         self.reserve.clear();
         let (place, path, rules) = (Arc::clone(&self.place), self.path.clone(), self.rules.clone());
         let marker = self.marker.take();
         let progress = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&progress);
-        let work = patience::begin(&format!("remove {}", self.path.display()), move || {
+        let work = hang_detection::begin(&format!("remove {}", self.path.display()), move || {
             remove_work_directory(&place, &path, marker, &rules, &seen)
         });
-        Removing { work, progress, movement, path: self.path.clone() }
+        PendingRemoval { work, progress, activity, path: self.path.clone() }
     }
 }
 
 /// A removal of a work directory in progress.
-pub struct Removing {
+pub struct PendingRemoval {
     path: PathBuf,
-    work: Patient<Removed>,
+    work: SupervisedCall<RemovalOutcome>,
     progress: Arc<AtomicU64>,
-    movement: Box<dyn FnMut() -> u64 + Send>,
+    activity: Box<dyn FnMut() -> u64 + Send>,
 }
 
-impl Removing {
+impl PendingRemoval {
     /// Waits for the end of the removal.
     ///
     /// # Errors
     /// Fails if the removal hangs. The error contains the path that is left.
-    pub fn wait(mut self) -> Result<Removed, Trouble> {
+    pub fn wait(mut self) -> Result<RemovalOutcome, Trouble> {
         // While another call hangs, the data that devices move belongs to others.
-        let counts = patience::hanging().is_none();
-        let movement = || {
-            let moved = if counts { (self.movement)() } else { 0 };
+        let counts = hang_detection::hanging().is_none();
+        let activity = || {
+            let moved = if counts { (self.activity)() } else { 0 };
             self.progress.load(Ordering::Relaxed).wrapping_add(moved)
         };
-        self.work.wait(movement).map_err(|trouble| {
+        self.work.wait(activity).map_err(|error| {
             let target = self.path.parent().unwrap_or(&self.path).display();
-            trouble.remedy(format!("when it answers again, `skye clean {target}` removes it"))
+            error.remedy(format!("when it answers again, `skye clean {target}` removes it"))
         })
     }
 }
@@ -313,13 +313,13 @@ impl Removing {
 impl Drop for WorkDirectory {
     /// Removes the directory on the way out of a panic.
     fn drop(&mut self) {
-        if !self.removed {
+        if !self.is_removed {
             let _ = self.begin_to_remove(Box::new(|| 0)).wait();
         }
     }
 }
 
-impl Place {
+impl TargetDirectory {
     /// Removes the directory itself, which must be empty. If it was renamed, the error holds its present
     /// path. A name is only a hint: only the directory behind the descriptor is removed.
     pub fn remove(&self) -> Result<(), (Option<PathBuf>, Errno)> {
@@ -387,12 +387,12 @@ fn remove_if_it_is(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> 
 /// Removes contents, marker and directory, in this order: the marker must not go before the files that it
 /// vouches for.
 pub(crate) fn remove_work_directory(
-    place: &Place,
+    place: &TargetDirectory,
     path: &Path,
     marker: Option<File>,
-    rules: &[NameRule],
+    rules: &[NamePattern],
     progress: &AtomicU64,
-) -> Removed {
+) -> RemovalOutcome {
     let _ = rustix::fs::unlinkat(&place.directory, UNFINISHED_NAME, AtFlags::empty());
     let removal = removal::remove_contents(place.directory.as_fd(), rules, progress);
     let mut stays = None;
@@ -409,7 +409,7 @@ pub(crate) fn remove_work_directory(
     let stays = stays.map(|(now, errno)| {
         (now.unwrap_or_else(|| path.to_owned()), std::io::Error::from(errno).to_string())
     });
-    Removed { files: removal.removed, left: left.chain(stays).collect() }
+    RemovalOutcome { files: removal.removed_files, left: left.chain(stays).collect() }
 }
 
 /// Opens spare descriptors, to be closed when others are needed.
@@ -521,14 +521,14 @@ fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
 /// Returns true if the directory was made at this time or later. Also returns true if the file system keeps
 /// no birth times, or uses another machine's clock.
 fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
-    let tells = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let has_birth_time = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let is_local = stat.stx_dev_major != 0
         || observe::file_system_magic(parent).is_some_and(|magic| LOCAL_MAGICS.contains(&magic));
     let (seconds, born_ns) = (stat.stx_btime.tv_sec, i64::from(stat.stx_btime.tv_nsec));
     let unit_ns = if born_ns == 0 { BIRTH_UNITS_NS.0 } else { BIRTH_UNITS_NS.1 };
     let later_ns =
         (before.tv_sec - seconds).saturating_mul(1_000_000_000).saturating_add(before.tv_nsec - born_ns);
-    !(tells && is_local) || later_ns <= unit_ns
+    !(has_birth_time && is_local) || later_ns <= unit_ns
 }
 
 /// Removes the directory that was just made and could not be opened, if by name it looks like that one.
@@ -544,8 +544,8 @@ fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> boo
 
 /// Writes the marker and locks it.
 fn mark(
-    place: &Place,
-    rules: &[NameRule],
+    place: &TargetDirectory,
+    rules: &[NamePattern],
     client: Option<&Client>,
     moved: &dyn Fn() -> u64,
 ) -> Result<File, Errno> {
@@ -600,12 +600,12 @@ fn write_marker(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clean::{Cleaned, clean};
+    use crate::clean::{CleanOutcome, clean};
     use std::fs;
     use std::os::unix::fs::MetadataExt;
 
-    fn rules() -> Vec<NameRule> {
-        vec![NameRule::files("data-", 4, 2)]
+    fn rules() -> Vec<NamePattern> {
+        vec![NamePattern::files("data-", 4, 2)]
     }
 
     #[test]
@@ -617,7 +617,7 @@ mod tests {
         fs::write(path.join("data-0000"), "x").unwrap();
         assert_eq!(
             clean(temp.path(), &AtomicU64::new(0)).unwrap(),
-            [(path.clone(), Cleaned::Live(std::process::id()))]
+            [(path.clone(), CleanOutcome::Live(std::process::id()))]
         );
         assert_eq!(work.remove(|| 0).wait().unwrap().left, []);
         assert!(!path.exists());
@@ -635,8 +635,8 @@ mod tests {
     #[test]
     fn markers_stay_with_names_of_their_kind() {
         let temp = tempfile::tempdir().unwrap();
-        let inside = vec![NameRule::files("f", 2, 4)];
-        let rules = vec![NameRule::directories("t", 4, 1, inside)];
+        let inside = vec![NamePattern::files("f", 2, 4)];
+        let rules = vec![NamePattern::directories("t", 4, 1, inside)];
         let work = WorkDirectory::create(temp.path(), rules, None, &AtomicU64::new(0)).unwrap();
         let path = work.path().to_owned();
         for (directory, file) in [("t0000", "f03"), ("t0000", "f04"), ("t0001", "f00")] {

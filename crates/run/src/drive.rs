@@ -1,9 +1,9 @@
 //! Waits for a pool while something is measured: collects the workers' deltas, samples the machine, notices
 //! interruptions and hangs.
 //!
-//! A test with rounds ends once five of them are steady (`rounds.rs`). A phase with an [`Until`] ends once it is steady and its interval is narrow enough (`Plan::until_of`). The driver
-//! asks `steady_state` twice a second, and raises the flag that workers look at once an interval. Tests on files ask
-//! after each round.
+//! A test with rounds ends once five of them are steady (`rounds.rs`). A phase with a [`PrecisionGoal`] ends once it is
+//! steady and its interval is narrow enough (`Plan::precision_goal_of`). The driver asks `steady_state` twice a second,
+//! and raises the flag that workers look at once an interval. Tests on files ask after each round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,22 +13,22 @@ use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic};
 use engine::recorder::{DeltaReader, INTERVAL_NS};
 use model::Trouble;
-use model::plan::Until;
+use model::plan::PrecisionGoal;
 use model::run::Frame;
-use observe::StepOf;
+use observe::StepReader;
 
-use crate::collect::Collected;
-use crate::meter::{Lows, Meter};
-use crate::patience;
-use crate::steady_state::{self, Known};
+use crate::collect::Collector;
+use crate::hang_detection;
+use crate::meter::{LowWatermark, Meter};
+use crate::steady_state::{self, Precision};
 use crate::worker_pool::{Event, Worker, WorkerPool};
 use crate::zoned::Zoned;
 
 /// Event for the observer of a phase. A simulated phase has ticks only.
 #[derive(Debug)]
-pub enum Moment<'a> {
+pub enum PhaseEvent<'a> {
     /// A measured part begins when the observer returns, or as the observer decides. Tests on files have many parts.
-    Begin(&'a mut Beginning),
+    Begin(&'a mut StartSignal),
     /// State of the phase, ten times a second.
     Tick(&'a Tick<'a>),
     /// A measured part has ended. A part that never began may end, too.
@@ -39,7 +39,7 @@ pub enum Moment<'a> {
 
 /// Begin of a measured part, which the observer may choose: clients of one run begin together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Beginning {
+pub struct StartSignal {
     /// Instant at which it begins on [`Monotonic`]; at once without one.
     pub at_ns: Option<u64>,
     /// True if it does not begin: the phase ends with the parts before it.
@@ -60,7 +60,7 @@ pub struct Tick<'a> {
     /// Time since anything moved.
     pub still: Duration,
     /// Precision of the rate, once it is steady.
-    pub known: Option<Known>,
+    pub known: Option<Precision>,
     /// Counters of the machine since the last tick, while something is measured.
     pub frame: Option<&'a Frame>,
     /// Zones of the test, if it has any.
@@ -102,23 +102,23 @@ pub struct Drive<'a> {
     /// The kernel's counters.
     pub meter: &'a mut Meter,
     /// Callback for every moment.
-    pub on_moment: &'a mut dyn FnMut(Moment<'_>),
+    pub on_event: &'a mut dyn FnMut(PhaseEvent<'_>),
     /// Flag that stops the workers.
     pub stop: Arc<AtomicBool>,
     /// Counts of the workers.
-    pub collected: Collected,
+    pub collected: Collector,
     /// Readers of the workers' deltas.
     pub readers: Vec<DeltaReader>,
     /// Start of the phase.
     pub start_ns: u64,
     /// Lows of the machine's pages that wait to be written.
-    pub lows: Lows,
+    pub low_watermark: LowWatermark,
     /// Operations of a mix, which its workers publish; none for other tests.
     pub operations: &'static [&'static str],
     /// Condition under which the workers have done enough; `None` if something else ends the phase.
-    pub until: Option<Until>,
-    /// Flag that another process raises once the workers have done enough. It takes the place of `until` in a phase of
-    /// one measured part.
+    pub precision_goal: Option<PrecisionGoal>,
+    /// Flag that another process raises once the workers have done enough. It takes the place of `precision_goal` in a
+    /// phase of one measured part.
     pub enough: Option<Arc<AtomicBool>>,
     /// True if the phase is one measured part. Rounds have gaps between them, and end the phase by
     /// themselves.
@@ -126,13 +126,13 @@ pub struct Drive<'a> {
     /// Bytes that each worker on files may write. The first that needs more ends a phase of one measured part.
     pub budgets: Vec<Arc<Budget>>,
     /// True if the phase writes.
-    pub writes: bool,
+    pub has_writes: bool,
     /// True if the workers have done enough, and were told to stop for that.
-    pub is_enough: bool,
+    pub is_goal_met: bool,
     /// Precision of the rate, once it is steady.
-    pub known: Option<Known>,
+    pub known: Option<Precision>,
     /// Time of the last check of the rate, from the start of the phase.
-    pub looked_ns: u64,
+    pub last_check_ns: u64,
 }
 
 /// Rate below which a target counts as hanging: half of what the slowest memory cards write.
@@ -146,7 +146,7 @@ pub fn time_for_ns(bytes: u64) -> u64 {
 /// Time without movement after which a pool is examined more closely.
 const STILL_NS: u64 = 2_000_000_000;
 /// Interval between checks of the rate: a check costs far less than this, but not nothing.
-const LOOK_EVERY_NS: u64 = 500_000_000;
+const CHECK_INTERVAL_NS: u64 = 500_000_000;
 
 /// Returns the trouble of a client that was not to begin.
 pub fn others_have_ended() -> Trouble {
@@ -162,55 +162,56 @@ impl Drive<'_> {
     /// Waits until every member has answered. Answers come in the order of the members; a member that failed
     /// gives `None`.
     ///
-    /// The trouble says that a member panicked, or did not answer within [`patience::patience`] after the
+    /// The trouble says that a member panicked, or did not answer within [`hang_detection::hang_timeout`] after the
     /// expected time. The other members have then been told to stop.
     pub fn answers<C: Send + 'static, R: Send + 'static>(
         &mut self,
         pool: &mut WorkerPool<C, R>,
         expected: Expected,
-        measured: bool,
+        is_measured: bool,
     ) -> (Vec<Option<R>>, Option<Trouble>) {
         let mut answers: Vec<Option<R>> = (0..pool.len()).map(|_| None).collect();
-        let mut trouble = None;
+        let mut error = None;
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
         let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
         let (mut has_moved, mut stopped_ns) = (false, None);
         let mut scheduled: u64 = 0;
-        self.lows = Lows::default();
-        let mut looked_ns = moved_ns;
+        self.low_watermark = LowWatermark::default();
+        let mut last_check_ns = moved_ns;
         while pool.is_busy() {
             let now_ns = Monotonic.now_ns();
-            let next_ns = if measured { next_tick_ns.min(self.meter.next_look_ns()) } else { next_tick_ns };
+            let next_ns =
+                if is_measured { next_tick_ns.min(self.meter.next_sample_ns()) } else { next_tick_ns };
             match pool.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
                 Some((index, Event::Report(report))) => answers[index] = Some(report),
                 Some((_, Event::Ready(_))) | None => {}
                 Some((_, Event::Panicked(message))) => {
                     self.stop.store(true, Ordering::Relaxed);
-                    trouble = Some(panicked("measure", &message));
+                    error = Some(panicked("measure", &message));
                 }
             }
             let now_ns = Monotonic.now_ns();
             // No member moves while the machine or this process is stopped.
-            moved_ns += (now_ns - looked_ns).saturating_sub(patience::LONGEST_LOOK.as_nanos() as u64);
-            looked_ns = now_ns;
+            moved_ns += (now_ns - last_check_ns).saturating_sub(hang_detection::POLL_MAX.as_nanos() as u64);
+            last_check_ns = now_ns;
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
                 stopped_ns = Some(now_ns);
             }
-            if measured && now_ns >= self.meter.next_look_ns() {
-                self.meter.look(now_ns);
+            if is_measured && now_ns >= self.meter.next_sample_ns() {
+                self.meter.sample(now_ns);
             }
-            if self.writes
-                && trouble.is_none()
+            if self.has_writes
+                && error.is_none()
                 && let Some(shortage) = self.meter.room().and_then(|room| room.shortage("write"))
             {
                 self.stop.store(true, Ordering::Relaxed);
-                (trouble, stopped_ns) = (Some(shortage), Some(now_ns));
+                (error, stopped_ns) = (Some(shortage), Some(now_ns));
             }
             if now_ns >= next_tick_ns {
                 let still = Duration::from_nanos(now_ns - moved_ns);
-                let data_moved = self.tick(now_ns, still, measured, expected == Expected::WhileDataMoves);
+                let data_moved = self.tick(now_ns, still, is_measured, expected == Expected::WhileDataMoves);
                 // Measured work can end as soon as it is enough; a sync takes as long as it takes.
-                let can_end = measured && expected != Expected::WhileDataMoves;
+                let can_end = is_measured && expected != Expected::WhileDataMoves;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
                 }
@@ -224,27 +225,28 @@ impl Drive<'_> {
                     }
                 }
                 if data_moved || ops != self.collected.ops {
-                    patience::went_on_after(still);
+                    hang_detection::went_on_after(still);
                     (moved_ns, ops, has_moved) = (now_ns, self.collected.ops, true);
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
             let expected_ns = match (expected, stopped_ns) {
-                (_, Some(stopped_ns)) if patience::is_insistent() => stopped_ns,
+                (_, Some(stopped_ns)) if hang_detection::is_insistent() => stopped_ns,
                 (_, Some(stopped_ns)) => stopped_ns.max(moved_ns),
                 (Expected::By(deadline_ns), None) => deadline_ns.max(moved_ns),
                 (Expected::WhileItMoves { slack_ns, .. }, None) => moved_ns.saturating_add(slack_ns),
                 (Expected::WhileDataMoves, None) => moved_ns,
             };
-            if now_ns > expected_ns.saturating_add(patience::patience(has_moved).as_nanos() as u64) {
+            if now_ns > expected_ns.saturating_add(hang_detection::hang_timeout(has_moved).as_nanos() as u64)
+            {
                 self.stop.store(true, Ordering::Relaxed);
                 let still_for = Duration::from_nanos(now_ns - moved_ns);
-                trouble = Some(patience::hangs("go on", &pool.busy_threads(), still_for));
+                error = Some(hang_detection::hangs("go on", &pool.busy_threads(), still_for));
                 break;
             }
         }
         self.drain();
-        (answers, trouble)
+        (answers, error)
     }
 
     /// Waits until every member is ready, then starts to sample their threads.
@@ -257,7 +259,7 @@ impl Drive<'_> {
     ) -> Result<(), Trouble> {
         let mut workers = Vec::new();
         while pool.is_busy() {
-            let still_for = patience::patience(false);
+            let still_for = hang_detection::hang_timeout(false);
             match pool.wait(still_for) {
                 Some((index, Event::Ready(worker))) => workers.push((index, worker)),
                 Some((_, Event::Panicked(message))) => {
@@ -265,7 +267,7 @@ impl Drive<'_> {
                 }
                 Some((_, Event::Report(_))) => {}
                 None => {
-                    return Err(patience::hangs("get ready", &pool.busy_threads(), still_for));
+                    return Err(hang_detection::hangs("get ready", &pool.busy_threads(), still_for));
                 }
             }
         }
@@ -273,7 +275,7 @@ impl Drive<'_> {
             let (step, Worker::Thread(thread)) = (self.readers.get(*index)?.current_step(), *worker) else {
                 return None;
             };
-            Some((thread, Box::new(move || step.get()) as StepOf))
+            Some((thread, Box::new(move || step.get()) as StepReader))
         });
         let steps: Vec<_> = steps.filter(|_| !self.operations.is_empty()).collect();
         let workers: Vec<_> = workers.iter().map(|(_, worker)| *worker).collect();
@@ -293,11 +295,11 @@ impl Drive<'_> {
 
     /// Ends an interval. Returns true if the device of the file system has moved data since the last tick. If the
     /// target has no device, `by_cache` accepts a shrinking page cache as a sign of it.
-    fn tick(&mut self, now_ns: u64, still: Duration, measured: bool, by_cache: bool) -> bool {
+    fn tick(&mut self, now_ns: u64, still: Duration, is_measured: bool, by_cache: bool) -> bool {
         self.drain();
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
-        let frame = measured.then(|| self.meter.tick());
-        (self.on_moment)(Moment::Tick(&Tick {
+        let frame = is_measured.then(|| self.meter.tick());
+        (self.on_event)(PhaseEvent::Tick(&Tick {
             elapsed_ns,
             ops: self.collected.ops,
             bytes: self.collected.bytes,
@@ -310,7 +312,7 @@ impl Drive<'_> {
         }));
         let Some(frame) = frame else { return false };
         // Without devices, the data on its way to a server still shrinks.
-        let shrunk = self.lows.is_new(frame.dirty_bytes + frame.writeback_bytes);
+        let shrunk = self.low_watermark.is_new(frame.dirty_bytes + frame.writeback_bytes);
         let moved = self.meter.moved_bytes(&frame.devices) > 0;
         self.collected.add_frame(frame, elapsed_ns);
         moved || (by_cache && shrunk && self.meter.has_no_devices())
@@ -318,52 +320,52 @@ impl Drive<'_> {
 
     /// Returns true if workers have been told to stop before their work was done.
     pub fn is_stopped(&self) -> bool {
-        let is_told = self.stop.load(Ordering::Relaxed) && !self.is_enough;
-        is_told || self.interrupt.load(Ordering::Relaxed)
+        let is_stop_requested = self.stop.load(Ordering::Relaxed) && !self.is_goal_met;
+        is_stop_requested || self.interrupt.load(Ordering::Relaxed)
     }
 
     /// Returns true once the rate has the requested precision or is steady, or a budget is spent. It then stays true.
     fn has_enough(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
-        self.is_enough |= self.collected.is_steady(elapsed_ns)
+        self.is_goal_met |= self.collected.is_steady(elapsed_ns)
             || self.is_continuous && self.budgets.iter().any(|budget| budget.is_spent());
         if let Some(enough) = self.enough.as_ref().filter(|_| self.is_continuous) {
-            self.is_enough |= enough.load(Ordering::Relaxed);
-            return self.is_enough;
+            self.is_goal_met |= enough.load(Ordering::Relaxed);
+            return self.is_goal_met;
         }
-        if self.is_enough || !self.is_continuous || elapsed_ns < self.looked_ns + LOOK_EVERY_NS {
-            return self.is_enough;
+        if self.is_goal_met || !self.is_continuous || elapsed_ns < self.last_check_ns + CHECK_INTERVAL_NS {
+            return self.is_goal_met;
         }
-        self.looked_ns = elapsed_ns;
+        self.last_check_ns = elapsed_ns;
         // Workers hand over at their first operation after a boundary, and the driver takes their deltas at
         // its own boundary.
         let seen_ns = elapsed_ns.saturating_sub(2 * INTERVAL_NS);
         let before =
-            std::mem::replace(&mut self.known, steady_state::known(self.collected.intervals(), seen_ns));
+            std::mem::replace(&mut self.known, steady_state::precision(self.collected.intervals(), seen_ns));
         // Two checks in a row must agree: a narrow interval at one check may be two levels at the next.
-        self.is_enough = self.until.is_some_and(|until| {
-            let suffices = |known: &Known| known.half_width <= until.precision;
+        self.is_goal_met = self.precision_goal.is_some_and(|precision_goal| {
+            let suffices = |known: &Precision| known.half_width <= precision_goal.precision;
             let is_known = [before, self.known].iter().all(|known| known.as_ref().is_some_and(suffices));
-            elapsed_ns >= until.time_min_ns && is_known
+            elapsed_ns >= precision_goal.time_min_ns && is_known
         });
-        self.is_enough
+        self.is_goal_met
     }
 
     /// Begins a measured part, and returns the observer's choice.
-    pub fn begin(&mut self) -> Beginning {
-        let told_ns = Monotonic.now_ns();
-        let mut beginning = Beginning::default();
-        (self.on_moment)(Moment::Begin(&mut beginning));
-        match beginning.at_ns {
+    pub fn begin(&mut self) -> StartSignal {
+        let signal_ns = Monotonic.now_ns();
+        let mut start_signal = StartSignal::default();
+        (self.on_event)(PhaseEvent::Begin(&mut start_signal));
+        match start_signal.at_ns {
             // Clients that wait for one another have one time axis. It begins with the first part, and later waits have
             // their place on it.
             Some(at_ns) if self.collected.intervals().is_empty() => self.start_ns = at_ns,
             Some(_) => {}
             // The observer may start something first, and that time is no part of the phase.
-            None => self.start_ns += Monotonic.now_ns() - told_ns,
+            None => self.start_ns += Monotonic.now_ns() - signal_ns,
         }
         self.meter.begin();
-        beginning
+        start_signal
     }
 
     /// Ends a measured part.
@@ -371,6 +373,6 @@ impl Drive<'_> {
         let frame = self.meter.end();
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.start_ns);
         self.collected.add_frame(frame, elapsed_ns);
-        (self.on_moment)(Moment::End);
+        (self.on_event)(PhaseEvent::End);
     }
 }

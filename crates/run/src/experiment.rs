@@ -10,12 +10,12 @@ use engine::delay::Delay;
 use engine::recorder::INTERVAL_NS;
 use model::experiment::{self, Experiment, Variant};
 use model::plan::PlannedPhase;
-use model::run::{Interval, PhaseRecord, Sensed, Status};
+use model::run::{Interval, PhaseRecord, Response, Status};
 use model::workload::{CacheMode, Engine};
 
 use crate::data_phase::Part;
-use crate::drive::Moment;
-use crate::session::{Manner, Session, Time};
+use crate::drive::PhaseEvent;
+use crate::session::{MeasureOptions, Session, Time};
 
 /// Share of an operation's time that the pause before it takes: enough to show, and far from stopping the
 /// load.
@@ -49,13 +49,13 @@ impl Session {
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
-        on_moment: &mut dyn FnMut(Moment<'_>),
-    ) -> Option<Sensed> {
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Option<Response> {
         let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
         match experiment {
             Experiment::Delay => {
                 let part = self.next_part(phase)?;
-                self.pause(&variant, record, part, on_moment)
+                self.pause(&variant, record, part, on_event)
             }
             Experiment::Depth | Experiment::Block | Experiment::Separate => {
                 let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
@@ -66,10 +66,10 @@ impl Session {
                 for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {
                     let part = self.next_part(phase)?;
                     let phase = if is_changed { &variant.phase } else { &plain };
-                    *rate = Some(self.short(phase, record.repetition, time_ns, part, on_moment)?);
+                    *rate = Some(self.short(phase, record.repetition, time_ns, part, on_event)?);
                 }
                 let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
-                let changed = Changed::of([before, behind], [after, again]);
+                let changed = Changed::compute([before, behind], [after, again]);
                 // The value is the exponent with which the rate follows a factor. For a separate change, it
                 // is the factor by which the rate changes.
                 let (value, half_width) = match experiment {
@@ -82,7 +82,7 @@ impl Session {
                         (changed.log_times / log_factor, changed.half_width / log_factor.abs())
                     }
                 };
-                Some(Sensed {
+                Some(Response {
                     value,
                     half_width: Some(half_width),
                     before_ops_per_second: changed.before,
@@ -100,9 +100,9 @@ impl Session {
         repetition: u32,
         time_ns: u64,
         part: Part,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Option<Rate> {
-        let record = self.run_for(phase, repetition, time_ns, None, part, on_moment)?;
+        let record = self.run_for(phase, repetition, time_ns, None, part, on_event)?;
         if record.workload.order.is_some() {
             // Rounds have gaps between them that are not measured.
             let per_second = record.figures.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
@@ -110,7 +110,7 @@ impl Session {
         }
         // On a virtual clock no thread wakes up late, and every interval is whole.
         let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
-        Rate::of(within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns))
+        Rate::compute(within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns))
     }
 
     /// Measures turns without and with a pause in one run.
@@ -119,8 +119,8 @@ impl Session {
         variant: &Variant,
         record: &PhaseRecord,
         part: Part,
-        on_moment: &mut dyn FnMut(Moment<'_>),
-    ) -> Option<Sensed> {
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Option<Response> {
         let in_flight = f64::from(variant.phase.workload.in_flight());
         let rate = record.figures.rate.steady_or_whole()?;
         let mean_ns = PAUSE_SHARE * in_flight * 1e9 / rate;
@@ -138,7 +138,7 @@ impl Session {
             switches_ns: ends[..TURNS - 1].into(),
             waited_ns: Arc::clone(&waited_ns),
         };
-        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), part, on_moment)?;
+        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), part, on_event)?;
         let turns: Vec<_> = std::iter::once(START_NS).chain(ends.iter().copied()).collect();
         let rates: Option<Vec<f64>> = turns
             .windows(2)
@@ -164,7 +164,7 @@ impl Session {
             let rates: Vec<_> = rates.collect();
             rates.iter().copied().sum::<f64>() / rates.len() as f64
         };
-        Some(Sensed {
+        Some(Response {
             value,
             half_width: Some(half_width),
             before_ops_per_second: mean(&mut rates.iter().step_by(2)),
@@ -181,7 +181,7 @@ impl Session {
         time_ns: u64,
         delay: Option<Delay>,
         part: Part,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Option<PhaseRecord> {
         let mut phase = phase.clone();
         if self.reads_once(part) {
@@ -196,8 +196,8 @@ impl Session {
             CacheMode::AsIs if is_stream => CacheMode::Cold,
             cache => cache,
         };
-        let manner = Manner { until: None, delay, part, cache, fills: None };
-        let record = self.measure(&phase, repetition, time, manner, on_moment);
+        let options = MeasureOptions { precision_goal: None, delay, part, cache, fills: None };
+        let record = self.measure(&phase, repetition, time, options, on_event);
         (record.status == Status::Done).then_some(record)
     }
 }
@@ -216,15 +216,15 @@ struct Rate {
 }
 
 impl Rate {
-    fn of(intervals: &[Interval]) -> Option<Self> {
+    fn compute(intervals: &[Interval]) -> Option<Self> {
         let rates: Vec<_> =
             intervals.iter().map(|interval| interval.ops as f64 * 1e9 / interval.length_ns as f64).collect();
         let ops = intervals.iter().map(|interval| interval.ops as f64).sum();
-        Some(Self { ops, ..Self::of_rates(&rates)? })
+        Some(Self { ops, ..Self::from_rates(&rates)? })
     }
 
     /// Computes the rate and its spread from the rates of neighbouring intervals.
-    fn of_rates(rates: &[f64]) -> Option<Self> {
+    fn from_rates(rates: &[f64]) -> Option<Self> {
         let per_second = rates.iter().sum::<f64>() / rates.len() as f64;
         let pairs: Vec<f64> = rates.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
         let mean = pairs.iter().sum::<f64>() / pairs.len().max(1) as f64;
@@ -266,7 +266,7 @@ struct Changed {
 impl Changed {
     /// Computes the change from rates without and with it; rates at the same index come from neighbouring
     /// runs.
-    fn of(without: [Rate; 2], with: [Rate; 2]) -> Self {
+    fn compute(without: [Rate; 2], with: [Rate; 2]) -> Self {
         let mean = |rates: [Rate; 2]| (rates[0].per_second * rates[1].per_second).sqrt();
         let (before, after) = (mean(without), mean(with));
         let of_pair = |pair: usize| (with[pair].per_second / without[pair].per_second).ln();
@@ -318,15 +318,17 @@ mod tests {
     use super::{Changed, ONE_OBSERVATION, Rate, answer, half_width};
 
     fn even(per_second: f64) -> Rate {
-        Rate::of_rates(&[per_second; 6]).unwrap()
+        Rate::from_rates(&[per_second; 6]).unwrap()
     }
 
     #[test]
     fn change_is_separated_from_drift() {
         // Each run gives a tenth less than the one before, and the change doubles the rate.
         let of_run = |run: i32| 1000.0 * 0.9f64.powi(run);
-        let changed =
-            Changed::of([even(of_run(0)), even(of_run(3))], [even(2.0 * of_run(1)), even(2.0 * of_run(2))]);
+        let changed = Changed::compute(
+            [even(of_run(0)), even(of_run(3))],
+            [even(2.0 * of_run(1)), even(2.0 * of_run(2))],
+        );
         assert!((changed.log_times - 2f64.ln()).abs() < 1e-9, "{}", changed.log_times.exp());
         // By pairs, the rate is 1.8 and 2.2 times as high.
         assert!((changed.half_width - 0.1054).abs() < 1e-3, "{}", changed.half_width);
@@ -336,20 +338,20 @@ mod tests {
     #[test]
     fn half_width_follows_agreement_of_interval_pairs() {
         assert_eq!(half_width([even(5.0); 2]), 0.0);
-        let short = Rate::of_rates(&[1.0, 2.0]).unwrap();
+        let short = Rate::from_rates(&[1.0, 2.0]).unwrap();
         assert_eq!(half_width([short; 2]), ONE_OBSERVATION);
         // Operations that a limit moves from one interval to its neighbour are no spread.
-        let lots = Rate::of_rates(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]).unwrap();
+        let lots = Rate::from_rates(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]).unwrap();
         assert_eq!(half_width([lots; 2]), 0.0);
         // Pairs of 10, 11 and 9: a tenth around their mean, six of them with four degrees of freedom.
-        let uneven = Rate::of_rates(&[9.0, 11.0, 10.0, 12.0, 8.0, 10.0]).unwrap();
+        let uneven = Rate::from_rates(&[9.0, 11.0, 10.0, 12.0, 8.0, 10.0]).unwrap();
         let half = half_width([uneven; 2]);
         assert!((half - 2.776 * 0.1 / 6f64.sqrt()).abs() < 1e-9, "{half}");
         let few = Rate { ops: 20.0, ..even(5.0) };
         assert!((half_width([few; 2]) - 0.05 / 2f64.sqrt()).abs() < 1e-9);
-        let changed = Changed::of([uneven; 2], [uneven; 2]);
+        let changed = Changed::compute([uneven; 2], [uneven; 2]);
         assert!((changed.half_width - half * 2f64.sqrt()).abs() < 1e-9, "{}", changed.half_width);
-        assert_eq!(Rate::of_rates(&[0.0; 6]).map(|rate| rate.per_second), None);
+        assert_eq!(Rate::from_rates(&[0.0; 6]).map(|rate| rate.per_second), None);
     }
 
     #[test]

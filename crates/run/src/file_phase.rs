@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::files::{
-    self, Content, FileOps, Measured, NameChange, Numbered, Part, Place, RemoveAttribute, Round, RoundLimits,
-    SharedFiles, Unexpected, Visits,
+    self, Content, FileLocation, FileOps, IndexedOps, Measured, NameChange, Part, RemoveAttribute, Round,
+    RoundLimits, SharedFiles, Unexpected, VisitOrder,
 };
-use engine::names::{Kind, Names, Spelling, Tree};
+use engine::names::{Kind, NameFormat, Names, Tree};
 use engine::pacing::OpenLoop;
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
@@ -34,13 +34,13 @@ use model::workload::{
 };
 
 use crate::caches;
-use crate::drive::{self, Beginning, Drive, Expected, Moment};
-use crate::home::Home;
+use crate::data_location::DataLocation;
+use crate::drive::{self, Drive, Expected, PhaseEvent, StartSignal};
 use crate::meter::Meter;
 use crate::record::PhaseTotals;
 use crate::steady_state;
-use crate::task::{self, Asked, Task};
-use crate::worker_pool::{Mailbox, Work, WorkerPool, place_near};
+use crate::task::{self, PhaseInputs, Task};
+use crate::worker_pool::{Mailbox, Work, WorkerPool, pin_to_cpus};
 use allowance::Allowance;
 use remedy::remedy;
 use sets::{operations, visited};
@@ -89,7 +89,7 @@ impl FileSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     threads: u32,
-    shared: bool,
+    is_shared: bool,
     tree: Tree,
     size_min_bytes: u64,
     size_max_bytes: u64,
@@ -134,8 +134,8 @@ pub struct FileOutcome {
 
 /// Inputs of a test on files.
 struct FileTask<'a> {
-    asked: &'a Asked<'a>,
-    directory: &'a Home,
+    inputs: &'a PhaseInputs<'a>,
+    directory: &'a DataLocation,
     clients: Option<Clients>,
     /// Instant after which nothing begins.
     deadline_ns: u64,
@@ -145,9 +145,9 @@ struct FileTask<'a> {
 /// A test on files, ready to be measured.
 pub struct FilePhase<'a> {
     /// Inputs that all kinds of phases share.
-    pub asked: Asked<'a>,
+    pub inputs: PhaseInputs<'a>,
     /// Directory of the files.
-    pub directory: &'a Home,
+    pub directory: &'a DataLocation,
     /// The clients of the run, which share directories in tests with `shared`.
     pub clients: Option<Clients>,
     /// Bytes that the run may still write.
@@ -159,14 +159,14 @@ pub struct FilePhase<'a> {
 }
 
 impl Task for FilePhase<'_> {
-    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> task::Measured {
-        let Self { asked, directory, clients, budget, set, meter } = *self;
-        task::driven(&asked, meter, on_moment, |drive| {
-            let deadline_ns = drive.start_ns.saturating_add(asked.budget_ns);
-            let task = FileTask { asked: &asked, directory, clients, deadline_ns, budget };
+    fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> task::Measured {
+        let Self { inputs, directory, clients, budget, set, meter } = *self;
+        task::driven(&inputs, meter, on_event, |drive| {
+            let deadline_ns = drive.start_ns.saturating_add(inputs.budget_ns);
+            let task = FileTask { inputs: &inputs, directory, clients, deadline_ns, budget };
             let outcome = run(&task, set, drive)?;
-            let totals = PhaseTotals::of_files(outcome, drive);
-            Ok(PhaseTotals { rate_ops_per_second: asked.rate_ops_per_second, ..totals })
+            let totals = PhaseTotals::from_files(outcome, drive);
+            Ok(PhaseTotals { rate_ops_per_second: inputs.rate_ops_per_second, ..totals })
         })
     }
 }
@@ -207,7 +207,7 @@ struct Report {
 /// # Errors
 /// Returns the trouble that kept the test from starting.
 fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, Trouble> {
-    let workload = &task.asked.phase.workload;
+    let workload = &task.inputs.phase.workload;
     let Some(work) = workload.files() else {
         return Err(Trouble::new("run a test on files", "it is one on data"));
     };
@@ -225,7 +225,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     let tree = Tree { files: per_thread, dirs: work.dirs, levels: work.levels };
     let shape = Shape {
         threads: workload.threads,
-        shared: work.shared,
+        is_shared: work.shared,
         tree,
         size_min_bytes: work.size_min_bytes,
         size_max_bytes: work.size_max_bytes,
@@ -243,11 +243,11 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     }
     set.generation += 1;
 
-    let timer = task.asked.timer.anchored();
+    let timer = task.inputs.timer.anchored();
     let shared = mix
         .filter(|_| work.shared)
         .map(|mix| Arc::new(SharedFiles::new(threads, work.files.div_ceil(threads), mix.created())));
-    let mut allowance = Allowance::take(task.budget, task.asked.phase, work);
+    let mut allowance = Allowance::take(task.budget, task.inputs.phase, work);
     drive.budgets = allowance.measured().to_vec();
     let mut works = Vec::new();
     for thread in 0..threads {
@@ -265,20 +265,20 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
             first: if work.shared { before } else { 0 },
             files: share,
             made: set.made[thread as usize],
-            seed: task.asked.seed,
-            order_seed: engine::data::mix(task.asked.offset_seed ^ thread),
+            seed: task.inputs.seed,
+            order_seed: engine::data::mix(task.inputs.offset_seed ^ thread),
             generation: set.generation,
             dirs_made: 0,
             untimed_bytes: 0,
             untimed: allowance.untimed(),
             measured: Arc::clone(&allowance.measured()[thread as usize]),
             shared: shared.clone(),
-            pacing: task.asked.rate_ops_per_second.map(|rate| {
-                let poisson = matches!(work.arrival, Arrival::Open { poisson: true, .. });
-                OpenLoop::new(rate, poisson, thread as u32, threads as u32, task.asked.offset_seed)
+            pacing: task.inputs.rate_ops_per_second.map(|rate| {
+                let is_poisson = matches!(work.arrival, Arrival::Open { is_poisson: true, .. });
+                OpenLoop::new(rate, is_poisson, thread as u32, threads as u32, task.inputs.offset_seed)
             }),
             timer,
-            near: task.asked.near.clone(),
+            local_cpus: task.inputs.local_cpus.clone(),
             stop: Arc::clone(&drive.stop),
         };
         let (work, reader) = member.start();
@@ -311,7 +311,7 @@ fn drive_rounds(
     let result = rounds.run(&mut pool);
     let is_mixed = change(work.verb) == Change::Mixed;
     rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped() || is_mixed;
-    let dismissed = pool.dismiss(drive.meter.movement());
+    let dismissed = pool.dismiss(drive.meter.activity());
     outcome.failure = result.and(dismissed).err();
 }
 
@@ -344,24 +344,23 @@ impl Rounds<'_, '_> {
 
     fn is_over(&self) -> bool {
         let Self { task, outcome, .. } = self;
-        let left_ns = task.asked.time_ns.saturating_sub(outcome.measured_ns);
+        let left_ns = task.inputs.time_ns.saturating_sub(outcome.measured_ns);
         let now_ns = Monotonic.now_ns();
         let lasted_ns = now_ns - self.drive.start_ns;
         let written_bytes = self.drive.collected.written_bytes + outcome.untimed_bytes;
         let round_bytes = self.work.round_bytes_max(self.set.made.len() as u32);
         let next_bytes = written_bytes.saturating_add(round_bytes);
-        let stop = task.asked.phase.stop;
+        let stop = task.inputs.phase.stop;
         // A round that would be cut short before its half tells little more than the earlier ones.
-        self.drive.is_enough
+        self.drive.is_goal_met
             || self.allowance.is_spent()
             || left_ns <= outcome.last_round_ns / 2
-            || task
-                .asked
-                .until
-                .is_some_and(|until| steady_state::rounds_suffice(&outcome.each, outcome.measured_ns, until))
+            || task.inputs.precision_goal.is_some_and(|precision_goal| {
+                steady_state::rounds_suffice(&outcome.each, outcome.measured_ns, precision_goal)
+            })
             || stop.passes.is_some_and(|passes| outcome.rounds >= passes as f64)
             || stop.bytes.is_some_and(|bytes| self.work.writes_data() && next_bytes > bytes)
-            || lasted_ns >= task.asked.time_ns.saturating_mul(UNTIMED_SHARE)
+            || lasted_ns >= task.inputs.time_ns.saturating_mul(UNTIMED_SHARE)
             || now_ns >= task.deadline_ns
     }
 
@@ -375,7 +374,7 @@ impl Rounds<'_, '_> {
         if !prepared && !self.goes_on_with_fewer() {
             return Ok(false);
         }
-        if self.work.cold && self.task.asked.cache == CacheMode::DropAll {
+        if self.work.cold && self.task.inputs.cache == CacheMode::DropAll {
             caches::drop_names(self.task.directory)?;
         }
         let measured = self.measure(pool);
@@ -424,7 +423,7 @@ impl Rounds<'_, '_> {
             // The files were made before the phase.
             self.drive.start_ns = Monotonic.now_ns();
         }
-        let Beginning { at_ns, is_off } = self.drive.begin();
+        let StartSignal { at_ns, is_off } = self.drive.begin();
         if is_off {
             self.drive.end();
             return Ok(false);
@@ -432,7 +431,7 @@ impl Rounds<'_, '_> {
         self.allowance.begin();
         at_ns.iter().for_each(|at_ns| Monotonic.wait_until(*at_ns));
         let now_ns = Monotonic.now_ns();
-        let left_ns = self.task.asked.time_ns.saturating_sub(self.outcome.measured_ns);
+        let left_ns = self.task.inputs.time_ns.saturating_sub(self.outcome.measured_ns);
         let deadline_ns = self.task.deadline_ns.max(now_ns + 1);
         order(pool, 0..pool.len(), Command::Measure { time_ns: left_ns, deadline_ns });
         // A worker that fills files may be woken in vain while the cache is full.
@@ -443,15 +442,16 @@ impl Rounds<'_, '_> {
         let bytes = file_bytes.saturating_mul(pool.len() as u64);
         let fills = fills && bytes > 0;
         let expected = Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: !fills };
-        let (reports, trouble) = self.drive.answers(pool, expected, true);
+        let (reports, error) = self.drive.answers(pool, expected, true);
         self.drive.end();
         let now_ns = Monotonic.now_ns();
         // A round lasts from the start of its first worker: waking the others up is not the file system's time.
         let start_ns = reports.iter().flatten().map(|report| report.start_ns).min().unwrap_or(now_ns);
         let ends = || reports.iter().map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns));
         let last_ns = ends().max().unwrap_or(start_ns).max(start_ns);
-        let began_ns = reports.iter().flatten().map(|report| report.start_ns).max();
-        let late_ns = at_ns.zip(began_ns).map(|(at_ns, began_ns)| began_ns.saturating_sub(at_ns));
+        let last_start_ns = reports.iter().flatten().map(|report| report.start_ns).max();
+        let late_ns =
+            at_ns.zip(last_start_ns).map(|(at_ns, last_start_ns)| last_start_ns.saturating_sub(at_ns));
         let done: u64 = reports.iter().flatten().map(|report| report.done).sum();
         let outcome = &mut *self.outcome;
         outcome.start_late_ns = outcome.start_late_ns.max(late_ns);
@@ -468,7 +468,7 @@ impl Rounds<'_, '_> {
         if !self.drive.is_continuous && outcome.each.len() < INTERVALS_MAX {
             outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns });
         }
-        self.take(reports, trouble).map(|_| true)
+        self.take(reports, error).map(|_| true)
     }
 
     /// Lets members do work that is not measured; true if all of it was done.
@@ -481,19 +481,19 @@ impl Rounds<'_, '_> {
         let now_ns = Monotonic.now_ns();
         // A test that is one part makes its files once. Others would make them for each round.
         let least_ns = if self.drive.is_continuous { POPULATING_NS_MIN } else { UNTIMED_NS_MIN };
-        let longest_ns = self.task.asked.time_ns.saturating_mul(UNTIMED_SHARE).max(least_ns);
+        let longest_ns = self.task.inputs.time_ns.saturating_mul(UNTIMED_SHARE).max(least_ns);
         // Files that are made are there to be visited.
-        let last_ns = self.task.deadline_ns.saturating_sub(self.task.asked.budget_ns / VISITING_DIVISOR);
+        let last_ns = self.task.deadline_ns.saturating_sub(self.task.inputs.budget_ns / VISITING_DIVISOR);
         let deadline_ns = now_ns.saturating_add(longest_ns).min(last_ns.max(now_ns + UNTIMED_NS_MIN));
         order(pool, members, command(deadline_ns));
         let expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
-        let (reports, trouble) = self.drive.answers(pool, expected, false);
-        self.take(reports, trouble)
+        let (reports, error) = self.drive.answers(pool, expected, false);
+        self.take(reports, error)
     }
 
     /// Takes over the state from the reports; true if all work was done.
-    fn take(&mut self, reports: Vec<Option<Report>>, trouble: Option<Trouble>) -> Result<bool, Trouble> {
-        let mut failed = trouble;
+    fn take(&mut self, reports: Vec<Option<Report>>, error: Option<Trouble>) -> Result<bool, Trouble> {
+        let mut failed = error;
         let mut is_whole = true;
         for (thread, report) in reports.into_iter().enumerate() {
             let Some(report) = report else { continue };
@@ -556,7 +556,7 @@ struct Member {
     /// Start times of an open loop.
     pacing: Option<OpenLoop>,
     timer: Timer,
-    near: Option<Arc<[u32]>>,
+    local_cpus: Option<Arc<[u32]>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -565,8 +565,8 @@ impl Member {
         let shape = recorder::Shape::closed(steps(&self.work).len());
         let (recorder, reader) = Recorder::new(recorder::Shape { is_open: self.pacing.is_some(), ..shape });
         let body = move |mailbox: &Mailbox<Command, Report>| {
-            place_near(self.near.as_deref());
-            let names = Names { tree: self.tree, spelling: Spelling::new(self.work.naming, self.seed) };
+            pin_to_cpus(self.local_cpus.as_deref());
+            let names = Names { tree: self.tree, spelling: NameFormat::new(self.work.naming, self.seed) };
             let part = Part {
                 names,
                 content: self.content(),
@@ -613,7 +613,7 @@ impl Member {
                 mailbox.report(self.report(Round { result, ..nothing() }, true, None));
                 continue;
             };
-            let place = Place { directory: directory.as_fd(), leaves, tree: self.tree };
+            let place = FileLocation { directory: directory.as_fd(), leaves, tree: self.tree };
             let (round, is_whole) = match command {
                 Command::Enter => (nothing(), true),
                 Command::Prepare { deadline_ns } => {
@@ -667,7 +667,7 @@ impl Member {
     }
 
     /// Returns the visits of a round, in its order.
-    fn visits(&self) -> Visits {
+    fn visits(&self) -> VisitOrder {
         let files = match change(self.work.verb) {
             _ if self.work.missing => self.files,
             // Flows and loads go on until their time is over, or the passes that were asked for.
@@ -682,7 +682,7 @@ impl Member {
             _ => self.files,
         };
         let first = self.first + u64::from(self.work.verb == FileVerb::Readlink);
-        Visits { first, files, order: self.order(files) }
+        VisitOrder { first, files, order: self.order(files) }
     }
 
     /// Takes over the files that a mix has made; true if it has them all.
@@ -694,14 +694,14 @@ impl Member {
     }
 
     /// Makes everything that a round needs; true if all of it exists.
-    fn prepare(&mut self, names: Names, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
+    fn prepare(&mut self, names: Names, place: &FileLocation<'_>, deadline_ns: u64) -> (Round, bool) {
         match change(self.work.verb) {
             _ if self.work.missing => (nothing(), true),
             Change::Made(Kind::File) => self.remove_files(names, place, deadline_ns),
             Change::Made(Kind::Directory) => (nothing(), true),
             Change::Removed(Kind::Directory) => {
                 let mut mkdir = NameChange::mkdir(names, false);
-                let all = Visits::in_sequence(self.first, self.files);
+                let all = VisitOrder::in_sequence(self.first, self.files);
                 let (round, is_whole) = self.quietly(&mut mkdir, place, all, deadline_ns);
                 self.dirs_made = round.done;
                 (round, is_whole)
@@ -716,7 +716,7 @@ impl Member {
 
     fn measure(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         deadline_ns: u64,
         recorder: &mut Recorder,
         measured: &mut dyn Measured,
@@ -739,10 +739,16 @@ impl Member {
 
     /// Restores the set to a state that the next round or test can build on: the lowest numbers exist, or
     /// none. Returns true if it reached that state.
-    fn settle(&mut self, names: Names, place: &Place<'_>, done: u64, deadline_ns: u64) -> (Round, bool) {
+    fn settle(
+        &mut self,
+        names: Names,
+        place: &FileLocation<'_>,
+        done: u64,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
         let visits = self.visits();
         // The permutation is that of the whole round, but only its first visits took place.
-        let visited = Visits { files: done, ..visits };
+        let visited = VisitOrder { files: done, ..visits };
         let unlink = |kind| NameChange::unlink(names, kind, false);
         let rmdir = || NameChange::rmdir(names, false);
         match change(self.work.verb) {
@@ -760,7 +766,7 @@ impl Member {
             }
             Change::Resized => self.restore(names, place, done, deadline_ns),
             Change::Attributed => {
-                let mut bare = Numbered::new(names, RemoveAttribute);
+                let mut bare = IndexedOps::new(names, RemoveAttribute);
                 self.quietly(&mut bare, place, self.changed(done), deadline_ns)
             }
             Change::RemovedTree => self.remove_rest(names, place, done, deadline_ns),
@@ -787,8 +793,8 @@ impl Member {
     fn quietly(
         &self,
         verb: &mut dyn FileOps,
-        place: &Place<'_>,
-        visits: Visits,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
         deadline_ns: u64,
     ) -> (Round, bool) {
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
@@ -801,14 +807,14 @@ impl Member {
     fn quietly_each(
         &self,
         verb: &mut dyn FileOps,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         files: impl Iterator<Item = u64>,
         deadline_ns: u64,
     ) -> (Round, bool) {
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
         let limits = self.untimed_until(deadline_ns);
         for file in files {
-            let visits = Visits::in_sequence(file, 1);
+            let visits = VisitOrder::in_sequence(file, 1);
             let round = files::untimed(verb, place, visits, &mut recorder, limits);
             if round.done == 0 || self.stop.load(Ordering::Relaxed) {
                 return (round, false);

@@ -4,7 +4,7 @@
 //! target's file system. For a target without devices, each new minimum of the machine's dirty pages is progress. Time
 //! in which the process was stopped does not count.
 //!
-//! Slow is not hung: a wait may take longer than the longest one before it. See [`patience`].
+//! Slow is not hung: a wait may take longer than the longest one before it. See [`hang_timeout`].
 //!
 //! The thread of a hung call stays, and no other test starts. If no thread can be started, the work runs in place:
 //! removing must be done.
@@ -17,26 +17,26 @@ use std::time::{Duration, Instant, SystemTime};
 use model::Trouble;
 use observe::Root;
 
-use crate::meter::Lows;
+use crate::meter::LowWatermark;
 
 /// Time without progress after which work that has made progress before counts as hung.
-const PATIENCE: Duration = Duration::from_secs(20);
+const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same for work without any progress yet: the kind of its calls may be slow.
-const FIRST_PATIENCE: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT_FIRST: Duration = Duration::from_secs(60);
 /// Work counts as hung after this multiple of the longest time without progress that ended.
 const LONGEST_FACTOR: u32 = 4;
 /// Upper limit of the hang timeout.
-const MOST_PATIENCE: Duration = Duration::from_secs(600);
+const HANG_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// Timeout once the user insists on the end, or another call hangs. Removing a file may wait for its data.
-const LITTLE_PATIENCE: Duration = Duration::from_secs(5);
+const HANG_TIMEOUT_SHORT: Duration = Duration::from_secs(5);
 /// Environment variable of tests: a time limit in seconds. Only builds with debug assertions read it, so that no user
 /// shortens the time by accident.
 const TEST_LIMIT: &str = "SKYE_TEST_PATIENCE";
 /// Polling interval of work.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest gap between two checks while the process runs. A longer gap means that the process was stopped.
-pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const POLL_MAX: Duration = Duration::from_secs(1);
 
 static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
 /// Longest time without progress that ended, in nanoseconds.
@@ -44,31 +44,31 @@ static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
 /// Time limit that the user has set.
 static LIMIT: OnceLock<Duration> = OnceLock::new();
 /// Threads that were left behind in a call.
-static LEFT_BEHIND: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+static HUNG_CALLS: Mutex<Vec<HungCall>> = Mutex::new(Vec::new());
 
-struct Left {
+struct HungCall {
     thread: i32,
     says: String,
 }
 
 /// Returns the hang timeout: four times the longest time without progress so far, but at most 10 min. It is at least 60
 /// s until the first progress, and then at least 20 s. A time that the user has set replaces all.
-pub fn patience(has_moved: bool) -> Duration {
+pub fn hang_timeout(has_moved: bool) -> Duration {
     if is_insistent() || hanging().is_some() {
-        return LITTLE_PATIENCE.min(limit().unwrap_or(LITTLE_PATIENCE));
+        return HANG_TIMEOUT_SHORT.min(limit().unwrap_or(HANG_TIMEOUT_SHORT));
     }
     let longest = Duration::from_nanos(LONGEST_NS.load(Ordering::Relaxed));
-    limit().unwrap_or_else(|| adaptive_patience(has_moved, longest))
+    limit().unwrap_or_else(|| adaptive_hang_timeout(has_moved, longest))
 }
 
 /// Returns the time that another process with the same limit waits for a first call.
-pub fn first_patience() -> Duration {
-    limit().unwrap_or(FIRST_PATIENCE)
+pub fn first_hang_timeout() -> Duration {
+    limit().unwrap_or(HANG_TIMEOUT_FIRST)
 }
 
-fn adaptive_patience(has_moved: bool, longest: Duration) -> Duration {
-    let least = if has_moved { PATIENCE } else { FIRST_PATIENCE };
-    (longest * LONGEST_FACTOR).clamp(least, MOST_PATIENCE)
+fn adaptive_hang_timeout(has_moved: bool, longest: Duration) -> Duration {
+    let least = if has_moved { HANG_TIMEOUT } else { HANG_TIMEOUT_FIRST };
+    (longest * LONGEST_FACTOR).clamp(least, HANG_TIMEOUT_MAX)
 }
 
 /// Sets the time without progress after which work counts as hung. Only the first call counts.
@@ -107,12 +107,12 @@ pub fn insist() {
 /// Returns the message on the first call that was left behind and has not returned: "fsync of /mnt/a has not
 /// returned since 14:03:07 UTC".
 pub fn hanging() -> Option<String> {
-    let left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = HUNG_CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     left.iter().find(|left| observe::thread_lives(left.thread)).map(|left| left.says.clone())
 }
 
 /// Work in a separate thread.
-pub struct Patient<T> {
+pub struct SupervisedCall<T> {
     attempt: String,
     thread: Arc<AtomicI32>,
     state: State<T>,
@@ -130,7 +130,10 @@ enum State<T> {
 const STACK_BYTES: usize = 2 << 20;
 
 /// Starts `work` in a separate thread.
-pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Patient<T> {
+pub fn begin<T: Send + 'static>(
+    attempt: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> SupervisedCall<T> {
     let (sender, receiver) = sync_channel(1);
     let result = Arc::new(Mutex::new(None));
     let thread = Arc::new(AtomicI32::new(0));
@@ -139,16 +142,16 @@ pub fn begin<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send +
     let (theirs, number, left) = (Arc::clone(&work), Arc::clone(&thread), Arc::clone(&result));
     let spawned = observe::thread::start("patient", STACK_BYTES, move || {
         number.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-        if let Some(work) = taken(&theirs) {
+        if let Some(work) = take_result(&theirs) {
             leave(&left, work());
             let _ = sender.send(());
         }
     });
     let state = match spawned {
         Ok(_) => State::Working(result, receiver),
-        Err(_) => taken(&work).map_or(State::Lost, |work| State::Done(work())),
+        Err(_) => take_result(&work).map_or(State::Lost, |work| State::Done(work())),
     };
-    Patient { attempt: attempt.to_owned(), thread, state }
+    SupervisedCall { attempt: attempt.to_owned(), thread, state }
 }
 
 /// Calls that the thread of the work was seen in, one after the other. Getting a CPU is no sign of movement.
@@ -160,7 +163,7 @@ struct Calls {
 }
 
 impl Calls {
-    fn look(&mut self, thread: i32) -> u64 {
+    fn sample(&mut self, thread: i32) -> u64 {
         let now = observe::call_of(thread);
         if now.is_some() && now != self.last {
             (self.last, self.count) = (now, self.count + 1);
@@ -173,11 +176,11 @@ fn leave<T>(result: &Mutex<Option<T>>, value: T) {
     *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }
 
-fn taken<T>(result: &Mutex<Option<T>>) -> Option<T> {
+fn take_result<T>(result: &Mutex<Option<T>>) -> Option<T> {
     result.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl<T> Patient<T> {
+impl<T> SupervisedCall<T> {
     /// Waits for the work as long as the value of `progress` changes, or its thread goes on from call to
     /// call.
     ///
@@ -185,12 +188,12 @@ impl<T> Patient<T> {
     /// Fails if the work stood still for too long, and leaves its thread to itself. Fails if the work
     /// panicked.
     pub fn wait(self, progress: impl FnMut() -> u64) -> Result<T, Trouble> {
-        self.wait_with(patience, progress)
+        self.wait_with(hang_timeout, progress)
     }
 
     fn wait_with(
         self,
-        patience: fn(bool) -> Duration,
+        hang_timeout: fn(bool) -> Duration,
         mut progress: impl FnMut() -> u64,
     ) -> Result<T, Trouble> {
         let (result, receiver) = match self.state {
@@ -198,8 +201,8 @@ impl<T> Patient<T> {
             State::Done(result) => return Ok(result),
             State::Lost => return Err(Trouble::new(self.attempt, "no thread can be made")),
         };
-        wait_for(&self.attempt, &self.thread, &receiver, patience, &mut progress)?;
-        taken(&result).ok_or_else(|| Trouble::new(self.attempt, PANICKED))
+        wait_for(&self.attempt, &self.thread, &receiver, hang_timeout, &mut progress)?;
+        take_result(&result).ok_or_else(|| Trouble::new(self.attempt, PANICKED))
     }
 }
 
@@ -210,20 +213,20 @@ fn wait_for(
     attempt: &str,
     thread: &Arc<AtomicI32>,
     receiver: &Receiver<()>,
-    patience: fn(bool) -> Duration,
+    hang_timeout: fn(bool) -> Duration,
     progress: &mut dyn FnMut() -> u64,
 ) -> Result<(), Trouble> {
     let mut calls = Calls::default();
-    let mut progress = || (progress(), calls.look(thread.load(Ordering::Relaxed)));
+    let mut progress = || (progress(), calls.sample(thread.load(Ordering::Relaxed)));
     let mut seen = progress();
     let mut moved_at = Instant::now();
-    let mut looked_at = moved_at;
+    let mut polled_at = moved_at;
     let mut has_moved = false;
     loop {
-        let received = receiver.recv_timeout(LOOK_EVERY);
+        let received = receiver.recv_timeout(POLL_INTERVAL);
         // Nothing moves while the machine or this process is stopped.
-        moved_at += looked_at.elapsed().saturating_sub(LONGEST_LOOK);
-        looked_at = Instant::now();
+        moved_at += polled_at.elapsed().saturating_sub(POLL_MAX);
+        polled_at = Instant::now();
         match received {
             Ok(()) => {
                 went_on_after(moved_at.elapsed());
@@ -238,7 +241,7 @@ fn wait_for(
             // Another call says nothing about how long this one takes.
             has_moved |= now.0 != seen.0;
             (seen, moved_at) = (now, Instant::now());
-        } else if moved_at.elapsed() > patience(has_moved) {
+        } else if moved_at.elapsed() > hang_timeout(has_moved) {
             return Err(hangs(attempt, &[thread.load(Ordering::Relaxed)], moved_at.elapsed()));
         }
     }
@@ -247,8 +250,8 @@ fn wait_for(
 /// Runs `work` in a separate thread, and waits while it makes progress.
 ///
 /// # Errors
-/// As [`Patient::wait`].
-pub fn wait_while_it_moves<T: Send + 'static>(
+/// As [`SupervisedCall::wait`].
+pub fn wait_with_progress<T: Send + 'static>(
     attempt: &str,
     progress: impl FnMut() -> u64,
     work: impl FnOnce() -> T + Send + 'static,
@@ -260,26 +263,26 @@ pub fn wait_while_it_moves<T: Send + 'static>(
 /// have to wait for pages of other processes.
 ///
 /// # Errors
-/// As [`Patient::wait`].
-pub fn write_patiently<T: Send + 'static>(
+/// As [`SupervisedCall::wait`].
+pub fn write_with_progress<T: Send + 'static>(
     attempt: &str,
     work: impl FnOnce(&AtomicU64) -> T + Send + 'static,
 ) -> Result<T, Trouble> {
     let written = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&written);
-    let (root, mut lows) = (Root::system(), Lows::default());
+    let (root, mut low_watermark) = (Root::system(), LowWatermark::default());
     let progress = move || {
-        lows.is_new(observe::unwritten_bytes(&root));
-        lows.count() + written.load(Ordering::Relaxed)
+        low_watermark.is_new(observe::unwritten_bytes(&root));
+        low_watermark.count() + written.load(Ordering::Relaxed)
     };
-    wait_while_it_moves(attempt, progress, move || work(&theirs))
+    wait_with_progress(attempt, progress, move || work(&theirs))
 }
 
 /// Runs a check that nothing depends on. Returns `None` if it hangs, which does not mean that the target hangs.
-pub fn look<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub fn sample<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match begin(attempt, work).state {
         State::Working(result, receiver) => {
-            receiver.recv_timeout(patience(true)).ok().and_then(|()| taken(&result))
+            receiver.recv_timeout(hang_timeout(true)).ok().and_then(|()| take_result(&result))
         }
         State::Done(result) => Some(result),
         State::Lost => None,
@@ -298,8 +301,8 @@ pub fn hangs(attempt: &str, threads: &[i32], still_for: Duration) -> Trouble {
         Some(call) => format!("{call} has not returned since {clock}"),
         None => format!("nothing has moved since {clock}"),
     };
-    let mut left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
-    left.extend(threads.iter().map(|thread| Left { thread: *thread, says: says.clone() }));
+    let mut left = HUNG_CALLS.lock().unwrap_or_else(PoisonError::into_inner);
+    left.extend(threads.iter().map(|thread| HungCall { thread: *thread, says: says.clone() }));
     Trouble::new(attempt, format!("{says}, for {seconds} s"))
         .remedy("look at the kernel's log for the device or server")
 }
@@ -318,16 +321,16 @@ mod tests {
             (false, 25, 100),
             (true, 400, 600),
         ] {
-            let patience = adaptive_patience(has_moved, Duration::from_secs(longest_s));
-            assert_eq!(patience, Duration::from_secs(expected_s), "{has_moved} {longest_s}");
+            let hang_timeout = adaptive_hang_timeout(has_moved, Duration::from_secs(longest_s));
+            assert_eq!(hang_timeout, Duration::from_secs(expected_s), "{has_moved} {longest_s}");
         }
     }
 
     #[test]
     fn work_result_is_returned_and_panic_is_reported() {
-        assert_eq!(wait_while_it_moves("add", || 0, || 1 + 1).unwrap(), 2);
-        let trouble = wait_while_it_moves("add", || 0, || panic!("as asked")).unwrap_err();
-        assert_eq!(trouble.cause, "a thread of skye panicked");
+        assert_eq!(wait_with_progress("add", || 0, || 1 + 1).unwrap(), 2);
+        let error = wait_with_progress("add", || 0, || panic!("as asked")).unwrap_err();
+        assert_eq!(error.cause, "a thread of skye panicked");
     }
 
     #[test]
@@ -345,8 +348,8 @@ mod tests {
         begin("wait by turns", calls).wait_with(SHORT, || 0).unwrap();
         let (reader, writer) = std::io::pipe().unwrap();
         let reads = move || std::io::Read::read(&mut { reader }, &mut [0]).unwrap();
-        let trouble = begin("read", reads).wait_with(SHORT, || 0).unwrap_err();
-        assert!(trouble.cause.starts_with("read of pipe:["), "{}", trouble.cause);
+        let error = begin("read", reads).wait_with(SHORT, || 0).unwrap_err();
+        assert!(error.cause.starts_with("read of pipe:["), "{}", error.cause);
         drop(writer);
     }
 
@@ -362,15 +365,15 @@ mod tests {
         while observe::stuck_call(number).is_none_or(|call| !call.starts_with("read")) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let trouble = hangs("read a pipe", &[number], Duration::from_secs(20));
-        assert!(trouble.cause.starts_with("read of pipe:["), "{}", trouble.cause);
-        assert!(trouble.cause.ends_with(" UTC, for 20 s"), "{}", trouble.cause);
-        assert!(hanging().is_some_and(|says| trouble.cause.starts_with(&says)));
+        let error = hangs("read a pipe", &[number], Duration::from_secs(20));
+        assert!(error.cause.starts_with("read of pipe:["), "{}", error.cause);
+        assert!(error.cause.ends_with(" UTC, for 20 s"), "{}", error.cause);
+        assert!(hanging().is_some_and(|says| error.cause.starts_with(&says)));
         drop(writer);
         thread.join().unwrap();
         while observe::thread_lives(number) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(!LEFT_BEHIND.lock().unwrap().is_empty());
+        assert!(!HUNG_CALLS.lock().unwrap().is_empty());
     }
 }

@@ -6,12 +6,12 @@
 //! `watch` observes a server during a test. The rules that keep the target from harm are in `directory`, `removal` and
 //! `clean`.
 //!
-//! A `Plan` says what to do, and [`Moment`]s report progress. This crate has no printing, no store, no command line,
-//! and starts no other program but the process for the C library.
+//! A `Plan` says what to do, and [`PhaseEvent`]s report progress. This crate has no printing, no store, no command
+//! line, and starts no other program but the process for the C library.
 //!
 //! Invariants:
 //! - Every file is in a [`WorkDirectory`], and every way out of a run removes it. A simulated run makes none, nor does
-//!   one on a file or device, which is only read (`home`).
+//!   one on a file or device, which is only read (`data_location`).
 //! - Preparing and undoing are never timed.
 //! - The thread that drives a run makes no call on the target while something is measured. A worker that hangs or
 //!   panics ends its phase, not the run.
@@ -21,18 +21,18 @@ mod caches;
 pub mod ceilings;
 mod clean;
 mod collect;
+mod data_location;
 mod data_phase;
 mod dataset;
 pub mod directory;
 mod drive;
 mod experiment;
 mod file_phase;
-mod home;
+pub mod hang_detection;
 mod knee;
 mod member;
 mod meter;
 mod notes;
-pub mod patience;
 mod peer;
 mod precondition;
 mod probes;
@@ -52,13 +52,13 @@ mod watch;
 mod worker_pool;
 mod zoned;
 
-pub use clean::{Cleaned, clean, clean_sent};
+pub use clean::{CleanOutcome, clean, clean_sent};
 pub use dataset::LayoutProgress;
-pub use directory::{Removed, Removing, Unmade, WorkDirectory};
-pub use drive::{Beginning, ClientsNow, Moment, Tick};
+pub use directory::{CreateError, PendingRemoval, RemovalOutcome, WorkDirectory};
+pub use drive::{ClientsNow, PhaseEvent, StartSignal, Tick};
 pub use knee::knee;
 pub use record::record_id;
 pub use session::{OtherClient, Session, Time};
-pub use steady_state::{Known, known};
+pub use steady_state::{Precision, precision};
 pub use watch::Watch;
 pub use zoned::Zoned;

@@ -17,13 +17,13 @@ use engine::recorder::{DeltaReader, Recorder, Shape};
 use engine::stdio::protocol::{Job, Verify};
 use engine::uring::Options;
 use engine::verb::Steps;
-use engine::worker::{Ended, Limits, Stamping};
+use engine::worker::{Limits, Stamping, WorkerResult};
 use model::Trouble;
 use model::workload::{Access, DataWork, Engine};
 use rustix::io::Errno;
 
 use crate::stdio_child::StdioChild;
-use crate::worker_pool::{Mailbox, Work, Worker as Who, place_near};
+use crate::worker_pool::{Mailbox, Work, Worker as Who, pin_to_cpus};
 
 /// Command to a member.
 pub enum Command {
@@ -46,7 +46,7 @@ pub enum Command {
 /// Answer of a member.
 pub struct Report {
     /// Time at which it began; `None` where that is not known.
-    pub began_ns: Option<u64>,
+    pub actual_start_ns: Option<u64>,
     /// Time at which it was done.
     pub end_ns: u64,
     /// Failure that ended it early, if any.
@@ -58,9 +58,9 @@ pub struct Report {
     /// Decisions about its engine.
     pub features: Vec<String>,
     /// Features that its engine had to do without, each with the reason.
-    pub lost: Vec<String>,
+    pub missing_features: Vec<String>,
     /// Error of its separate process.
-    pub trouble: Option<Trouble>,
+    pub error: Option<Trouble>,
 }
 
 /// A member that works on blocks.
@@ -72,12 +72,12 @@ pub struct Part {
     /// Its number among the members.
     pub number: u32,
     /// CPUs near the device.
-    pub near: Option<Arc<[u32]>>,
+    pub local_cpus: Option<Arc<[u32]>>,
 }
 
 /// Returns the calls of the loop of a test on blocks.
 pub fn calls(data: &DataWork, engine: Engine, lockable_bytes: Option<u64>) -> Calls {
-    let options = Options { iopoll: data.iopoll, sqpoll: data.sqpoll, lockable_bytes };
+    let options = Options { uses_iopoll: data.iopoll, uses_sqpoll: data.sqpoll, lockable_bytes };
     match engine {
         Engine::Uring => Calls::Ring(options),
         Engine::Nop => Calls::Nop(options),
@@ -90,31 +90,32 @@ pub fn calls(data: &DataWork, engine: Engine, lockable_bytes: Option<u64>) -> Ca
 
 /// Returns the calls of a verb, if an operation makes several kinds.
 pub fn steps(data: &DataWork) -> Vec<&'static str> {
-    let names = Steps::of(data, 0).names();
+    let names = Steps::from_work(data, 0).names();
     if data.verb.is_bytes() || names.len() == 1 { Vec::new() } else { names.to_vec() }
 }
 
 /// Returns the work of a member on blocks.
 pub fn work(part: Part) -> (Work<Command, Report>, DeltaReader) {
-    let Part { data_loop, stop, number, near } = part;
+    let Part { data_loop, stop, number, local_cpus } = part;
     let (recorder, reader) = Recorder::new(data_loop.shape());
     let files = Arc::clone(&data_loop.files);
     let timer = data_loop.timer;
     let body = move |mailbox: &Mailbox<Command, Report>| {
-        place_near(near.as_deref());
+        pin_to_cpus(local_cpus.as_deref());
         let ready = data_loop.ready();
         mailbox.ready();
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
         #[cfg(test)]
-        crate::session::tests::panic_if_asked(number.into());
+        crate::session::tests::panic_if_requested(number.into());
         let report = match ready {
             Ok(mut ready) => {
-                let (features, lost) = (std::mem::take(&mut ready.features), std::mem::take(&mut ready.lost));
+                let (features, missing_features) =
+                    (std::mem::take(&mut ready.features), std::mem::take(&mut ready.missing_features));
                 // Outside the loop: how late the system woke this thread up.
                 timer.wait_until(start_ns);
-                let began_ns = Some(timer.now_ns());
+                let actual_start_ns = Some(timer.now_ns());
                 let ended = ready.run(start_ns, Limits { deadline_ns, stop: &stop }, recorder);
-                Report { began_ns, features, lost, ..ended.into() }
+                Report { actual_start_ns, features, missing_features, ..ended.into() }
             }
             Err(failure) => {
                 recorder.finish(start_ns);
@@ -144,7 +145,7 @@ pub struct BytePart {
     /// Its number among the members.
     pub number: u32,
     /// CPUs near the device.
-    pub near: Option<Arc<[u32]>>,
+    pub local_cpus: Option<Arc<[u32]>>,
 }
 
 /// Returns the work of a member on bytes, by system calls.
@@ -152,7 +153,7 @@ pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command
     let (recorder, reader) = Recorder::new(Shape::default());
     let writes = data.writes().then_some(part.content);
     let body = move |mailbox: &Mailbox<Command, Report>| {
-        place_near(part.near.as_deref());
+        pin_to_cpus(part.local_cpus.as_deref());
         let BytePart { files, spans, stamping, ops, stop, number, .. } = part;
         let (spans, opened): (Vec<_>, Vec<_>) = spans.into_iter().unzip();
         let tally = Recorded { recorder, stop: &stop };
@@ -176,9 +177,9 @@ pub fn stdio_work(
     let (recorder, reader) = Recorder::new(Shape::default());
     let stamping = &part.stamping;
     let job = Job {
-        writes: data.writes(),
-        unlocked: data.unlocked,
-        threaded: data.threaded,
+        is_write: data.writes(),
+        is_unlocked: data.unlocked,
+        has_second_thread: data.threaded,
         buffer_bytes: data.stdio_buffer_bytes,
         content: part.content,
         first_file: stamping.first_file,
@@ -191,7 +192,7 @@ pub fn stdio_work(
     };
     let program = program.to_vec();
     let body = move |mailbox: &Mailbox<Command, Report>| {
-        place_near(part.near.as_deref());
+        pin_to_cpus(part.local_cpus.as_deref());
         let BytePart { files, spans, stop, number, .. } = part;
         let mut words = program.iter();
         let child = match words.next() {
@@ -214,14 +215,14 @@ pub fn stdio_work(
         let mut kept = None;
         let report = match child {
             Ok(mut child) => {
-                let (ended, trouble) = child.run(start_ns, deadline_ns, &stop, recorder);
-                kept = Some(child).filter(|_| trouble.is_none());
-                Report { trouble, ..ended.into() }
+                let (ended, error) = child.run(start_ns, deadline_ns, &stop, recorder);
+                kept = Some(child).filter(|_| error.is_none());
+                Report { error, ..ended.into() }
             }
-            Err(trouble) => {
+            Err(error) => {
                 recorder.finish(start_ns);
-                let ended = Ended { end_ns: start_ns, result: Ok(()), is_covered: false, missed: 0 };
-                Report { trouble: Some(trouble), ..ended.into() }
+                let ended = WorkerResult { end_ns: start_ns, result: Ok(()), is_covered: false, missed: 0 };
+                Report { error: Some(error), ..ended.into() }
             }
         };
         mailbox.report(report);
@@ -233,16 +234,25 @@ pub fn stdio_work(
 
 impl Report {
     fn failed(end_ns: u64, failure: Failure) -> Self {
-        let ended = Ended { end_ns, result: Err(failure), is_covered: false, missed: 0 };
+        let ended = WorkerResult { end_ns, result: Err(failure), is_covered: false, missed: 0 };
         ended.into()
     }
 }
 
-impl From<Ended> for Report {
-    fn from(ended: Ended) -> Self {
-        let Ended { end_ns, result, is_covered, missed } = ended;
-        let (features, lost) = (Vec::new(), Vec::new());
-        Self { began_ns: None, end_ns, result, is_covered, missed, features, lost, trouble: None }
+impl From<WorkerResult> for Report {
+    fn from(ended: WorkerResult) -> Self {
+        let WorkerResult { end_ns, result, is_covered, missed } = ended;
+        let (features, missing_features) = (Vec::new(), Vec::new());
+        Self {
+            actual_start_ns: None,
+            end_ns,
+            result,
+            is_covered,
+            missed,
+            features,
+            missing_features,
+            error: None,
+        }
     }
 }
 
@@ -262,7 +272,7 @@ pub fn serve_ends(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number:
         let end_ns = Monotonic.now_ns();
         mailbox.report(Report {
             result,
-            ..Ended { end_ns, result: Ok(()), is_covered: true, missed: 0 }.into()
+            ..WorkerResult { end_ns, result: Ok(()), is_covered: true, missed: 0 }.into()
         });
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the kernel's counters around and during a measurement, and sums them up.
 //!
 //! Between ticks, at random times, the meter samples the calls in which threads sleep (`observe::Waits`). Around each
-//! measured part it samples the rest of the machine (`observe::Surroundings`). The driver marks the start and the end
+//! measured part it samples the rest of the machine (`observe::SystemSampler`). The driver marks the start and the end
 //! of each measured part, so untimed work is in no sum.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
-use model::run::{Budget, CallUse, CpuShares, DeviceFrame, DeviceUse, Frame, OwnIo, SystemUse, WaitChannel};
+use model::run::{
+    CallUse, CpuShares, DeviceFrame, DeviceUse, Frame, OwnIo, SystemUse, TimeBreakdown, WaitChannel,
+};
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
-use observe::{Probe, Root, Snapshot, StepOf, Surroundings, Waits};
+use observe::{Probe, Root, Snapshot, StepReader, SystemSampler, Waits};
 
-use crate::collect::{Collected, add_frame};
+use crate::collect::{Collector, add_frame};
 use crate::room::RoomWatch;
 use crate::worker_pool::Worker;
 
@@ -22,15 +24,15 @@ use crate::worker_pool::Worker;
 #[derive(Debug)]
 pub struct Meter {
     probe: Probe,
-    begun: Snapshot,
+    start_snapshot: Snapshot,
     previous: Snapshot,
     current: Snapshot,
-    begun_ns: u64,
-    observed: Observed,
+    part_start_ns: u64,
+    observed: PhaseSums,
     /// Calls of the workers before this part.
     calls_before: OwnIo,
     waits: Waits,
-    surroundings: Surroundings,
+    system_sampler: SystemSampler,
     is_observed: bool,
     /// True if another client watches this machine: its processes, sensors, and the course of its counters.
     leaves_machine: bool,
@@ -38,11 +40,11 @@ pub struct Meter {
     machine_read_ns: u64,
     /// Time of the last watch of the machine's processes, its start, and their watched time in this phase.
     processes_seen_ns: u64,
-    processes_begun_ns: u64,
+    processes_start_ns: u64,
     processes_watched_ns: u64,
     watches_processes: bool,
     /// Time of the next sample. Gaps are random, so that sampling cannot lock to a periodic workload.
-    next_look_ns: u64,
+    next_sample_ns: u64,
     gaps: fastrand::Rng,
     /// Multiple of the usual gap. Clients that share CPUs sample less often, to leave the CPUs to the test.
     gap_factor: u64,
@@ -64,16 +66,16 @@ const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 
 /// Sampling interval of sleeping threads, 6 ms on average. A sample takes a microsecond for each thread. It also takes
 /// a CPU from a worker, which costs ten times as much.
-const LOOK_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
+const SAMPLE_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
 /// Clients for each CPU that sample at the full rate. Their samples then take some percent of it.
-const LOOKERS_PER_CPU: u64 = 4;
+const SAMPLERS_PER_CPU: u64 = 4;
 /// Interval between readings of the machine's counters by a client that leaves the machine to another one. It still sees
 /// that data moves.
 const MACHINE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Sums over the measured parts of one phase, and results derived from them.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub struct PhaseSums {
     /// Counters of the machine; `None` if nothing was seen.
     pub sum: Option<Frame>,
     /// Ticks of the workers in programs; only their ratio to the ticks in the kernel means something.
@@ -100,31 +102,31 @@ impl Meter {
     /// Makes a meter for the devices of a target.
     pub fn new(root: &Root, target: &Target) -> Self {
         let mut probe = Probe::open(root, &target.device_stack);
-        let mut begun = probe.new_snapshot();
-        probe.snapshot(&mut begun);
-        let (previous, current) = (begun.clone(), begun.clone());
-        let (waits, surroundings) = (Waits::open(root), Surroundings::open(root, target));
+        let mut start_snapshot = probe.new_snapshot();
+        probe.snapshot(&mut start_snapshot);
+        let (previous, current) = (start_snapshot.clone(), start_snapshot.clone());
+        let (waits, system_sampler) = (Waits::open(root), SystemSampler::open(root, target));
         let hidden =
-            probe.hidden().iter().chain(surroundings.hidden()).map(String::as_str).chain(waits.hidden());
+            probe.hidden().iter().chain(system_sampler.hidden()).map(String::as_str).chain(waits.hidden());
         Self {
             hidden: hidden.map(ToOwned::to_owned).collect(),
             probe,
-            begun,
+            start_snapshot,
             previous,
             current,
-            begun_ns: 0,
-            observed: Observed::default(),
+            part_start_ns: 0,
+            observed: PhaseSums::default(),
             calls_before: OwnIo::default(),
             waits,
-            surroundings,
+            system_sampler,
             is_observed: true,
             leaves_machine: false,
             machine_read_ns: 0,
             processes_seen_ns: 0,
-            processes_begun_ns: 0,
+            processes_start_ns: 0,
             processes_watched_ns: 0,
             watches_processes: false,
-            next_look_ns: 0,
+            next_sample_ns: 0,
             gaps: fastrand::Rng::new(),
             gap_factor: 1,
             room: None,
@@ -150,27 +152,27 @@ impl Meter {
 
     /// Returns true if the target has no devices with counters.
     pub fn has_no_devices(&self) -> bool {
-        self.begun.devices.is_empty()
+        self.start_snapshot.devices.is_empty()
     }
 
     /// Returns a function whose value changes as long as anything moves: bytes of the target's devices.
     /// Without devices, it counts the machine's pages that wait for a server.
-    pub fn movement(&mut self) -> impl FnMut() -> u64 {
-        let mut lows = Lows::default();
-        move || self.moved(&mut lows)
+    pub fn activity(&mut self) -> impl FnMut() -> u64 {
+        let mut low_watermark = LowWatermark::default();
+        move || self.moved(&mut low_watermark)
     }
 
-    /// Returns the same function as [`Meter::movement`], but takes over the meter.
-    pub fn into_movement(mut self) -> impl FnMut() -> u64 + Send {
-        let mut lows = Lows::default();
-        move || self.moved(&mut lows)
+    /// Returns the same function as [`Meter::activity`], but takes over the meter.
+    pub fn into_activity(mut self) -> impl FnMut() -> u64 + Send {
+        let mut low_watermark = LowWatermark::default();
+        move || self.moved(&mut low_watermark)
     }
 
-    fn moved(&mut self, lows: &mut Lows) -> u64 {
+    fn moved(&mut self, low_watermark: &mut LowWatermark) -> u64 {
         self.probe.snapshot(&mut self.current);
         if self.has_no_devices() {
-            lows.is_new(self.current.dirty_bytes + self.current.writeback_bytes);
-            return lows.count();
+            low_watermark.is_new(self.current.dirty_bytes + self.current.writeback_bytes);
+            return low_watermark.count();
         }
         self.moved_bytes(&self.current.devices)
     }
@@ -203,16 +205,16 @@ impl Meter {
                 self.waits.watch_process(*process);
             }
         }
-        self.surroundings.take(1, 1);
+        self.system_sampler.take(1, 1);
         (self.processes_seen_ns, self.processes_watched_ns) = (0, 0);
-        self.observed = Observed::default();
+        self.observed = PhaseSums::default();
     }
 
     /// Also samples the operation of a mix that each of these threads is in, until the next phase.
     pub fn watch_operations(
         &mut self,
         names: &'static [&'static str],
-        steps: impl IntoIterator<Item = (i32, StepOf)>,
+        steps: impl IntoIterator<Item = (i32, StepReader)>,
     ) {
         self.waits.watch_steps(names, steps);
     }
@@ -223,11 +225,11 @@ impl Meter {
     }
 
     /// Takes these processes of the machine for part of the test. With none, another of the clients here watches it.
-    pub fn know(&mut self, processes: Option<&[u32]>, clients_here: u32) {
+    pub fn know(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) {
         self.leaves_machine = processes.is_none();
-        self.surroundings.know(processes.unwrap_or_default());
+        self.system_sampler.know(processes.unwrap_or_default());
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        self.gap_factor = u64::from(clients_here).div_ceil(cpus * LOOKERS_PER_CPU).max(1);
+        self.gap_factor = u64::from(clients_per_machine).div_ceil(cpus * SAMPLERS_PER_CPU).max(1);
     }
 
     /// Returns true if another client watches this machine.
@@ -236,15 +238,15 @@ impl Meter {
     }
 
     /// Returns the time of the next sample; `u64::MAX` if sampling is off.
-    pub fn next_look_ns(&self) -> u64 {
-        if self.is_observed { self.next_look_ns } else { u64::MAX }
+    pub fn next_sample_ns(&self) -> u64 {
+        if self.is_observed { self.next_sample_ns } else { u64::MAX }
     }
 
     /// Samples where threads sleep, and other states that no counter records.
-    pub fn look(&mut self, now_ns: u64) {
-        self.waits.look();
-        self.surroundings.look();
-        self.next_look_ns = now_ns + self.gaps.u64(LOOK_GAP_NS) * self.gap_factor;
+    pub fn sample(&mut self, now_ns: u64) {
+        self.waits.sample();
+        self.system_sampler.sample();
+        self.next_sample_ns = now_ns + self.gaps.u64(SAMPLE_GAP_NS) * self.gap_factor;
     }
 
     /// Waits until data of earlier phases is written back and the devices are calm: its bytes would count here.
@@ -252,12 +254,12 @@ impl Meter {
         let calm = |frame: &Frame| {
             frame.devices.iter().all(|device| device.read_bytes + device.written_bytes < CALM_BYTES)
         };
-        let begun_ns = Monotonic.now_ns();
+        let part_start_ns = Monotonic.now_ns();
         self.reset(&[], false);
         self.begin();
         while !interrupt.load(Ordering::Relaxed) && !self.has_no_devices() {
             std::thread::sleep(Duration::from_millis(100));
-            if calm(&self.tick()) || Monotonic.now_ns() - begun_ns > SETTLE.as_nanos() as u64 {
+            if calm(&self.tick()) || Monotonic.now_ns() - part_start_ns > SETTLE.as_nanos() as u64 {
                 break;
             }
         }
@@ -271,14 +273,14 @@ impl Meter {
             self.watches_processes = !self.leaves_machine
                 && Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
             // The first visit to the processes takes a while, and what they do meanwhile counts.
-            self.processes_begun_ns = Monotonic.now_ns();
-            self.surroundings.begin(self.watches_processes);
+            self.processes_start_ns = Monotonic.now_ns();
+            self.system_sampler.begin(self.watches_processes);
         }
         self.calls_before = self.probe.calls();
-        self.probe.snapshot(&mut self.begun);
-        self.previous.clone_from(&self.begun);
-        self.begun_ns = Monotonic.now_ns();
-        self.machine_read_ns = self.begun_ns;
+        self.probe.snapshot(&mut self.start_snapshot);
+        self.previous.clone_from(&self.start_snapshot);
+        self.part_start_ns = Monotonic.now_ns();
+        self.machine_read_ns = self.part_start_ns;
     }
 
     /// Returns the changes since the last call, or since the part began. Those of a machine that another client watches
@@ -300,16 +302,17 @@ impl Meter {
     }
 
     /// Returns the observations since the phase began.
-    pub fn observed(&mut self) -> Observed {
-        let mut system = self.surroundings.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
+    pub fn take_sums(&mut self) -> PhaseSums {
+        let mut system =
+            self.system_sampler.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
         system.calls = call_use(&self.observed.calls);
-        let looks = self.waits.call_looks().max(1) as f64;
+        let samples = self.waits.call_samples().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
-        Observed {
+        PhaseSums {
             watched: self.probe.watched(),
             system,
             wait_channels: self.waits.sites(),
-            blocked_in: blocked_in.into_iter().map(|(call, seen)| (call, seen as f64 / looks)).collect(),
+            blocked_in: blocked_in.into_iter().map(|(call, seen)| (call, seen as f64 / samples)).collect(),
             ..std::mem::take(&mut self.observed)
         }
     }
@@ -321,16 +324,16 @@ impl Meter {
         let calls = self.probe.calls().each(&self.calls_before, u64::saturating_sub);
         self.observed.calls = self.observed.calls.each(&calls, u64::saturating_add);
         if self.is_observed {
-            self.surroundings.end();
+            self.system_sampler.end();
         }
-        let part_ns = Monotonic.now_ns().saturating_sub(self.begun_ns);
+        let part_ns = Monotonic.now_ns().saturating_sub(self.part_start_ns);
         self.observed.measured_ns += part_ns;
         if std::mem::take(&mut self.watches_processes) {
             self.processes_seen_ns = Monotonic.now_ns();
-            self.processes_watched_ns += self.processes_seen_ns.saturating_sub(self.processes_begun_ns);
+            self.processes_watched_ns += self.processes_seen_ns.saturating_sub(self.processes_start_ns);
         }
         // Ticks are summed over the parts, because a short part may see no tick at all.
-        let (now, then) = (&self.previous, &self.begun);
+        let (now, then) = (&self.previous, &self.start_snapshot);
         self.observed.user_ticks += now.worker_user_ticks.saturating_sub(then.worker_user_ticks);
         self.observed.kernel_ticks += now.worker_kernel_ticks.saturating_sub(then.worker_kernel_ticks);
         frame
@@ -348,7 +351,7 @@ fn call_use(calls: &OwnIo) -> Option<CallUse> {
     })
 }
 
-impl Observed {
+impl PhaseSums {
     /// Adds the counters of one interval.
     pub fn add(&mut self, frame: &Frame) {
         match &mut self.sum {
@@ -359,7 +362,7 @@ impl Observed {
 
     /// Returns how `threads` worker threads spent the time in which they had work, `work_ns`. Their waits for
     /// each other between rounds are no part of it. Returns `None` if the kernel hides the times.
-    pub fn budget(&self, threads: usize, work_ns: u64) -> Option<Budget> {
+    pub fn budget(&self, threads: usize, work_ns: u64) -> Option<TimeBreakdown> {
         let sum = self.sum.as_ref()?;
         let all = work_ns as f64 * threads as f64;
         let cpu = sum.workers.cpu_ns as f64;
@@ -383,7 +386,7 @@ impl Observed {
         let run_queue = run_queue - quota.unwrap_or(0.0);
         // Clocks that are read one after the other leave a difference of some permille.
         let total = user + kernel + run_queue + quota.unwrap_or(0.0) + steal + blocked;
-        Some(Budget {
+        Some(TimeBreakdown {
             user: user / total,
             kernel: kernel / total,
             run_queue: run_queue / total,
@@ -437,7 +440,7 @@ impl Observed {
     }
 
     /// Returns what the mounted device did for the collected operations.
-    pub fn device(&self, target: &Target, phase: &PlannedPhase, collected: &Collected) -> Option<DeviceUse> {
+    pub fn device(&self, target: &Target, phase: &PlannedPhase, collected: &Collector) -> Option<DeviceUse> {
         let sum = self.sum.as_ref()?;
         let top = sum.devices.first()?;
         let operations = top.reads + top.writes;
@@ -495,7 +498,7 @@ impl Observed {
         &self,
         target: &Target,
         phase: &PlannedPhase,
-        collected: &Collected,
+        collected: &Collector,
     ) -> Option<f64> {
         let sum = self.sum.as_ref().filter(|_| target.backing == Backing::Devices)?;
         // A block that an operation reads again is in the cache because of that operation. It says nothing
@@ -512,7 +515,7 @@ impl Observed {
 /// Minima of the bytes that wait for writeback. Pages of other processes come and go, but new minima continue only as
 /// long as something is written.
 #[derive(Debug)]
-pub struct Lows {
+pub struct LowWatermark {
     least_bytes: u64,
     count: u64,
 }
@@ -521,13 +524,13 @@ pub struct Lows {
 /// processes seldom go so far.
 const LOW_BYTES: u64 = 16 << 20;
 
-impl Default for Lows {
+impl Default for LowWatermark {
     fn default() -> Self {
         Self { least_bytes: u64::MAX, count: 0 }
     }
 }
 
-impl Lows {
+impl LowWatermark {
     /// Takes note of the present bytes. Returns true for a new low.
     pub fn is_new(&mut self, bytes: u64) -> bool {
         let is_new = bytes.saturating_add(LOW_BYTES) <= self.least_bytes;
@@ -571,7 +574,7 @@ mod tests {
             meter.end();
             stop.store(true, Ordering::Relaxed);
         });
-        let observed = meter.observed();
+        let observed = meter.take_sums();
         let budget = observed.budget(1, observed.measured_ns).unwrap();
         // A wait for a CPU is counted when it is over; on a busy machine, the last one is not over yet.
         assert!(budget.blocked <= 0.05, "{budget:?}");

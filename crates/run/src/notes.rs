@@ -14,7 +14,7 @@ const MISSED_SHARE_MAX: f64 = 0.01;
 
 /// Returns the notes that only the run can make: substituted tests, missing features, operations that never started.
 pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord) -> Vec<Note> {
-    let PhaseTotals { missed, ref lost, is_damaged, is_torn, .. } = *measured;
+    let PhaseTotals { missed, ref missing_features, is_damaged, is_torn, .. } = *measured;
     let mut notes = Vec::new();
     let mut add = |finding: Finding, advice: &[Advice]| notes.push(Note::new(finding, advice.to_vec()));
     if is_damaged {
@@ -23,16 +23,16 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
     if is_torn {
         add(Finding::NotCompared {}, &[]);
     }
-    if let Some(asked) = &phase.instead_of {
-        let (depth, threads) = (Count(asked.iodepth.into()), Count(asked.threads.into()));
-        let finding = match suits_ring(asked) {
+    if let Some(requested) = &phase.instead_of {
+        let (depth, threads) = (Count(requested.iodepth.into()), Count(requested.threads.into()));
+        let finding = match suits_ring(requested) {
             true => Finding::ThreadsForRing { depth, threads },
             false => Finding::ThreadsForDepth { depth, threads },
         };
         add(finding, &[]);
     }
-    if !lost.is_empty() {
-        add(Finding::RingWithout { features: lost.join("; ").into() }, &[]);
+    if !missing_features.is_empty() {
+        add(Finding::RingWithout { features: missing_features.join("; ").into() }, &[]);
     }
     if let Some(unexpected) = measured.unexpected {
         let Unexpected { count, line, name, errno } = unexpected;

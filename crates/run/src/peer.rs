@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use model::marker::{Client, FILE_NAME, Marker, NameRule};
+use model::marker::{Client, FILE_NAME, Marker, NamePattern};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -24,7 +24,7 @@ pub fn open(
     name: &CStr,
     own: BorrowedFd<'_>,
     client: &Client,
-    rules: &[NameRule],
+    rules: &[NamePattern],
 ) -> Result<OwnedFd, String> {
     let cause = |errno: Errno| std::io::Error::from(errno).to_string();
     let directory = match removal::open_directory(parent, name) {
@@ -126,7 +126,7 @@ mod tests {
             let cause = open_first(&own, name).unwrap_err();
             assert!(cause.contains(why), "{name}: {cause}");
         };
-        let rules = vec![NameRule::files("data-", 4, 2)];
+        let rules = vec![NamePattern::files("data-", 4, 2)];
         let other_plan =
             WorkDirectory::create(temp.path(), rules, Some(&client(0, "r")), &AtomicU64::new(0)).unwrap();
         refused(name(&other_plan), "another plan");

@@ -10,9 +10,9 @@ use model::Trouble;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::dataset::{FileGroup, Filled};
-use crate::home::Home;
-use crate::patience;
+use crate::data_location::DataLocation;
+use crate::dataset::{FileGroup, FillProgress};
+use crate::hang_detection;
 
 /// Bytes of one discard: each ends within a moment, so that a purge that hangs is noticed.
 const PURGE_BYTES: u64 = 1 << 30;
@@ -23,9 +23,9 @@ const PURGE_BYTES: u64 = 1 << 30;
 /// Fails if a discard fails or hangs, or if `stop` is raised.
 pub fn purge(
     group: &mut FileGroup,
-    directory: &Home,
+    directory: &DataLocation,
     stop: &Arc<AtomicBool>,
-    mut movement: impl FnMut() -> u64,
+    mut activity: impl FnMut() -> u64,
 ) -> Result<u64, Trouble> {
     let attempt = format!("discard all data in {}", directory.path().display());
     let descriptor = directory.descriptor().try_clone_to_owned();
@@ -34,15 +34,15 @@ pub fn purge(
     let (theirs, files, path) = (Arc::clone(&purged), group.clone(), directory.path().to_owned());
     let (stop, words) = (Arc::clone(stop), attempt.clone());
     let start_ns = Monotonic.now_ns();
-    group.filled = Filled::Discarded;
+    group.filled = FillProgress::Discarded;
     let work = move || -> Result<(), Trouble> {
         let failed = |errno: Errno| {
-            let trouble = Trouble::new(&words, std::io::Error::from(errno));
+            let error = Trouble::new(&words, std::io::Error::from(errno));
             match errno {
-                Errno::OPNOTSUPP => trouble.remedy(
+                Errno::OPNOTSUPP => error.remedy(
                     "this file system or device discards nothing; write --precondition in place of --purge",
                 ),
-                _ => trouble,
+                _ => error,
             }
         };
         for index in 0..files.files {
@@ -62,7 +62,7 @@ pub fn purge(
         }
         Ok(())
     };
-    let moved = || purged.load(Ordering::Relaxed).wrapping_add(movement());
-    patience::wait_while_it_moves(&attempt, moved, work)??;
+    let moved = || purged.load(Ordering::Relaxed).wrapping_add(activity());
+    hang_detection::wait_with_progress(&attempt, moved, work)??;
     Ok(Monotonic.now_ns().saturating_sub(start_ns))
 }

@@ -9,15 +9,15 @@ use engine::budget::Budget;
 use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use model::Plan;
-use model::marker::NameRule;
+use model::marker::NamePattern;
 use model::plan;
 use model::run::{CompressibleProbe, Reread, TargetProbes};
 use model::target::{Backing, DeviceKind, Target};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use crate::dataset::{DataSet, FileGroup, Filled};
-use crate::home::Home;
-use crate::patience;
+use crate::data_location::DataLocation;
+use crate::dataset::{DataSet, FileGroup, FillProgress};
+use crate::hang_detection;
 
 /// Number of blocks that are read twice.
 const BLOCKS: usize = 1000;
@@ -37,9 +37,9 @@ const DIGITS: usize = 4;
 /// Returns the names that probes may make.
 ///
 /// A client makes no probe, and all clients have the same rules.
-pub fn rules(plan: &Plan, target: &Target) -> Vec<NameRule> {
+pub fn rules(plan: &Plan, target: &Target) -> Vec<NamePattern> {
     if target.may_compress() && plan.clients.is_none() {
-        vec![NameRule::files(PREFIX, DIGITS, 1)]
+        vec![NamePattern::files(PREFIX, DIGITS, 1)]
     } else {
         Vec::new()
     }
@@ -48,7 +48,7 @@ pub fn rules(plan: &Plan, target: &Target) -> Vec<NameRule> {
 /// Runs the applicable probes. A failed probe is ignored, and does not fail the run: a test with the same problem
 /// reports it.
 pub fn probe(
-    directory: &Home,
+    directory: &DataLocation,
     dataset: &DataSet,
     plan: &Plan,
     target: &Target,
@@ -61,12 +61,12 @@ pub fn probe(
     let reads = tests.any(|data| data.reads() && !data.verb.is_bytes() && data.zones.is_none());
     let in_memory = target.backing == Backing::Memory
         || target.device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
-    let is_read = |group: &&FileGroup| group.filled == Filled::Whole && reads && !in_memory;
+    let is_read = |group: &&FileGroup| group.filled == FillProgress::Whole && reads && !in_memory;
     let group = dataset.groups.iter().find(is_read);
     let writes = plan.phases.iter().any(|phase| phase.workload.writes());
     // The kernel drops calls that a FUSE server does not have, and reports success.
     let may_drop_syncs = writes && target.file_system.starts_with("fuse");
-    let filled = dataset.groups.iter().find(|group| group.filled == Filled::Whole && may_drop_syncs);
+    let filled = dataset.groups.iter().find(|group| group.filled == FillProgress::Whole && may_drop_syncs);
     TargetProbes {
         sync_ns: filled.and_then(|group| sync_ns(directory, group)),
         reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
@@ -80,7 +80,12 @@ pub fn probe(
 
 /// Reads random blocks directly, and then the same blocks again. If the second time is much faster, something
 /// has kept them.
-fn reread(directory: &Home, group: &FileGroup, seed: u64, interrupt: &Arc<AtomicBool>) -> Option<Reread> {
+fn reread(
+    directory: &DataLocation,
+    group: &FileGroup,
+    seed: u64,
+    interrupt: &Arc<AtomicBool>,
+) -> Option<Reread> {
     let attempt = "read some blocks twice";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let (group, path) = (group.clone(), directory.path().to_owned());
@@ -110,11 +115,11 @@ fn reread(directory: &Home, group: &FileGroup, seed: u64, interrupt: &Arc<Atomic
         let blocks = second.len() as u64;
         Some(Reread { blocks, first_mean_ns, first_p99_ns, second_mean_ns, second_p99_ns })
     };
-    patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
+    hang_detection::wait_with_progress(attempt, || 0, work).ok().flatten()
 }
 
 /// Returns the median time of a sync of a file without new data.
-fn sync_ns(directory: &Home, group: &FileGroup) -> Option<u64> {
+fn sync_ns(directory: &DataLocation, group: &FileGroup) -> Option<u64> {
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let (group, path) = (group.clone(), directory.path().to_owned());
     let work = move || {
@@ -127,18 +132,18 @@ fn sync_ns(directory: &Home, group: &FileGroup) -> Option<u64> {
         times.sort_unstable();
         times.get(SYNCS / 2).copied()
     };
-    patience::wait_while_it_moves("sync a file", || 0, work).ok().flatten()
+    hang_detection::wait_with_progress("sync a file", || 0, work).ok().flatten()
 }
 
 /// Measures how long each block takes, one after the other, until `time_ns` is used up. Returns `None` if a
 /// block cannot be read.
 fn latencies(file: &OwnedFd, offsets: &[u64], time_ns: u64, interrupt: &AtomicBool) -> Option<Vec<u64>> {
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
-    let begun_ns = Monotonic.now_ns();
+    let first_start_ns = Monotonic.now_ns();
     let mut found = Vec::with_capacity(offsets.len());
     for offset in offsets {
         let start_ns = Monotonic.now_ns();
-        if start_ns - begun_ns > time_ns || interrupt.load(Ordering::Relaxed) {
+        if start_ns - first_start_ns > time_ns || interrupt.load(Ordering::Relaxed) {
             break;
         }
         rustix::io::pread(file, buffer.bytes_mut(), *offset).ok().filter(|got| *got == BLOCK_BYTES)?;
@@ -156,7 +161,7 @@ fn mean_and_p99(latencies_ns: &[u64]) -> (u64, u64) {
 }
 
 /// Writes a file of data that compresses, and measures the space that it takes.
-fn compressible(directory: &Home) -> Option<CompressibleProbe> {
+fn compressible(directory: &DataLocation) -> Option<CompressibleProbe> {
     let attempt = "write a file of data that compresses";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let work = move || {
@@ -179,5 +184,5 @@ fn compressible(directory: &Home) -> Option<CompressibleProbe> {
         let _ = rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty());
         found
     };
-    patience::wait_while_it_moves(attempt, || 0, work).ok().flatten()
+    hang_detection::wait_with_progress(attempt, || 0, work).ok().flatten()
 }

@@ -1,10 +1,10 @@
 //! Identity of this process, which distinguishes its leftovers from the files of a live process.
 
-use model::marker::{Client, Marker, NameRule};
+use model::marker::{Client, Marker, NamePattern};
 use observe::Root;
 
 /// Returns the marker of this process, which may be a client of a run.
-pub fn marker(rules: Vec<NameRule>, client: Option<&Client>) -> Marker {
+pub fn marker(rules: Vec<NamePattern>, client: Option<&Client>) -> Marker {
     let pid = std::process::id();
     Marker {
         host: host(),

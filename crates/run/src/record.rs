@@ -13,18 +13,18 @@ use engine::files::Unexpected;
 use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Counts, EngineRecord, Extents, Figures, Judged, Latency, PhaseRecord, Rate, Residency, RoundRecord, Seen,
-    SlowestCalls, Status, Step, WorkloadRecord,
+    Counts, EngineRecord, Extents, Figures, Judgement, Latency, Observations, PhaseRecord, Rate, Residency,
+    RoundRecord, SlowestCalls, Status, Step, WorkloadRecord,
 };
 use model::target::{Target, TargetKind};
 use model::workload::{CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
 use model::{Trouble, spec};
 
-use crate::collect::{self, Collected, Distribution};
+use crate::collect::{self, Collector, Distribution};
 use crate::data_phase::DataOutcome;
 use crate::drive::Drive;
 use crate::file_phase::FileOutcome;
-use crate::meter::Observed;
+use crate::meter::PhaseSums;
 use crate::notes;
 use crate::rounds::Rounds;
 use crate::steady_state::{self, SteadyState};
@@ -32,7 +32,7 @@ use crate::task;
 use crate::zoned::Zoned;
 
 /// Circumstances of a phase that its counts do not show.
-pub struct Circumstances<'a> {
+pub struct PhaseContext<'a> {
     /// Plan of the run.
     pub plan: &'a Plan,
     /// Target of the run.
@@ -42,7 +42,7 @@ pub struct Circumstances<'a> {
     /// Clock that timed operations.
     pub clock: &'static str,
     /// CPUs near the device, if workers were kept there.
-    pub near: Option<&'a [u32]>,
+    pub local_cpus: Option<&'a [u32]>,
     /// True if a signal ended it.
     pub is_interrupted: bool,
     /// Time from the start of the run to the start of the phase.
@@ -71,27 +71,27 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         hosts: Vec::new(),
         counts: Counts::default(),
         figures: Figures::default(),
-        seen: Seen::default(),
-        judged: Judged::default(),
+        seen: Observations::default(),
+        judged: Judgement::default(),
     }
 }
 
 /// Returns the record of a phase.
 pub fn record(
-    circumstances: &Circumstances<'_>,
+    context: &PhaseContext<'_>,
     phase: &PlannedPhase,
     repetition: u32,
     mut measured: PhaseTotals,
-    mut collected: Collected,
-    observed: &Observed,
+    mut collected: Collector,
+    observed: &PhaseSums,
 ) -> PhaseRecord {
-    let Circumstances { plan, target, .. } = *circumstances;
+    let PhaseContext { plan, target, .. } = *context;
     let workload = &phase.workload;
     let data = workload.data();
     let steps = task::steps(phase);
     // Without files there is no cache for data to wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
-    let (status, reason) = match (&measured.failure, circumstances.is_interrupted, &measured.cut_short) {
+    let (status, reason) = match (&measured.failure, context.is_interrupted, &measured.cut_short) {
         (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
         (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
         (None, true, _) => (Status::Partial, Some("interrupted".into())),
@@ -129,40 +129,39 @@ pub fn record(
     let keeps_slots_full = data.is_some_and(|data| data.direct) && workload.iodepth > 1;
     let idle_slots = (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
         .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64);
-    let mut features = vec![format!("clock={}", circumstances.clock)];
+    let mut features = vec![format!("clock={}", context.clock)];
     features.extend(paths(phase, plan.cache, target));
-    features.extend(circumstances.near.map(|cpus| format!("near_device_cpus={}", cpus.len())));
+    features.extend(context.local_cpus.map(|cpus| format!("near_device_cpus={}", cpus.len())));
     features.extend(measured.features.iter().cloned());
     // Operations that never reach a device or a cache say nothing about either.
     let touches_files = data.is_none() || phase.engine.does_io();
     // One measured part on files writes the more the longer it lasts. Its files stay as large as they are.
-    let of_files = workload.files().filter(|_| workload.is_continuous());
-    let size_bytes = of_files.map_or(measured.size_bytes, |files| files.room_bytes_max(workload.threads));
+    let file_work = workload.files().filter(|_| workload.is_continuous());
+    let size_bytes = file_work.map_or(measured.size_bytes, |files| files.room_bytes_max(workload.threads));
     let mut workload_record = WorkloadRecord::new(workload, size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
     // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
     let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
-    let all = || SteadyState::of(collected.intervals(), measured.times.first_done_ns);
+    let all = || SteadyState::from_intervals(collected.intervals(), measured.times.first_done_ns);
     let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
-    let course = match by_rounds {
-        Some((time, rate)) => SteadyState::of_rounds(collected.intervals(), &time, rate).or_else(all),
+    let state = match by_rounds {
+        Some((time, rate)) => SteadyState::from_rounds(collected.intervals(), &time, rate).or_else(all),
         None => has_one_rate.then(all).flatten(),
     };
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
         // Of the same part as the rate; the extremes are of all operations.
         let all = collected.intervals();
-        let intervals = course.as_ref().map_or(all, |course| course.part(all));
-        let operations = Distribution::of(intervals);
+        let intervals = state.as_ref().map_or(all, |state| state.part(all));
+        let operations = Distribution::from_intervals(intervals);
         let (min, max) = (whole.min, whole.max);
         let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
-        let latency =
-            steady_state::with_intervals(latency, &operations.buckets(), intervals, circumstances.seed);
+        let latency = steady_state::with_intervals(latency, &operations.buckets(), intervals, context.seed);
         (latency, operations.encoded().or_else(|| collected.operations.encoded()))
     });
     let (latency, histogram) = latency.unzip();
     let counts = Counts {
-        start_ns: circumstances.start_ns,
+        start_ns: context.start_ns,
         ops: collected.ops,
         bytes: collected.bytes,
         app_bytes_read: collected.read_bytes,
@@ -175,7 +174,7 @@ pub fn record(
         start_late_ns: measured.start_late_ns,
         write_limit_bytes: measured.write_limit_bytes,
     };
-    let seen = Seen {
+    let seen = Observations {
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
         page_cache_share: observed.page_cache_share(target, phase, &collected).filter(|_| touches_files),
         budget: observed.budget(
@@ -187,10 +186,10 @@ pub fn record(
         wait_channels: observed.wait_channels.clone(),
         residency: measured.residency.take(),
         extents: measured.extents.take(),
-        ..Seen::default()
+        ..Observations::default()
     };
     let block_bytes = data.map(|data| data.block_bytes);
-    let mut rate = rate(&collected, &measured.times, block_bytes, course.as_ref(), &measured.rounds);
+    let mut rate = rate(&collected, &measured.times, block_bytes, state.as_ref(), &measured.rounds);
     if workload.files().is_some_and(|files| files.verb == FileVerb::Replay) {
         // In proportion to the operations, whose rate may be that of the steady part.
         let bytes = collected.read_bytes.saturating_add(collected.written_bytes);
@@ -206,7 +205,7 @@ pub fn record(
             .filter(|time_ns| *time_ns > 0)
             .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
         steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
-        steady: course.map(|course| course.steady),
+        steady: state.map(|state| state.steady),
         rounds: std::mem::take(&mut measured.rounds),
         zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
         until_steady: collected.rounds.take().map(Rounds::into_record),
@@ -276,13 +275,13 @@ pub struct PhaseTotals {
     /// Decisions about the engine.
     pub features: Vec<String>,
     /// Features that the engine had to do without, each with the reason.
-    pub lost: Vec<String>,
+    pub missing_features: Vec<String>,
     /// True if a block that was read differs from the written data.
     pub is_damaged: bool,
     /// True if nothing could be compared, because an earlier test failed while it wrote.
     pub is_torn: bool,
     /// Operations that the test was to make; `u64::MAX` if time was to end it.
-    pub asked_ops: u64,
+    pub requested_ops: u64,
     /// Rounds of a test on files.
     pub rounds: Vec<RoundRecord>,
     /// Share of the files in the page cache.
@@ -308,7 +307,7 @@ impl PhaseTotals {
     }
 
     /// Returns the totals of a test on data.
-    pub fn of_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
+    pub fn from_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
         let blocks = outcome.size_bytes.div_ceil(data.block_bytes).max(1);
         Self {
             start_late_ns: outcome.start_late_ns,
@@ -327,10 +326,10 @@ impl PhaseTotals {
             },
             missed: outcome.missed,
             features: outcome.features,
-            lost: outcome.lost,
+            missing_features: outcome.missing_features,
             is_damaged: outcome.is_damaged,
             is_torn: outcome.is_torn,
-            asked_ops: outcome.asked_ops,
+            requested_ops: outcome.requested_ops,
             write_limit_bytes: outcome.write_limit_bytes,
             residency: outcome.residency,
             direct_refused: outcome.direct_refused,
@@ -345,14 +344,14 @@ impl PhaseTotals {
     pub fn or_cut(
         mut self,
         phase: &PlannedPhase,
-        collected: &Collected,
+        collected: &Collector,
         time_ns: u64,
         planned_ns: u64,
     ) -> Self {
         let (stop, lasted_ns) = (phase.stop, self.times.last_done_ns);
         let ran_out = lasted_ns >= time_ns;
-        let is_counted = stop.time_ns.is_none() && self.asked_ops < u64::MAX;
-        if ran_out && is_counted && collected.ops < self.asked_ops {
+        let is_counted = stop.time_ns.is_none() && self.requested_ops < u64::MAX;
+        if ran_out && is_counted && collected.ops < self.requested_ops {
             self.cut_short = Some("the run's total time ended it before all operations were done".into());
         } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / CUT_SHARE {
             let seconds = |ns: u64| ns as f64 / 1e9;
@@ -366,7 +365,7 @@ impl PhaseTotals {
     }
 
     /// Returns the totals of a test on files.
-    pub fn of_files(outcome: FileOutcome, drive: &Drive<'_>) -> Self {
+    pub fn from_files(outcome: FileOutcome, drive: &Drive<'_>) -> Self {
         Self {
             start_late_ns: outcome.start_late_ns,
             elapsed_ns: outcome.measured_ns,
@@ -394,41 +393,41 @@ impl PhaseTotals {
 /// Computes the rates. The headline of writes is as durable as the user asked. Everything else, and direct
 /// writes, counts over the steady part if there is one, else over the whole time.
 pub fn rate(
-    collected: &Collected,
+    collected: &Collector,
     times: &Times,
     block_bytes: Option<u64>,
-    course: Option<&SteadyState>,
+    state: Option<&SteadyState>,
     rounds: &[RoundRecord],
 ) -> Rate {
     let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
     let whole = per_second(times.work_ns);
     let durable = times.durable_ns.and_then(per_second);
     let sync_ns = times.durable_ns.map_or(0, |durable_ns| durable_ns.saturating_sub(times.work_ns));
-    let known = course.filter(|course| course.ops_per_second > 0.0);
-    let steady = known.filter(|course| course.steady.found);
+    let known = state.filter(|state| state.ops_per_second > 0.0);
+    let steady = known.filter(|state| state.steady.is_steady);
     // In a phase too short to be called steady, a slope is still truer than a count over a time. It leaves
     // out the burst with which a limit begins.
-    let sloped = steady.or(known.filter(|course| course.is_level));
+    let sloped = steady.or(known.filter(|state| state.is_level));
     let headline = match (durable, sloped) {
         // Data that waits in memory was written at any time, and all of it must be counted with the sync.
         (Some(durable), _) if times.cached_writes => Some(durable),
-        (Some(_), Some(course)) => Some(with_sync(course, sync_ns, collected.ops)),
+        (Some(_), Some(state)) => Some(with_sync(state, sync_ns, collected.ops)),
         (Some(durable), None) => Some(durable),
         // Data that only reached the cache gives no rate of storage.
         (None, _) if times.cached_writes => times.closed_ns.and_then(per_second),
-        (None, Some(course)) => Some(course.ops_per_second),
+        (None, Some(state)) => Some(state.ops_per_second),
         (None, None) => whole,
     };
-    let ci95 = match course {
+    let ci95 = match state {
         // Data that went into the cache at several rates came out at a different rate.
-        Some(course) if times.cached_writes && !course.is_one_level() => None,
-        Some(course) => headline.and_then(|headline| scaled(course, headline, sync_ns, times.work_ns)),
-        None => steady_state::of_rounds(rounds),
+        Some(state) if times.cached_writes && !state.is_one_level() => None,
+        Some(state) => headline.and_then(|headline| scaled(state, headline, sync_ns, times.work_ns)),
+        None => steady_state::from_rounds(rounds),
     };
     Rate {
         ops_per_second: headline,
         bytes_per_second: headline.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64),
-        steady_ops_per_second: steady.map(|course| course.ops_per_second),
+        steady_ops_per_second: steady.map(|state| state.ops_per_second),
         whole_ops_per_second: whole,
         durable_ops_per_second: durable,
         into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
@@ -436,7 +435,7 @@ pub fn rate(
         ci95_low_ops_per_second: ci95.map(|(low, _)| low.max(0.0)),
         ci95_high_ops_per_second: ci95.map(|(_, high)| high),
         independent_parts: ci95.map(|_| {
-            course.map_or_else(|| steady_state::independent_rounds(rounds), |course| course.independent)
+            state.map_or_else(|| steady_state::independent_rounds(rounds), |state| state.independent)
         }),
         first_done_ns: times.first_done_ns,
         last_done_ns: times.last_done_ns,
@@ -444,9 +443,9 @@ pub fn rate(
 }
 
 /// Returns the rate of the steady part with its share of the sync at the end, which made everything durable.
-fn with_sync(course: &SteadyState, sync_ns: u64, ops: u64) -> f64 {
+fn with_sync(state: &SteadyState, sync_ns: u64, ops: u64) -> f64 {
     let sync_ns_per_op = sync_ns as f64 / ops.max(1) as f64;
-    1e9 / (1e9 / course.ops_per_second + sync_ns_per_op)
+    1e9 / (1e9 / state.ops_per_second + sync_ns_per_op)
 }
 
 /// Largest share of the time that a sync at the end may take without changing the meaning of the rate before
@@ -455,9 +454,9 @@ const SHORT_SYNC: f64 = 0.05;
 
 /// Returns the interval of the headline. It is the slope's interval in the same proportion, widened by the
 /// share of the sync at the end. There is only one sync, so a large share of it gives `None`.
-fn scaled(course: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
-    let (low, high) = course.ci95?;
-    let proportion = headline / course.ops_per_second;
+fn scaled(state: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Option<(f64, f64)> {
+    let (low, high) = state.ci95?;
+    let proportion = headline / state.ops_per_second;
     let share = sync_ns as f64 / (work_ns + sync_ns).max(1) as f64;
     let more = headline * share;
     (share <= SHORT_SYNC).then_some((low * proportion - more, high * proportion + more))
@@ -499,23 +498,23 @@ mod tests {
 
     #[test]
     fn no_interval_reaches_below_zero() {
-        let wide = SteadyState { ci95: Some((-900.0, 2_900.0)), ..course(1_000.0, 0) };
+        let wide = SteadyState { ci95: Some((-900.0, 2_900.0)), ..state(1_000.0, 0) };
         let (collected, times) = times(false);
         let rate = rate(&collected, &Times { durable_ns: None, ..times }, None, Some(&wide), &[]);
         assert_eq!(rate.ci95_low_ops_per_second, Some(0.0));
         assert!(rate.ci95_high_ops_per_second > Some(2_000.0));
     }
 
-    fn course(ops_per_second: f64, changes: usize) -> SteadyState {
+    fn state(ops_per_second: f64, changes: usize) -> SteadyState {
         let point = ChangePoint { at_ns: 1, before_ops_per_second: 1.0, after_ops_per_second: 2.0, bytes: 0 };
-        let steady = Steady { found: true, from_ns: 0, to_ns: 1, change_points: vec![point; changes] };
+        let steady = Steady { is_steady: true, from_ns: 0, to_ns: 1, change_points: vec![point; changes] };
         let ci95 = Some((ops_per_second * 0.99, ops_per_second * 1.01));
         SteadyState { steady, ops_per_second, ci95, independent: 30.0, is_level: false }
     }
 
     /// Returns ten seconds in which 10,000 operations ended, and a sync of half a second.
-    fn times(cached_writes: bool) -> (Collected, Times) {
-        let mut collected = Collected::new(0);
+    fn times(cached_writes: bool) -> (Collector, Times) {
+        let mut collected = Collector::new(0);
         collected.ops = 10_000;
         let times = Times {
             work_ns: 10_000_000_000,
@@ -533,7 +532,7 @@ mod tests {
             let time_ns = time_s * 1_000_000_000;
             let times = Times { last_done_ns: time_ns, ..Times::default() };
             let totals = PhaseTotals { times, ..PhaseTotals::default() };
-            let totals = totals.or_cut(&plan.phases[0], &Collected::new(0), time_ns, 20_000_000_000);
+            let totals = totals.or_cut(&plan.phases[0], &Collector::new(0), time_ns, 20_000_000_000);
             assert_eq!(totals.cut_short.is_some(), is_cut, "{time_s} s");
         }
     }
@@ -541,7 +540,7 @@ mod tests {
     #[test]
     fn direct_writes_pay_their_part_of_the_sync() {
         let (collected, times) = times(false);
-        let rate = rate(&collected, &times, Some(4096), Some(&course(1000.0, 1)), &[]);
+        let rate = rate(&collected, &times, Some(4096), Some(&state(1000.0, 1)), &[]);
         // All of the sync belongs to all operations.
         assert!((rate.ops_per_second.unwrap() - 10_000.0 / 10.5).abs() < 1e-6, "{rate:?}");
         let (low, high) = (rate.ci95_low_ops_per_second.unwrap(), rate.ci95_high_ops_per_second.unwrap());
@@ -553,7 +552,7 @@ mod tests {
     fn cached_writes_are_all_bytes_over_all_the_time() {
         let (collected, times) = times(true);
         for changes in [0, 1] {
-            let rate = rate(&collected, &times, Some(4096), Some(&course(3000.0, changes)), &[]);
+            let rate = rate(&collected, &times, Some(4096), Some(&state(3000.0, changes)), &[]);
             assert!((rate.ops_per_second.unwrap() - 10_000.0 / 10.5).abs() < 1e-6);
             assert_eq!(rate.into_cache_ops_per_second, Some(1000.0));
             assert_eq!(rate.ci95_low_ops_per_second.is_some(), changes == 0);
@@ -565,7 +564,7 @@ mod tests {
         let (collected, times) = times(false);
         let times = Times { durable_ns: None, ..times };
         let drifting =
-            SteadyState { steady: Steady { found: false, ..course(1.0, 0).steady }, ..course(900.0, 0) };
+            SteadyState { steady: Steady { is_steady: false, ..state(1.0, 0).steady }, ..state(900.0, 0) };
         assert_eq!(rate(&collected, &times, None, Some(&drifting), &[]).ops_per_second, Some(1000.0));
         let short = SteadyState { is_level: true, ..drifting };
         assert_eq!(rate(&collected, &times, None, Some(&short), &[]).ops_per_second, Some(900.0));

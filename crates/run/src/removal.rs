@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::marker::{FILE_NAME, NameRule};
+use model::marker::{FILE_NAME, NamePattern};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -56,7 +56,7 @@ pub fn is_empty(directory: &OwnedFd) -> Result<bool, Errno> {
 
 /// Returns how many descriptors a removal by these rules opens at a time: one for each level of directories
 /// below.
-pub fn descriptors(rules: &[NameRule]) -> usize {
+pub fn descriptors(rules: &[NamePattern]) -> usize {
     rules
         .iter()
         .filter_map(|rule| rule.inside.as_deref())
@@ -69,7 +69,7 @@ pub fn descriptors(rules: &[NameRule]) -> usize {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Files and directories removed.
-    pub removed: u64,
+    pub removed_files: u64,
     /// Names that were left, each with the reason: no rule produces it, or it could not be removed.
     pub left: Vec<(String, String)>,
 }
@@ -96,7 +96,7 @@ pub fn may_have_fixed_mode(directory: BorrowedFd<'_>) -> bool {
 /// Removes from `directory` all names that `rules` produce. Never crosses a mount.
 ///
 /// Every removal raises `progress`, so that a hanging one can be noticed.
-pub fn remove_contents(directory: BorrowedFd<'_>, rules: &[NameRule], progress: &AtomicU64) -> Removal {
+pub fn remove_contents(directory: BorrowedFd<'_>, rules: &[NamePattern], progress: &AtomicU64) -> Removal {
     let mut removal = Removal::default();
     remove_level(directory, "", rules, progress, &mut removal);
     removal
@@ -105,7 +105,7 @@ pub fn remove_contents(directory: BorrowedFd<'_>, rules: &[NameRule], progress: 
 fn remove_level(
     directory: BorrowedFd<'_>,
     path: &str,
-    rules: &[NameRule],
+    rules: &[NamePattern],
     progress: &AtomicU64,
     removal: &mut Removal,
 ) {
@@ -113,7 +113,7 @@ fn remove_level(
     let (mut last, mut stalled) = (u64::MAX, 0);
     // The listing may skip entries while others are removed, so passes repeat until one removes nothing.
     loop {
-        let before = removal.removed;
+        let before = removal.removed_files;
         removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
         match remove_pass(directory, path, rules, progress, removal) {
             // Without the directory, there is nothing to remove.
@@ -128,7 +128,7 @@ fn remove_level(
             }
             Err(errno) => return stop(std::io::Error::from(errno).to_string(), removal),
         }
-        let removed = removal.removed - before;
+        let removed = removal.removed_files - before;
         if removed == 0 {
             return;
         }
@@ -151,7 +151,7 @@ enum PassEnd {
 fn remove_pass(
     directory: BorrowedFd<'_>,
     path: &str,
-    rules: &[NameRule],
+    rules: &[NamePattern],
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<PassEnd, Errno> {
@@ -167,12 +167,12 @@ fn remove_pass(
     // The buffer is small, because each level has one on the stack of the removing thread.
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4 << 10];
     let mut entries = RawDir::new(reader, &mut buffer);
-    let (mut met, before) = (0, removal.removed);
+    let (mut met, before) = (0, removal.removed_files);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
         met += 1;
-        if met - (removal.removed - before).min(met) > PASSED_OVER_MAX {
+        if met - (removal.removed_files - before).min(met) > PASSED_OVER_MAX {
             return Ok(PassEnd::Endless);
         }
         let is_dot = matches!(name.to_bytes(), b"." | b"..");
@@ -180,28 +180,34 @@ fn remove_pass(
         if is_dot || is_marker {
             continue;
         }
-        let shown = || format!("{path}{}", name.to_string_lossy());
+        let entry_path = || format!("{path}{}", name.to_string_lossy());
         let Some(rule) = rules.iter().find(|rule| rule.produces(name.to_bytes())) else {
             let is_of_kind = rules.iter().any(|rule| rule.number_of(name.to_bytes()).is_some());
-            removal.left.push((shown(), if is_of_kind { UNNAMED } else { NOT_OURS }.into()));
+            removal.left.push((entry_path(), if is_of_kind { UNNAMED } else { NOT_OURS }.into()));
             continue;
         };
         let removed = match &rule.inside {
             None => rustix::fs::unlinkat(directory, name, AtFlags::empty()),
             Some(inside) => {
-                let below =
-                    remove_directory(directory, name, &format!("{}/", shown()), inside, progress, removal);
+                let below = remove_directory(
+                    directory,
+                    name,
+                    &format!("{}/", entry_path()),
+                    inside,
+                    progress,
+                    removal,
+                );
                 // The entries that keep it from being empty have been named already.
                 if below == Err(Errno::NOTEMPTY) { continue } else { below }
             }
         };
         match removed {
             Ok(()) => {
-                removal.removed += 1;
+                removal.removed_files += 1;
                 progress.fetch_add(1, Ordering::Relaxed);
             }
             Err(Errno::NOENT) => {}
-            Err(errno) => removal.left.push((shown(), std::io::Error::from(errno).to_string())),
+            Err(errno) => removal.left.push((entry_path(), std::io::Error::from(errno).to_string())),
         }
     }
     Ok(PassEnd::Reached)
@@ -211,7 +217,7 @@ fn remove_directory(
     parent: BorrowedFd<'_>,
     name: &CStr,
     path: &str,
-    rules: &[NameRule],
+    rules: &[NamePattern],
     progress: &AtomicU64,
     removal: &mut Removal,
 ) -> Result<(), Errno> {
@@ -232,7 +238,7 @@ mod tests {
         let open = File::open(temp.path()).unwrap();
         drop(temp);
         let removal = remove_contents(open.as_fd(), &[], &AtomicU64::new(0));
-        assert_eq!((removal.removed, removal.left), (0, Vec::new()));
+        assert_eq!((removal.removed_files, removal.left), (0, Vec::new()));
     }
 
     #[test]
@@ -246,16 +252,17 @@ mod tests {
         }
         fs::write(at("precious"), "data").unwrap();
         std::os::unix::fs::symlink(at("precious"), at("data-0001")).unwrap();
-        let files = || NameRule::files("f", 8, 10);
-        let below = NameRule::directories("d", 5, 2, vec![files()]);
-        let rules = [NameRule::files("data-", 4, 2), NameRule::directories("t", 4, 2, vec![files(), below])];
+        let files = || NamePattern::files("f", 8, 10);
+        let below = NamePattern::directories("d", 5, 2, vec![files()]);
+        let rules =
+            [NamePattern::files("data-", 4, 2), NamePattern::directories("t", 4, 2, vec![files(), below])];
 
         let directory = File::open(temp.path()).unwrap();
         let removal = remove_contents(directory.as_fd(), &rules, &AtomicU64::new(0));
         let mut left: Vec<_> = removal.left.iter().map(|(path, _)| path.as_str()).collect();
         left.sort_unstable();
         assert_eq!(left, ["data-0007", "precious", "t0000/mine", "t0009"]);
-        assert_eq!(removal.removed, 5, "two files, a link of ours, a file below and its directory");
+        assert_eq!(removal.removed_files, 5, "two files, a link of ours, a file below and its directory");
         assert_eq!(fs::read_to_string(at("precious")).unwrap(), "data");
         assert!(at("t0000/mine").exists() && !at("t0000/d00001").exists());
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use model::size;
 use model::{Plan, Target, Trouble};
 
-use crate::home::Home;
+use crate::data_location::DataLocation;
 
 /// Shortest and longest interval between checks.
 const CHECK_INTERVALS: std::ops::RangeInclusive<Duration> =
@@ -45,11 +45,12 @@ const ENOUGH: u64 = u64::MAX;
 impl RoomWatch {
     /// Begins to watch the file system of a work directory. Returns `None` where the run keeps no reserve, or no thread can
     /// be made.
-    pub fn begin(plan: &Plan, target: &Target, home: &Home) -> Option<Self> {
-        if plan.allow_low_space || !matches!(home, Home::Ours(_)) || !target.space.has_bytes() {
+    pub fn begin(plan: &Plan, target: &Target, data_location: &DataLocation) -> Option<Self> {
+        if plan.allow_low_space || !matches!(data_location, DataLocation::Own(_)) || !target.space.has_bytes()
+        {
             return None;
         }
-        let directory = home.descriptor().try_clone_to_owned().ok()?;
+        let directory = data_location.descriptor().try_clone_to_owned().ok()?;
         Self::watch(target, directory)
     }
 

@@ -25,7 +25,7 @@ impl Rounds {
     }
 
     /// Closes each round that is over and complete after `elapsed_ns`. Returns true once the test is steady.
-    pub fn look(&mut self, intervals: &[Interval], elapsed_ns: u64) -> bool {
+    pub fn update(&mut self, intervals: &[Interval], elapsed_ns: u64) -> bool {
         while !self.is_steady() && (self.closed.len() as u32) < self.rounds_max {
             let from_ns = self.round_ns.saturating_mul(self.closed.len() as u64);
             let to_ns = from_ns.saturating_add(self.round_ns);
@@ -39,7 +39,7 @@ impl Rounds {
 
     /// Closes the last round of a phase that ended after `ended_ns`: no counts come any more.
     pub fn end(&mut self, intervals: &[Interval], ended_ns: u64) {
-        self.look(intervals, ended_ns.saturating_add(LATE_NS));
+        self.update(intervals, ended_ns.saturating_add(LATE_NS));
     }
 
     fn close(&mut self, intervals: &[Interval], time: Range<u64>) {
@@ -108,11 +108,11 @@ mod tests {
     fn round_closes_once_all_its_counts_have_arrived() {
         let all = intervals(&[40, 40, 40, 25, 10, 10, 10, 10, 10, 10]);
         let mut rounds = Rounds::new((1_000_000_000, 25));
-        assert!(!rounds.look(&all, 1_100_000_000) && rounds.closed.is_empty());
-        assert!(!rounds.look(&all, 1_200_000_000) && rounds.closed.len() == 1);
+        assert!(!rounds.update(&all, 1_100_000_000) && rounds.closed.is_empty());
+        assert!(!rounds.update(&all, 1_200_000_000) && rounds.closed.len() == 1);
         // The rule is met in round 9: five rounds of 100 operations a second.
-        assert!(!rounds.look(&all, 9_100_000_000));
-        assert!(rounds.look(&all, 30_000_000_000));
+        assert!(!rounds.update(&all, 9_100_000_000));
+        assert!(rounds.update(&all, 30_000_000_000));
         let (time, rate) = rounds.steady().unwrap();
         assert_eq!((time, rate), (4_000_000_000..9_000_000_000, 100.0));
         let record = rounds.into_record();

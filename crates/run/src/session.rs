@@ -15,26 +15,26 @@ use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
 use engine::delay::Delay;
 use model::experiment::{self, Experiment, Variant};
-use model::plan::{Plan, PlannedPhase, Until};
+use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate};
 use model::{SimDevice, Trouble, marker, spec};
 use observe::Root;
 
+use crate::data_location::DataLocation;
 use crate::data_phase::{DataPhase, DataTask, Part};
-use crate::dataset::{self, DataSet, Filled, LayoutProgress, Owner};
-use crate::directory::{Removing, Unmade};
-use crate::drive::Moment;
+use crate::dataset::{self, DataSet, FillProgress, LayoutProgress, Owner};
+use crate::directory::{CreateError, PendingRemoval};
+use crate::drive::PhaseEvent;
 use crate::file_phase::{self, FilePhase, FileSet};
-use crate::home::Home;
+use crate::hang_detection;
 use crate::meter::Meter;
-use crate::patience;
 use crate::probes;
-use crate::record::{self, Circumstances, PhaseTotals, record_id};
+use crate::record::{self, PhaseContext, PhaseTotals, record_id};
 use crate::room::RoomWatch;
 use crate::sim_phase::SimTask;
-use crate::task::{Asked, Measured, Task};
+use crate::task::{Measured, PhaseInputs, Task};
 
 pub use other::OtherClient;
 use other::OtherData;
@@ -50,9 +50,9 @@ pub struct Session {
     /// Clock that times operations.
     timer: Timer,
     /// CPUs near the device; none if all are near.
-    near: Option<Arc<[u32]>>,
+    local_cpus: Option<Arc<[u32]>>,
     interrupt: Arc<AtomicBool>,
-    place: Place,
+    place: TestTarget,
     start_ns: u64,
     phases_run: u64,
     /// Bytes that it may still write.
@@ -76,7 +76,7 @@ pub struct Session {
 }
 
 /// Place of a run.
-enum Place {
+enum TestTarget {
     /// A work directory on the target, the directory of a file or device which is only read, or an erased device.
     Directory(Box<OnDisk>),
     /// No directory, only a simulated device.
@@ -91,7 +91,7 @@ struct Simulated {
 
 struct OnDisk {
     root: Root,
-    directory: Home,
+    directory: DataLocation,
     dataset: Option<DataSet>,
     /// True if files may have been laid out since the directory was last emptied.
     is_dirty: bool,
@@ -100,7 +100,7 @@ struct OnDisk {
     /// Directory and data of another client, which the current test reads.
     other: Option<OtherData>,
     /// Directory of the first client; `None` for the first itself, and where no test works in it.
-    first: Option<Home>,
+    first: Option<DataLocation>,
 }
 
 /// Time that a phase may take.
@@ -113,9 +113,9 @@ pub struct Time {
 }
 
 /// Manner in which a phase is measured.
-pub(crate) struct Manner {
+pub(crate) struct MeasureOptions {
     /// Condition under which it has done enough.
-    pub until: Option<Until>,
+    pub precision_goal: Option<PrecisionGoal>,
     /// Pauses before calls.
     pub delay: Option<Delay>,
     /// Part of each file that it works on.
@@ -147,22 +147,22 @@ impl Session {
         seed: u64,
         run: Option<&str>,
         interrupt: Arc<AtomicBool>,
-    ) -> Result<Self, Unmade> {
+    ) -> Result<Self, CreateError> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
         rules.extend(probes::rules(plan, target));
-        let attempt = Home::attempt(target);
+        let attempt = DataLocation::attempt(target);
         let remedy =
             format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
         let made = Arc::new(AtomicU64::new(0));
         let (theirs, place) = (Arc::clone(&made), target.clone());
         let number = plan.clients.and_then(|clients| clients.number);
         let client = number.zip(run).map(|(number, run)| marker::Client { number, run: run.to_owned() });
-        let work = move || Home::open(&place, rules, client.as_ref(), &theirs);
-        let directory = patience::wait_while_it_moves(&attempt, || made.load(Ordering::Relaxed), work)
-            .map_err(|trouble| Unmade {
-                trouble: if target.is_only_read() { trouble } else { trouble.remedy(remedy) },
-                leaves: made.load(Ordering::Relaxed) > 0,
+        let work = move || DataLocation::open(&place, rules, client.as_ref(), &theirs);
+        let directory = hang_detection::wait_with_progress(&attempt, || made.load(Ordering::Relaxed), work)
+            .map_err(|error| CreateError {
+                error: if target.is_only_read() { error } else { error.remedy(remedy) },
+                has_leftovers: made.load(Ordering::Relaxed) > 0,
             })??;
         Ok(Self::at(root, plan, target, seed, interrupt, directory))
     }
@@ -176,7 +176,7 @@ impl Session {
         seed: u64,
         interrupt: Arc<AtomicBool>,
     ) -> Self {
-        Self::at(root, plan, target, seed, interrupt, Home::on_device(target, device))
+        Self::at(root, plan, target, seed, interrupt, DataLocation::on_device(target, device))
     }
 
     fn at(
@@ -185,7 +185,7 @@ impl Session {
         target: &Target,
         seed: u64,
         interrupt: Arc<AtomicBool>,
-        directory: Home,
+        directory: DataLocation,
     ) -> Self {
         let meter = Meter::new(root, target).with_room(RoomWatch::begin(plan, target, &directory));
         let on_disk = OnDisk {
@@ -198,9 +198,9 @@ impl Session {
             other: None,
             first: None,
         };
-        let near = observe::near_cpus(root, target).map(Into::into);
-        let session = Self::new(plan, target, seed, interrupt, Place::Directory(Box::new(on_disk)));
-        Self { near, timer: Timer::best(), ..session }
+        let local_cpus = observe::near_cpus(root, target).map(Into::into);
+        let session = Self::new(plan, target, seed, interrupt, TestTarget::Directory(Box::new(on_disk)));
+        Self { local_cpus, timer: Timer::best(), ..session }
     }
 
     /// Makes a run on a simulated device, which `target` describes.
@@ -216,17 +216,17 @@ impl Session {
             target,
             seed,
             interrupt,
-            Place::Simulated(Box::new(Simulated { device, age_bytes: 0 })),
+            TestTarget::Simulated(Box::new(Simulated { device, age_bytes: 0 })),
         )
     }
 
-    fn new(plan: &Plan, target: &Target, seed: u64, interrupt: Arc<AtomicBool>, place: Place) -> Self {
+    fn new(plan: &Plan, target: &Target, seed: u64, interrupt: Arc<AtomicBool>, place: TestTarget) -> Self {
         Self {
             plan: plan.clone(),
             target: target.clone(),
             seed,
             timer: Timer::Kernel,
-            near: None,
+            local_cpus: None,
             interrupt,
             place,
             start_ns: Monotonic.now_ns(),
@@ -257,7 +257,7 @@ impl Session {
     /// Switches the sampling of sleeping threads and of the system during each test on or off. The devices' counters
     /// are always read.
     pub fn set_observed(&mut self, is_observed: bool) {
-        if let Place::Directory(on_disk) = &mut self.place {
+        if let TestTarget::Directory(on_disk) = &mut self.place {
             on_disk.meter.set_observed(is_observed);
         }
     }
@@ -265,16 +265,16 @@ impl Session {
     /// Returns the path of the directory with the files, for messages; `None` if there is none.
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Directory(on_disk) => Some(on_disk.directory.path()),
-            Place::Simulated(_) => None,
+            TestTarget::Directory(on_disk) => Some(on_disk.directory.path()),
+            TestTarget::Simulated(_) => None,
         }
     }
 
     /// Returns the sources of evidence that this kernel, container or user does not show.
     pub fn hidden_sources(&self) -> &[String] {
         match &self.place {
-            Place::Directory(on_disk) => on_disk.meter.hidden(),
-            Place::Simulated(_) => &[],
+            TestTarget::Directory(on_disk) => on_disk.meter.hidden(),
+            TestTarget::Simulated(_) => &[],
         }
     }
 
@@ -285,24 +285,24 @@ impl Session {
     pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
         self.clear()?;
         self.open_first()?;
-        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         let (number, clients) = self.plan.clients.map_or((0, 1), |all| (all.number.unwrap_or(0), all.count));
         if let Some(plan) = &self.plan.dataset {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
             let OnDisk { directory, meter, first, .. } = &mut **on_disk;
-            let is_purged = self.plan.precondition.as_ref().is_some_and(|fill| fill.purge);
+            let is_purged = self.plan.precondition.as_ref().is_some_and(|fill| fill.has_purge);
             if is_purged || self.plan.has_data_test(|data| data.verb == DataVerb::Discard) {
                 dataset::check_discard(directory, plan)?;
             }
             let refuses_direct = self.plan.has_data_test(|data| data.direct)
                 && dataset::refuses_direct(directory, plan, &self.budget)?;
-            let (room, moved) = (meter.room().cloned(), meter.movement());
+            let (room, moved) = (meter.room().cloned(), meter.activity());
             let (seed, budget, stop) = (self.seed, &self.budget, &self.interrupt);
             let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };
             let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
-            if laid_out.is_err() && patience::hanging().is_none() {
+            if laid_out.is_err() && hang_detection::hanging().is_none() {
                 let _ = on_disk.directory.empty_of("");
             }
             on_disk.dataset = Some(DataSet { refuses_direct, ..laid_out? });
@@ -315,7 +315,7 @@ impl Session {
     /// # Errors
     /// Fails if a removal fails or hangs.
     pub fn clear(&mut self) -> Result<(), Trouble> {
-        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         on_disk.dataset = None;
         if on_disk.is_dirty || self.phases_run > 0 {
             on_disk.directory.empty_of("")?;
@@ -327,7 +327,7 @@ impl Session {
 
     /// Makes short experiments on the files that were laid out; `None` if there are none.
     pub fn probe_target(&mut self) -> Option<TargetProbes> {
-        let Place::Directory(on_disk) = &self.place else { return None };
+        let TestTarget::Directory(on_disk) = &self.place else { return None };
         let dataset = on_disk.dataset.as_ref()?;
         let Self { plan, target, seed, budget, interrupt, .. } = &*self;
         let found = probes::probe(&on_disk.directory, dataset, plan, target, *seed, budget, interrupt);
@@ -344,20 +344,20 @@ impl Session {
         phase: &PlannedPhase,
         repetition: u32,
         time: Time,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
-        let until = self.plan.until_of(phase);
+        let precision_goal = self.plan.precision_goal_of(phase);
         let part = if self.sets_aside(phase) { Part::Measured } else { Part::Whole };
         let record = self.measure(
             phase,
             repetition,
             time,
-            Manner { until, delay: None, part, cache: self.plan.cache, fills: None },
-            on_moment,
+            MeasureOptions { precision_goal, delay: None, part, cache: self.plan.cache, fills: None },
+            on_event,
         );
         let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
         if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| is_closed) {
-            self.reached.insert(spec::print(phase.asked()), rate);
+            self.reached.insert(spec::print(phase.requested_workload()), rate);
         }
         record
     }
@@ -374,15 +374,15 @@ impl Session {
         let Some(data) = workload.data() else { return true };
         let blocks_wanted = u64::from(workload.in_flight());
         match &self.place {
-            Place::Simulated(_) => {
+            TestTarget::Simulated(_) => {
                 let size_bytes = self.plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
                 size_bytes / data.block_bytes >= blocks_wanted
             }
-            Place::Directory(on_disk) => on_disk.dataset.as_ref().is_some_and(|dataset| {
+            TestTarget::Directory(on_disk) => on_disk.dataset.as_ref().is_some_and(|dataset| {
                 let group = self.plan.dataset.as_ref().and_then(|plan| plan.group_of(workload));
                 let group = group.and_then(|number| dataset.groups.get(number));
                 group.is_some_and(|group| {
-                    matches!(group.filled, Filled::Whole | Filled::Discarded)
+                    matches!(group.filled, FillProgress::Whole | FillProgress::Discarded)
                         && group.file_bytes.is_multiple_of(data.block_bytes)
                         && group.size_bytes() / data.block_bytes >= blocks_wanted
                 })
@@ -404,13 +404,13 @@ impl Session {
     }
 
     fn slice_holds(&self, phase: &PlannedPhase) -> bool {
-        let Place::Directory(on_disk) = &self.place else { return false };
+        let TestTarget::Directory(on_disk) = &self.place else { return false };
         let workload = &phase.workload;
         let number = self.plan.dataset.as_ref().and_then(|dataset| dataset.group_of(workload));
         let groups = on_disk.dataset.as_ref().map(|dataset| &dataset.groups);
         let group = number.zip(groups).and_then(|(number, groups)| groups.get(number));
         let Some((group, data)) = group.zip(workload.data()) else { return false };
-        let (_, slice_bytes) = Part::Aside { slice: 0, slices: self.slices() }.of(group.file_bytes);
+        let (_, slice_bytes) = Part::Aside { slice: 0, slices: self.slices() }.range_in(group.file_bytes);
         let blocks = u64::from(group.files) * (slice_bytes / data.block_bytes);
         blocks >= SLICE_DEPTHS * u64::from(workload.in_flight())
     }
@@ -441,62 +441,62 @@ impl Session {
         phase: &PlannedPhase,
         repetition: u32,
         time: Time,
-        manner: Manner,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        options: MeasureOptions,
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
-        let Manner { until, delay, part, cache, fills } = manner;
+        let MeasureOptions { precision_goal, delay, part, cache, fills } = options;
         let offset_seed = self.offset_seed(phase, repetition);
         let opened = self.open_other(phase);
         // A test that is counted may take all the time that is left.
         let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
-        let near = self.near_enough(phase);
-        let asked = |rate_ops_per_second| Asked {
+        let local_cpus = self.local_cpus_for(phase);
+        let inputs = |rate_ops_per_second| PhaseInputs {
             phase,
             cache,
             seed: self.seed,
             offset_seed,
             time_ns: planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns),
             budget_ns: time.budget_ns,
-            until,
+            precision_goal,
             // An experiment is none of the tests that rounds are for.
             rounds: self.plan.rounds_of(phase).filter(|_| self.plan.phases.contains(phase)),
             enough: self.enough.clone(),
             rate_ops_per_second,
             timer: self.timer,
-            near: near.clone(),
+            local_cpus: local_cpus.clone(),
             interrupt: Arc::clone(&self.interrupt),
         };
         let throttled_before = match &self.place {
-            Place::Directory(on_disk) => observe::cpu_throttled(&on_disk.root),
-            Place::Simulated(_) => None,
+            TestTarget::Directory(on_disk) => observe::cpu_throttled(&on_disk.root),
+            TestTarget::Simulated(_) => None,
         };
         let Measured { totals, collected, observed, start_ns } =
-            match opened.and_then(|()| self.rate_of(phase)).map(asked) {
-                Ok(asked) => self.task(asked, delay, part, fills).measure(on_moment),
-                Err(trouble) => Measured::nothing(phase, trouble),
+            match opened.and_then(|()| self.rate_of(phase)).map(inputs) {
+                Ok(inputs) => self.task(inputs, delay, part, fills).measure(on_event),
+                Err(error) => Measured::nothing(phase, error),
             };
         let totals = totals.unwrap_or_else(PhaseTotals::failed);
-        let circumstances = Circumstances {
+        let context = PhaseContext {
             plan: &self.plan,
             target: &self.target,
             seed: mix(self.seed ^ offset_seed),
             clock: match self.place {
-                Place::Simulated(_) => "virtual",
-                Place::Directory(_) => self.timer.name(),
+                TestTarget::Simulated(_) => "virtual",
+                TestTarget::Directory(_) => self.timer.name(),
             },
-            near: near.as_deref(),
+            local_cpus: local_cpus.as_deref(),
             is_interrupted: self.interrupt.load(Ordering::Relaxed),
             start_ns: start_ns.map_or(0, |start_ns| start_ns.saturating_sub(self.start_ns)),
         };
-        let mut record = record::record(&circumstances, phase, repetition, totals, collected, &observed);
+        let mut record = record::record(&context, phase, repetition, totals, collected, &observed);
         record.seen.conditions = match &self.place {
             // A device that has just failed or hangs gets no more requests.
-            Place::Directory(on_disk)
+            TestTarget::Directory(on_disk)
                 if record.status != Status::Failed && !on_disk.meter.leaves_machine() =>
             {
                 conditions_since(throttled_before, &on_disk.root, &self.target)
             }
-            Place::Directory(_) | Place::Simulated(_) => None,
+            TestTarget::Directory(_) | TestTarget::Simulated(_) => None,
         };
         record
     }
@@ -504,20 +504,20 @@ impl Session {
     /// Returns a phase, ready to be measured.
     fn task<'a>(
         &'a mut self,
-        asked: Asked<'a>,
+        inputs: PhaseInputs<'a>,
         delay: Option<Delay>,
         part: Part,
         fills: Option<usize>,
     ) -> Box<dyn Task + 'a> {
         let Self { plan, stdio_program, budget, phases_run, place, .. } = self;
-        let phase = asked.phase;
+        let phase = inputs.phase;
         let on_disk = match place {
-            Place::Directory(on_disk) => on_disk,
-            Place::Simulated(simulated) => {
+            TestTarget::Directory(on_disk) => on_disk,
+            TestTarget::Simulated(simulated) => {
                 let Simulated { device, age_bytes } = &mut **simulated;
                 let size_bytes = plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
-                let seed = mix(asked.seed ^ asked.offset_seed);
-                return Box::new(SimTask { asked, device, age_bytes, size_bytes, seed });
+                let seed = mix(inputs.seed ^ inputs.offset_seed);
+                return Box::new(SimTask { inputs, device, age_bytes, size_bytes, seed });
             }
         };
         *phases_run += 1;
@@ -526,7 +526,7 @@ impl Session {
         if phase.workload.data().is_none() {
             let directory = of_all.unwrap_or(directory);
             return Box::new(FilePhase {
-                asked,
+                inputs,
                 directory,
                 clients: plan.clients,
                 budget,
@@ -546,9 +546,9 @@ impl Session {
         let group = plan.dataset.as_ref().filter(|_| phase.engine.needs_files());
         // If the time is only an upper limit, a test counts as cut short if it did not get even the shortest
         // time. Experiments have times of their own.
-        let time_min_ns = plan.until.map_or(plan.phase_time_ns, |until| until.time_min_ns);
+        let time_min_ns = plan.precision_goal.map_or(plan.phase_time_ns, |goal| goal.time_min_ns);
         let task = DataTask {
-            asked,
+            inputs,
             directory,
             verify_every: if plan.verify_all { 1 } else { VERIFY_EVERY },
             group: fills.or_else(|| group.and_then(|dataset| dataset.group_of(&phase.workload))),
@@ -568,7 +568,7 @@ impl Session {
             Arrival::Closed => Ok(None),
             Arrival::Open { rate: OpenRate::PerSecond(rate), .. } => Ok(Some(rate as f64)),
             Arrival::Open { rate: OpenRate::Percent(percent), .. } => {
-                let closed = spec::print(&phase.asked().arriving(Arrival::Closed));
+                let closed = spec::print(&phase.requested_workload().arriving(Arrival::Closed));
                 let reached = self.reached.get(&closed).ok_or_else(|| {
                     Trouble::new(
                         format!("start operations at {percent} % of what `{closed}` reaches"),
@@ -601,8 +601,8 @@ impl Session {
     }
 
     /// Returns the CPUs near the device if each worker can have one: more workers need the other CPUs too.
-    fn near_enough(&self, phase: &PlannedPhase) -> Option<Arc<[u32]>> {
-        self.near.clone().filter(|cpus| phase.workload.threads as usize <= cpus.len())
+    fn local_cpus_for(&self, phase: &PlannedPhase) -> Option<Arc<[u32]>> {
+        self.local_cpus.clone().filter(|cpus| phase.workload.threads as usize <= cpus.len())
     }
 
     /// Returns the cost of one read of the clock that times operations, in nanoseconds.
@@ -611,13 +611,13 @@ impl Session {
     }
 
     /// Begins to remove everything; `None` if there is nothing.
-    pub fn close(self) -> Option<Removing> {
+    pub fn close(self) -> Option<PendingRemoval> {
         match self.place {
-            Place::Directory(on_disk) => {
+            TestTarget::Directory(on_disk) => {
                 let OnDisk { directory, meter, .. } = *on_disk;
-                directory.remove(meter.into_movement())
+                directory.remove(meter.into_activity())
             }
-            Place::Simulated(_) => None,
+            TestTarget::Simulated(_) => None,
         }
     }
 }
@@ -625,8 +625,8 @@ impl Session {
 /// Returns the present conditions, with the throttling of the CPUs since `throttled_before`.
 fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Option<Conditions> {
     let (root, target) = (root.clone(), target.clone());
-    let look = move || observe::conditions(&root, &target);
-    let conditions = patience::look("look at sensors", look)?;
+    let sample = move || observe::conditions(&root, &target);
+    let conditions = hang_detection::sample("look at sensors", sample)?;
     let cpu_throttled =
         conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
     Some(Conditions { cpu_throttled, ..conditions })
@@ -643,9 +643,9 @@ pub(crate) mod tests {
     /// Number of the worker that panics in the next phase, which no other test has; none if it is `u64::MAX`.
     static PANICS: AtomicU64 = AtomicU64::new(u64::MAX);
 
-    pub fn panic_if_asked(worker: u64) {
-        let asked = PANICS.compare_exchange(worker, u64::MAX, Ordering::SeqCst, Ordering::SeqCst);
-        assert!(asked.is_err(), "as the test asked for");
+    pub fn panic_if_requested(worker: u64) {
+        let exchange = PANICS.compare_exchange(worker, u64::MAX, Ordering::SeqCst, Ordering::SeqCst);
+        assert!(exchange.is_err(), "as the test asked for");
     }
 
     #[test]
@@ -666,16 +666,16 @@ pub(crate) mod tests {
         for phase in &plan.phases {
             let mut seen = String::new();
             let time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
-            let record = session.phase(phase, 1, time, &mut |moment| {
+            let record = session.phase(phase, 1, time, &mut |event| {
                 // Longer than all time that a test may take untimed.
-                if matches!(moment, Moment::Begin(_)) && seen.is_empty() {
+                if matches!(event, PhaseEvent::Begin(_)) && seen.is_empty() {
                     std::thread::sleep(Duration::from_millis(1200));
                 }
-                seen.push_str(match moment {
-                    Moment::Begin(_) => "(",
-                    Moment::Tick(_) => "",
-                    Moment::End => ")",
-                    Moment::Over => ".",
+                seen.push_str(match event {
+                    PhaseEvent::Begin(_) => "(",
+                    PhaseEvent::Tick(_) => "",
+                    PhaseEvent::End => ")",
+                    PhaseEvent::Over => ".",
                 });
             });
             assert_eq!(record.status, Status::Done, "{:?}", record.reason);
@@ -743,8 +743,8 @@ pub(crate) mod tests {
             let mut records = Vec::new();
             for phase in &plan.phases {
                 let mut was_empty = false;
-                let record = session.phase(phase, repetition, LONG, &mut |moment| {
-                    was_empty |= matches!(moment, Moment::Begin(_)) && empty();
+                let record = session.phase(phase, repetition, LONG, &mut |event| {
+                    was_empty |= matches!(event, PhaseEvent::Begin(_)) && empty();
                 });
                 assert_eq!(record.status, Status::Done, "{}: {:?}", phase.id, record.reason);
                 let is_first = phase.id.starts_with("01");
@@ -832,30 +832,30 @@ pub(crate) mod tests {
         let (mut session, plan) = session(temp.path(), &tests);
         let [bytes, write, read] = &plan.phases[..] else { panic!("{:?}", plan.phases) };
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
-        let mut told = |phase: &PlannedPhase, time| {
+        let mut status_of = |phase: &PlannedPhase, time| {
             let record = session.phase(phase, 1, time, &mut |_| {});
             (record.status, record.reason.unwrap_or_default())
         };
-        let (status, reason) = told(read, LONG);
+        let (status, reason) = status_of(read, LONG);
         assert_eq!(status, Status::Failed);
         assert!(
             reason.ends_with("data-0000: the test that should have written the files did not run"),
             "{reason}"
         );
-        assert_eq!(told(bytes, LONG).0, Status::Done);
+        assert_eq!(status_of(bytes, LONG).0, Status::Done);
         let none = Time { measured_ns: 0, budget_ns: 0 };
-        assert_eq!(told(write, none).0, Status::Partial);
+        assert_eq!(status_of(write, none).0, Status::Partial);
         for phase in [read, bytes] {
-            let (status, reason) = told(phase, LONG);
+            let (status, reason) = status_of(phase, LONG);
             assert_eq!(status, Status::Failed);
             assert!(reason.ends_with("that should have written the files did not finish"), "{reason}");
         }
         for phase in [write, read, bytes] {
-            assert_eq!(told(phase, LONG), (Status::Done, String::new()));
+            assert_eq!(status_of(phase, LONG), (Status::Done, String::new()));
         }
         // Whole files are no longer whole once they are truncated.
-        assert_eq!(told(write, none).0, Status::Partial);
-        assert_eq!(told(read, LONG).0, Status::Failed);
+        assert_eq!(status_of(write, none).0, Status::Partial);
+        assert_eq!(status_of(read, LONG).0, Status::Failed);
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
         assert_eq!(data_files(&session), [(0, 0)]);
         assert_eq!(session.close().unwrap().wait().unwrap().left, []);

@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::data::mix;
 use engine::pacing::OpenLoop;
 use engine::recorder::{DeltaReader, Recorder, Shape};
-use engine::sim::{self, SimClock, SimLoop, World};
+use engine::sim::{self, SimClock, SimLoop, SimSystem};
 use engine::verb::{Steps, Verb};
-use engine::worker::{Ended, Layout, Limits};
+use engine::worker::{Layout, Limits, WorkerResult};
 use model::run::Frame;
 use model::workload::{Arrival, DataWork};
 use model::{SimDevice, Trouble};
 
-use crate::collect::Collected;
+use crate::collect::Collector;
 use crate::data_phase::{DataOutcome, members, pattern, planned_ops, shares};
-use crate::drive::{self, Beginning, Moment, Tick};
-use crate::meter::Observed;
+use crate::drive::{self, PhaseEvent, StartSignal, Tick};
+use crate::meter::PhaseSums;
 use crate::record::PhaseTotals;
-use crate::task::{self, Asked, Measured, Task};
+use crate::task::{self, Measured, PhaseInputs, Task};
 use crate::zoned::Zoned;
 
 /// A test on a simulated device, ready to be measured.
 pub struct SimTask<'a> {
     /// Inputs that all kinds of phases share.
-    pub asked: Asked<'a>,
+    pub inputs: PhaseInputs<'a>,
     /// Device to simulate.
     pub device: &'a SimDevice,
     /// Bytes written to the device by earlier tests; those of this test are added.
@@ -38,35 +38,35 @@ pub struct SimTask<'a> {
 }
 
 impl Task for SimTask<'_> {
-    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured {
-        let collected = Collected::new(task::steps(self.asked.phase).len()).in_rounds(self.asked.rounds);
-        let mut observed = Observed::default();
+    fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> Measured {
+        let collected = Collector::new(task::steps(self.inputs.phase).len()).in_rounds(self.inputs.rounds);
+        let mut observed = PhaseSums::default();
         // All worker time that the device takes is spent in the kernel.
         (observed.is_simulated, observed.kernel_ticks) = (true, 1);
         // Clients of one run begin at one instant, from which the clock of each device counts.
-        let mut beginning = Beginning::default();
-        on_moment(Moment::Begin(&mut beginning));
-        let mut sinks = Sinks { collected, observed, on_moment, is_enough: Arc::default() };
-        let totals = match beginning.is_off {
+        let mut start_signal = StartSignal::default();
+        on_event(PhaseEvent::Begin(&mut start_signal));
+        let mut sinks = Sinks { collected, observed, on_event, is_goal_met: Arc::default() };
+        let totals = match start_signal.is_off {
             true => Err(drive::others_have_ended()),
             false => run(*self, &mut sinks),
         };
-        let Sinks { collected, observed, on_moment, .. } = sinks;
-        on_moment(Moment::End);
-        on_moment(Moment::Over);
-        Measured { totals, collected, observed, start_ns: beginning.at_ns }
+        let Sinks { collected, observed, on_event, .. } = sinks;
+        on_event(PhaseEvent::End);
+        on_event(PhaseEvent::Over);
+        Measured { totals, collected, observed, start_ns: start_signal.at_ns }
     }
 }
 
 /// Runs the test.
 fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble> {
-    let phase = task.asked.phase;
+    let phase = task.inputs.phase;
     let Some(data) = phase.workload.data() else {
         return Err(Trouble::new("simulate a test on files", "it has no data"));
     };
     // Each worker has one CPU, whatever machine computes this: the same seed gives the same result
     // everywhere.
-    let world = World::new(task.device, phase.workload.threads, task.seed)
+    let world = SimSystem::new(task.device, phase.workload.threads, task.seed)
         .map_err(|problem| Trouble::new(format!("simulate {}", task.device.name), problem))?;
     let world = Rc::new(RefCell::new(world));
     world.borrow_mut().set_age(*task.age_bytes);
@@ -89,17 +89,17 @@ fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble>
     sinks.collected.end_rounds(outcome.last_done_ns);
     sinks.observed.measured_ns = outcome.last_done_ns;
     sinks.observed.watched = ended.len();
-    let totals = PhaseTotals::of_data(data, outcome, sinks.collected.ops);
-    Ok(PhaseTotals { rate_ops_per_second: task.asked.rate_ops_per_second, ..totals })
+    let totals = PhaseTotals::from_data(data, outcome, sinks.collected.ops);
+    Ok(PhaseTotals { rate_ops_per_second: task.inputs.rate_ops_per_second, ..totals })
 }
 
 /// Destinations of counts and frames.
 struct Sinks<'a> {
-    collected: Collected,
-    observed: Observed,
-    on_moment: &'a mut dyn FnMut(Moment<'_>),
+    collected: Collector,
+    observed: PhaseSums,
+    on_event: &'a mut dyn FnMut(PhaseEvent<'_>),
     /// Raised once the test is steady: workers stop then.
-    is_enough: Arc<AtomicBool>,
+    is_goal_met: Arc<AtomicBool>,
 }
 
 impl Sinks<'_> {
@@ -112,7 +112,7 @@ impl Sinks<'_> {
     fn tick(&mut self, now_ns: u64, frame: Frame, readers: &[DeltaReader]) {
         self.drain(readers);
         self.observed.add(&frame);
-        (self.on_moment)(Moment::Tick(&Tick {
+        (self.on_event)(PhaseEvent::Tick(&Tick {
             elapsed_ns: now_ns,
             ops: self.collected.ops,
             bytes: self.collected.bytes,
@@ -125,7 +125,7 @@ impl Sinks<'_> {
         }));
         self.collected.add_frame(frame, now_ns);
         if self.collected.is_steady(now_ns) {
-            self.is_enough.store(true, Ordering::Relaxed);
+            self.is_goal_met.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -134,40 +134,40 @@ impl Sinks<'_> {
 fn simulate(
     task: &SimTask<'_>,
     data: &DataWork,
-    world: &Rc<RefCell<World>>,
+    world: &Rc<RefCell<SimSystem>>,
     sinks: &mut Sinks<'_>,
-) -> Vec<Ended> {
-    let phase = task.asked.phase;
+) -> Vec<WorkerResult> {
+    let phase = task.inputs.phase;
     let iodepth = phase.workload.iodepth;
     let block_bytes = data.block_bytes;
-    let poisson = matches!(data.arrival, Arrival::Open { poisson: true, .. });
-    let verb = Steps::of(data, 0);
+    let is_poisson = matches!(data.arrival, Arrival::Open { is_poisson: true, .. });
+    let verb = Steps::from_work(data, 0);
     let layout = Layout::dense(task.size_bytes / block_bytes, block_bytes);
     let threads = members(&phase.workload, layout.blocks_per_file);
     sinks.collected.zoned = Zoned::new(data.zones_of(task.size_bytes), 0);
-    let is_enough = Arc::clone(&sinks.is_enough);
+    let is_goal_met = Arc::clone(&sinks.is_goal_met);
     let mut readers = Vec::new();
     let mut loops = Vec::new();
     let ops = planned_ops(phase.stop, data, layout.blocks_per_file, block_bytes);
     for (thread, share) in shares(ops, threads, layout.blocks_per_file).enumerate() {
         let seed = mix(task.seed ^ mix(thread as u64));
-        let rate = task.asked.rate_ops_per_second;
-        let (recorder, reader) = Recorder::new(Shape::of(&verb, rate.is_some()));
+        let rate = task.inputs.rate_ops_per_second;
+        let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, rate.is_some()));
         readers.push(reader);
         loops.push(SimLoop {
             verb: verb.seeded(mix(seed)),
-            pacing: rate.map(|rate| OpenLoop::new(rate, poisson, thread as u32, threads, task.seed)),
+            pacing: rate.map(|rate| OpenLoop::new(rate, is_poisson, thread as u32, threads, task.seed)),
             block_bytes,
             iodepth,
             pattern: pattern(data, &share, seed),
             zones: sinks.collected.zoned.as_ref().map(|zoned| zoned.for_worker(block_bytes)),
             layout,
             seed: task.seed,
-            limits: Limits { deadline_ns: task.asked.time_ns, stop: &is_enough },
+            limits: Limits { deadline_ns: task.inputs.time_ns, stop: &is_goal_met },
             recorder,
         });
     }
-    world.borrow_mut().obey(Arc::clone(&task.asked.interrupt));
+    world.borrow_mut().obey(Arc::clone(&task.inputs.interrupt));
     let ended = sim::run(loops, &SimClock::default(), world, &mut |now_ns, frame| {
         sinks.tick(now_ns, frame, &readers);
     });

@@ -13,13 +13,13 @@ use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic};
 use engine::recorder::Recorder;
 use engine::stdio::protocol::{self, Channel, Command, Counts, Job, Report};
-use engine::worker::Ended;
+use engine::worker::WorkerResult;
 use model::Trouble;
 
-use crate::patience;
+use crate::hang_detection;
 
 /// Polling interval of the stop flag while the process works.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Share of the driver's wait for us that the process may take to get ready and to end.
 const GRACE_SHARE: u32 = 2;
 /// Time that a process may take to disappear after it has closed its socket.
@@ -28,17 +28,17 @@ const LAST_BREATH: Duration = Duration::from_secs(1);
 /// A process that is ready to work for the thread that started it, and ends with it.
 #[derive(Debug)]
 pub struct StdioChild {
-    process: Reaped,
+    process: ChildGuard,
     channel: Channel,
-    writes: bool,
+    is_write: bool,
     grace: Duration,
 }
 
 /// A process that is killed and waited for on drop, so that it neither keeps running nor becomes a zombie.
 #[derive(Debug)]
-struct Reaped(Child);
+struct ChildGuard(Child);
 
-impl Drop for Reaped {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // Both calls fail only if it was waited for already.
         let _ = self.0.kill();
@@ -46,7 +46,7 @@ impl Drop for Reaped {
     }
 }
 
-impl Reaped {
+impl ChildGuard {
     /// Returns how the process ended. Kills it if that takes too long.
     fn status(&mut self) -> io::Result<ExitStatus> {
         let start = Instant::now();
@@ -71,7 +71,7 @@ impl StdioChild {
     /// # Errors
     /// Returns the trouble that kept it from starting or from getting ready.
     pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, Trouble> {
-        Self::start_within(patience::patience(true) / GRACE_SHARE, program, job, parts)
+        Self::start_within(hang_detection::hang_timeout(true) / GRACE_SHARE, program, job, parts)
     }
 
     fn start_within(
@@ -84,20 +84,22 @@ impl StdioChild {
             let (ours, theirs) = UnixStream::pair()?;
             program.arg(std::process::id().to_string());
             program.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-            let process = Reaped(program.spawn()?);
+            let process = ChildGuard(program.spawn()?);
             // The process holds its end of the socket. A copy on our side would hide from us that it has
             // gone.
             drop(program);
             Ok((process, Channel::new(ours)))
         })();
         let (process, channel) = started.map_err(|error| Trouble::new(START, error))?;
-        let mut child = Self { process, channel, writes: job.writes, grace };
+        let mut child = Self { process, channel, is_write: job.is_write, grace };
         // A process that ends early refuses messages, but its exit status says more than that.
-        let told = child.channel.set_timeout(LOOK).and_then(|()| child.tell(job, parts));
+        let sent = child.channel.set_timeout(POLL_INTERVAL).and_then(|()| child.send_job(job, parts));
         match child.report(Instant::now() + grace, || false) {
-            Heard::Report(Report::Ready) => told.map(|()| child).map_err(|error| Trouble::new(START, error)),
-            Heard::Report(Report::Error(text)) => Err(Trouble::new(START, text)),
-            heard => Err(child.trouble(START, &heard)),
+            ReportEvent::Report(Report::Ready) => {
+                sent.map(|()| child).map_err(|error| Trouble::new(START, error))
+            }
+            ReportEvent::Report(Report::Error(text)) => Err(Trouble::new(START, text)),
+            event => Err(child.error(START, &event)),
         }
     }
 
@@ -115,39 +117,42 @@ impl StdioChild {
         deadline_ns: u64,
         stop: &AtomicBool,
         mut recorder: Recorder,
-    ) -> (Ended, Option<Trouble>) {
+    ) -> (WorkerResult, Option<Trouble>) {
         recorder.start(start_ns);
         // If the process has gone, the loop below notices.
         let _ = self.channel.send(&Command::Start { start_ns, deadline_ns }, None);
         let left = Duration::from_nanos(deadline_ns.saturating_sub(Monotonic.now_ns()));
         let mut give_up = Instant::now().checked_add(left.saturating_add(self.grace));
-        let mut was_told = false;
+        let mut has_sent_stop = false;
         loop {
             let until = give_up.unwrap_or_else(|| Instant::now() + self.grace);
-            match self.report(until, || !was_told && stop.load(Ordering::Relaxed)) {
-                Heard::Report(Report::Delta(counts)) => self.count(counts, &mut recorder),
-                Heard::Report(Report::End(ended)) => {
+            match self.report(until, || !has_sent_stop && stop.load(Ordering::Relaxed)) {
+                ReportEvent::Report(Report::Delta(counts)) => self.count(counts, &mut recorder),
+                ReportEvent::Report(Report::End(ended)) => {
                     recorder.finish(ended.end_ns);
                     return (ended, None);
                 }
-                Heard::Call => {
-                    was_told = true;
+                ReportEvent::Call => {
+                    has_sent_stop = true;
                     let _ = self.channel.send(&Command::Stop, None);
                     let soon = Instant::now() + self.grace;
                     give_up = Some(give_up.map_or(soon, |at| at.min(soon)));
                 }
-                Heard::Nothing if give_up.is_none() => {}
-                heard => {
-                    let trouble = self.trouble("call the C library", &heard);
+                ReportEvent::Nothing if give_up.is_none() => {}
+                event => {
+                    let error = self.error("call the C library", &event);
                     let end_ns = Monotonic.now_ns();
                     recorder.finish(end_ns);
-                    return (Ended { end_ns, result: Ok(()), is_covered: false, missed: 0 }, Some(trouble));
+                    return (
+                        WorkerResult { end_ns, result: Ok(()), is_covered: false, missed: 0 },
+                        Some(error),
+                    );
                 }
             }
         }
     }
 
-    fn tell(&self, job: Job, parts: &[(Span, OwnedFd)]) -> io::Result<()> {
+    fn send_job(&self, job: Job, parts: &[(Span, OwnedFd)]) -> io::Result<()> {
         for (span, file) in parts {
             self.channel.send(&Command::Span(*span), Some(file.as_fd()))?;
         }
@@ -158,8 +163,8 @@ impl StdioChild {
         let Counts { end_ns, ops, verified, slowest_chunk_ns, .. } = counts;
         recorder.operations(ops, ops);
         recorder.chunk(slowest_chunk_ns);
-        if self.writes {
-            recorder.written(ops);
+        if self.is_write {
+            recorder.write(ops);
         } else {
             recorder.read(ops);
         }
@@ -168,34 +173,36 @@ impl StdioChild {
     }
 
     /// Returns its next message, or reports that `calls` returned true, which is checked now and then.
-    fn report(&mut self, give_up: Instant, calls: impl Fn() -> bool) -> Heard {
+    fn report(&mut self, give_up: Instant, calls: impl Fn() -> bool) -> ReportEvent {
         loop {
             if calls() {
-                return Heard::Call;
+                return ReportEvent::Call;
             }
             match self.channel.wait() {
-                Ok(Some(line)) => return protocol::parse(&line).map_or(Heard::Nonsense(line), Heard::Report),
-                Ok(None) => return Heard::End,
+                Ok(Some(line)) => {
+                    return protocol::parse(&line).map_or(ReportEvent::Nonsense(line), ReportEvent::Report);
+                }
+                Ok(None) => return ReportEvent::End,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if Instant::now() >= give_up {
-                        return Heard::Nothing;
+                        return ReportEvent::Nothing;
                     }
                 }
-                Err(error) => return Heard::Nonsense(error.to_string()),
+                Err(error) => return ReportEvent::Nonsense(error.to_string()),
             }
         }
     }
 
     /// Returns the trouble for which the process is given up.
-    fn trouble(&mut self, attempt: &str, heard: &Heard) -> Trouble {
+    fn error(&mut self, attempt: &str, event: &ReportEvent) -> Trouble {
         let bug = "please report this as a bug of skye";
-        match heard {
-            Heard::Nothing => Trouble::new(
+        match event {
+            ReportEvent::Nothing => Trouble::new(
                 attempt,
                 format!("the process for it does not answer for {} s", self.grace.as_secs()),
             )
             .remedy("look at the kernel's log for the device or server"),
-            Heard::End => {
+            ReportEvent::End => {
                 let how = match self.process.status() {
                     Ok(status) => how_it_ended(status),
                     Err(error) => error.to_string(),
@@ -203,14 +210,14 @@ impl StdioChild {
                 Trouble::new(attempt, format!("the process for it ended: {how}"))
                     .remedy("look at the kernel's log for a lack of memory, and at limits of CPU time")
             }
-            Heard::Report(Report::Error(text)) => Trouble::new(attempt, text),
-            Heard::Report(report) => {
+            ReportEvent::Report(Report::Error(text)) => Trouble::new(attempt, text),
+            ReportEvent::Report(report) => {
                 Trouble::new(attempt, format!("the process for it said `{report:?}`")).remedy(bug)
             }
-            Heard::Nonsense(line) => {
+            ReportEvent::Nonsense(line) => {
                 Trouble::new(attempt, format!("the process for it said `{line}`")).remedy(bug)
             }
-            Heard::Call => Trouble::new(attempt, "it was told to stop"),
+            ReportEvent::Call => Trouble::new(attempt, "it was told to stop"),
         }
     }
 }
@@ -220,7 +227,7 @@ const START: &str = "start a process for the calls of the C library";
 
 /// Reason why [`StdioChild::report`] returned.
 #[derive(Debug)]
-enum Heard {
+enum ReportEvent {
     /// The process sent a report.
     Report(Report),
     /// It sent something without a meaning.
@@ -255,9 +262,9 @@ mod tests {
     fn job() -> Job {
         let content = Content { seed: 1, interval_bytes: 4096, compress_percent: 0, dedupe_percent: 0 };
         Job {
-            writes: true,
-            unlocked: false,
-            threaded: false,
+            is_write: true,
+            is_unlocked: false,
+            has_second_thread: false,
             buffer_bytes: None,
             content,
             first_file: 0,
@@ -291,13 +298,13 @@ mod tests {
     const READY: &str = "hear Span; hear Span; hear Job; echo '\"Ready\"'; hear Start\n";
     const LONG: Duration = Duration::from_secs(10);
 
-    fn run(script: &str, grace: Duration, stopped: bool) -> (Ended, Option<Trouble>, [u64; 3], u64) {
+    fn run(script: &str, grace: Duration, stopped: bool) -> (WorkerResult, Option<Trouble>, [u64; 3], u64) {
         let mut child = start(&format!("{READY}{script}"), grace).unwrap();
         let pid = child.process.0.id();
         assert!(Path::new(&format!("/proc/{pid}")).exists());
         let (recorder, reader) = Recorder::new(Shape::default());
         let now_ns = Monotonic.now_ns();
-        let (ended, trouble) = child.run(now_ns, now_ns + 1_000_000, &AtomicBool::new(stopped), recorder);
+        let (ended, error) = child.run(now_ns, now_ns + 1_000_000, &AtomicBool::new(stopped), recorder);
         // While it is a child of ours, its counters stay.
         drop(child);
         assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it was reaped");
@@ -306,51 +313,51 @@ mod tests {
             let counts = [delta.ops, delta.written_bytes, delta.verified];
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         });
-        (ended, trouble, sums, now_ns)
+        (ended, error, sums, now_ns)
     }
 
     #[test]
     fn child_process_counts_are_recorded() {
         let script = "delta 1 2 100 3 70; delta 2 3 10 1 60; ended 77 true $ok";
-        let (ended, trouble, sums, _) = run(script, LONG, false);
+        let (ended, error, sums, _) = run(script, LONG, false);
         assert_eq!((ended.end_ns, ended.is_covered, ended.result), (77, true, Ok(())));
-        assert_eq!((trouble.is_none(), sums), (true, [110, 110, 4]));
+        assert_eq!((error.is_none(), sums), (true, [110, 110, 4]));
         let no_space = r#"{"Err":{"call":"putc","file":1,"offset_bytes":4096,"cause":{"Errno":28}}}"#;
-        let (ended, trouble, sums, _) =
+        let (ended, error, sums, _) =
             run(&format!("delta 1 2 5 0 0; ended 9 false '{no_space}'"), LONG, false);
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.file, failure.offset_bytes), ("putc", 1, Some(4096)));
         assert_eq!(failure.cause, Cause::Errno(rustix::io::Errno::NOSPC));
-        assert_eq!((trouble.is_none(), sums[0]), (true, 5));
+        assert_eq!((error.is_none(), sums[0]), (true, 5));
     }
 
     #[test]
     fn child_receives_stop_if_flag_is_already_set() {
-        let (ended, trouble, ..) = run("hear Stop; ended 5 false $ok; exec sleep 60", LONG, true);
-        assert_eq!((ended.end_ns, trouble.is_none()), (5, true));
+        let (ended, error, ..) = run("hear Stop; ended 5 false $ok; exec sleep 60", LONG, true);
+        assert_eq!((ended.end_ns, error.is_none()), (5, true));
     }
 
     #[test]
     fn child_death_is_reported_and_its_counts_kept() {
-        let (ended, trouble, sums, start_ns) = run("delta 1 2 100 0 0; kill -9 $$", LONG, false);
-        let trouble = trouble.unwrap().to_string();
-        assert!(trouble.contains("killed by signal 9"), "{trouble}");
+        let (ended, error, sums, start_ns) = run("delta 1 2 100 0 0; kill -9 $$", LONG, false);
+        let error = error.unwrap().to_string();
+        assert!(error.contains("killed by signal 9"), "{error}");
         assert_eq!((ended.result, ended.is_covered, sums[0]), (Ok(()), false, 100));
         assert!(ended.end_ns >= start_ns);
-        let (_, trouble, ..) = run("exit 3", LONG, false);
-        assert!(trouble.unwrap().to_string().contains("exit code 3"));
-        let (_, trouble, ..) = run("echo tralala; exec sleep 60", LONG, false);
-        assert!(trouble.unwrap().to_string().contains("tralala"));
+        let (_, error, ..) = run("exit 3", LONG, false);
+        assert!(error.unwrap().to_string().contains("exit code 3"));
+        let (_, error, ..) = run("echo tralala; exec sleep 60", LONG, false);
+        assert!(error.unwrap().to_string().contains("tralala"));
     }
 
     #[test]
     fn hung_child_is_killed() {
         for stopped in [false, true] {
             let start = Instant::now();
-            let (_, trouble, sums, _) =
+            let (_, error, sums, _) =
                 run("delta 1 2 7 0 0; exec sleep 60", Duration::from_millis(300), stopped);
-            let trouble = trouble.unwrap().to_string();
-            assert!(trouble.contains("does not answer"), "{trouble}");
+            let error = error.unwrap().to_string();
+            assert!(error.contains("does not answer"), "{error}");
             assert_eq!(sums[0], 7);
             assert!(start.elapsed() < Duration::from_secs(5));
         }
@@ -377,8 +384,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(200));
             raised.store(true, Ordering::Relaxed);
         });
-        let (ended, trouble) = child.run(Monotonic.now_ns(), u64::MAX, &stop, recorder);
-        assert_eq!((ended.end_ns, trouble.is_none()), (5, true));
+        let (ended, error) = child.run(Monotonic.now_ns(), u64::MAX, &stop, recorder);
+        assert_eq!((ended.end_ns, error.is_none()), (5, true));
         raiser.join().unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use model::plan::Until;
+use model::plan::PrecisionGoal;
 use model::run::{
     ChangePoint, Ends, INDEPENDENT_PARTS_MIN, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady,
 };
@@ -29,8 +29,8 @@ pub struct SteadyState {
 impl SteadyState {
     /// Analyses the work of all workers together until `end_ns`. Returns `None` if there are too few
     /// intervals to tell.
-    pub fn of(intervals: &[Interval], end_ns: u64) -> Option<Self> {
-        let intervals = whole(intervals, end_ns);
+    pub fn from_intervals(intervals: &[Interval], end_ns: u64) -> Option<Self> {
+        let intervals = finished_intervals(intervals, end_ns);
         let Analysis { segments, steady, rate, interval, independent } = stats::analyse(&ticks(intervals));
         if segments.is_empty() {
             return None;
@@ -51,7 +51,7 @@ impl SteadyState {
             steady.clone().or_else(|| segments.last().map(|last| last.from..last.to)).unwrap_or_default();
         Some(Self {
             steady: Steady {
-                found: steady.is_some(),
+                is_steady: steady.is_some(),
                 from_ns: start_ns(part.start),
                 to_ns: end_of(part.end),
                 change_points: change_points.collect(),
@@ -65,17 +65,22 @@ impl SteadyState {
 
     /// Returns the state of a test that rounds have found steady at a rate, in the time of these rounds. Changes within
     /// them are small enough by the rule of the rounds.
-    pub fn of_rounds(intervals: &[Interval], time: &Range<u64>, ops_per_second: f64) -> Option<Self> {
+    pub fn from_rounds(intervals: &[Interval], time: &Range<u64>, ops_per_second: f64) -> Option<Self> {
         let before = |end_ns: u64| intervals.iter().take_while(|interval| interval.start_ns < end_ns).count();
         let inside = intervals.get(before(time.start)..before(time.end))?;
-        let course = Self::of(inside, time.end)?;
+        let state = Self::from_intervals(inside, time.end)?;
         // The mean of the rounds is the number, and the interval is the slope's, in the same proportion.
-        let proportion = ops_per_second / course.ops_per_second;
+        let proportion = ops_per_second / state.ops_per_second;
         Some(Self {
-            steady: Steady { found: true, from_ns: time.start, to_ns: time.end, change_points: Vec::new() },
+            steady: Steady {
+                is_steady: true,
+                from_ns: time.start,
+                to_ns: time.end,
+                change_points: Vec::new(),
+            },
             ops_per_second,
-            ci95: course.ci95.map(|(low, high)| (low * proportion, high * proportion)),
-            ..course
+            ci95: state.ci95.map(|(low, high)| (low * proportion, high * proportion)),
+            ..state
         })
     }
 
@@ -86,15 +91,15 @@ impl SteadyState {
 
     /// Returns the intervals of the steady part, or all if no part is steady.
     pub fn part<'a>(&self, intervals: &'a [Interval]) -> &'a [Interval] {
-        let Steady { found, from_ns, to_ns, .. } = self.steady;
+        let Steady { is_steady, from_ns, to_ns, .. } = self.steady;
         let before = |end_ns: u64| intervals.iter().take_while(|interval| interval.start_ns < end_ns).count();
-        if found { intervals.get(before(from_ns)..before(to_ns)).unwrap_or(intervals) } else { intervals }
+        if is_steady { intervals.get(before(from_ns)..before(to_ns)).unwrap_or(intervals) } else { intervals }
     }
 }
 
 /// Precision of the rate of a phase while it goes on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Known {
+pub struct Precision {
     /// Time from which the rate has been steady, from the start of the phase.
     pub since_ns: u64,
     /// Half of the 95 % interval of the rate, as a share of it.
@@ -103,16 +108,16 @@ pub struct Known {
 
 /// Returns the precision of the rate of a phase until now. Returns `None` while the rate is not steady, or
 /// has too few independent parts.
-pub fn known(intervals: &[Interval], elapsed_ns: u64) -> Option<Known> {
-    let intervals = whole(intervals, elapsed_ns);
+pub fn precision(intervals: &[Interval], elapsed_ns: u64) -> Option<Precision> {
+    let intervals = finished_intervals(intervals, elapsed_ns);
     let Analysis { steady, rate, interval, independent, .. } = stats::analyse(&ticks(intervals));
     let interval = interval.filter(|_| independent >= INDEPENDENT_PARTS_MIN);
     let since_ns = intervals.get(steady?.start)?.start_ns;
-    Some(Known { since_ns, half_width: interval?.half_width() / rate })
+    Some(Precision { since_ns, half_width: interval?.half_width() / rate })
 }
 
 /// Returns the intervals that had ended by `end_ns`.
-fn whole(intervals: &[Interval], end_ns: u64) -> &[Interval] {
+fn finished_intervals(intervals: &[Interval], end_ns: u64) -> &[Interval] {
     let ended =
         intervals.iter().take_while(|interval| interval.start_ns + interval.length_ns <= end_ns).count();
     &intervals[..ended]
@@ -125,7 +130,7 @@ fn ticks(intervals: &[Interval]) -> Vec<Tick> {
 }
 
 /// Returns the 95 % interval of the operations per second of rounds; `None` if there are too few rounds.
-pub fn of_rounds(rounds: &[RoundRecord]) -> Option<(f64, f64)> {
+pub fn from_rounds(rounds: &[RoundRecord]) -> Option<(f64, f64)> {
     let times = times_of(rounds);
     if times.len() < VALUES_MIN {
         return None;
@@ -146,10 +151,13 @@ fn times_of(rounds: &[RoundRecord]) -> Vec<f64> {
 }
 
 /// Returns true if rounds have shown the rate as precisely as requested.
-pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, until: Until) -> bool {
-    let known =
-        || of_rounds(rounds).is_some_and(|(low, high)| (high - low) <= until.precision * (high + low));
-    measured_ns >= until.time_min_ns && independent_rounds(rounds) >= INDEPENDENT_PARTS_MIN && known()
+pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, precision_goal: PrecisionGoal) -> bool {
+    let precision = || {
+        from_rounds(rounds).is_some_and(|(low, high)| (high - low) <= precision_goal.precision * (high + low))
+    };
+    measured_ns >= precision_goal.time_min_ns
+        && independent_rounds(rounds) >= INDEPENDENT_PARTS_MIN
+        && precision()
 }
 
 /// Returns the rounds that visited every file. A round that was cut short visited other files, and is no
@@ -208,27 +216,27 @@ mod tests {
     #[test]
     fn unfinished_interval_is_ignored() {
         let so_far = intervals([500; 40].into_iter().chain([3]));
-        let known = known(&so_far, 4_050_000_000).unwrap();
-        assert!(known.half_width < 1e-6, "{known:?}");
-        assert_eq!(super::known(&so_far[..15], 1_500_000_000), None);
+        let precision = precision(&so_far, 4_050_000_000).unwrap();
+        assert!(precision.half_width < 1e-6, "{precision:?}");
+        assert_eq!(super::precision(&so_far[..15], 1_500_000_000), None);
     }
 
     #[test]
     fn step_in_rate_keeps_the_later_part() {
         let all = intervals([1000; 30].into_iter().chain([200; 40]));
-        let course = SteadyState::of(&all, 7_000_000_000).unwrap();
-        assert!(course.steady.found && !course.is_one_level() && !course.is_level);
-        assert!((course.ops_per_second - 2000.0).abs() < 1.0, "{course:?}");
-        let [point] = &course.steady.change_points[..] else { panic!("{:?}", course.steady) };
+        let state = SteadyState::from_intervals(&all, 7_000_000_000).unwrap();
+        assert!(state.steady.is_steady && !state.is_one_level() && !state.is_level);
+        assert!((state.ops_per_second - 2000.0).abs() < 1.0, "{state:?}");
+        let [point] = &state.steady.change_points[..] else { panic!("{:?}", state.steady) };
         assert_eq!((point.at_ns, point.bytes), (3_000_000_000, 30 * 1000 * 4096));
-        assert!(course.part(&all).iter().all(|interval| interval.ops == 200));
+        assert!(state.part(&all).iter().all(|interval| interval.ops == 200));
     }
 
     #[test]
     fn short_phases_are_level_and_not_steady() {
-        let course = SteadyState::of(&intervals([500; 12]), 1_200_000_000).unwrap();
-        assert!(course.is_level && !course.steady.found);
-        assert!(SteadyState::of(&[], 0).is_none());
+        let state = SteadyState::from_intervals(&intervals([500; 12]), 1_200_000_000).unwrap();
+        assert!(state.is_level && !state.steady.is_steady);
+        assert!(SteadyState::from_intervals(&[], 0).is_none());
     }
 
     #[test]
@@ -236,14 +244,14 @@ mod tests {
         let round = |elapsed_ns| RoundRecord { ops: 1000, elapsed_ns };
         let rounds =
             [99, 100, 101, 100, 100, 99, 101, 100, 99, 101, 100, 100].map(|ms| round(ms * 1_000_000));
-        let (low, high) = of_rounds(&rounds).unwrap();
+        let (low, high) = from_rounds(&rounds).unwrap();
         assert!(low < 10_000.0 && high > 10_000.0 && high - low < 300.0, "{low} {high}");
-        let until = Until { precision: 0.02, time_min_ns: 400_000_000 };
-        assert!(rounds_suffice(&rounds, 500_000_000, until));
-        assert!(!rounds_suffice(&rounds, 300_000_000, until), "too early");
-        assert!(!rounds_suffice(&rounds[..4], 500_000_000, until), "too few");
+        let precision_goal = PrecisionGoal { precision: 0.02, time_min_ns: 400_000_000 };
+        assert!(rounds_suffice(&rounds, 500_000_000, precision_goal));
+        assert!(!rounds_suffice(&rounds, 300_000_000, precision_goal), "too early");
+        assert!(!rounds_suffice(&rounds[..4], 500_000_000, precision_goal), "too few");
         // A round that was cut short says nothing about the others.
         let cut = [&rounds[..4], &[RoundRecord { ops: 10, elapsed_ns: 90_000_000 }]].concat();
-        assert!(!rounds_suffice(&cut, 500_000_000, until));
+        assert!(!rounds_suffice(&cut, 500_000_000, precision_goal));
     }
 }

@@ -16,12 +16,12 @@ use model::finding::Finding;
 use model::frames::Measured;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Budget, Cap, ClientShare, Counts, DeviceUse, EngineRecord, Figures, INTERVALS_MAX, Interval, Judged,
-    Latency, Note, PhaseRecord, Rate, RoundRecord, Seen, Status, Step, SystemUse, Together, WaitChannel,
-    WorkloadRecord, machine_of,
+    Cap, ClientShare, ClientTotals, Counts, DeviceUse, EngineRecord, Figures, INTERVALS_MAX, Interval,
+    Judgement, Latency, Note, Observations, PhaseRecord, Rate, RoundRecord, Status, Step, SystemUse,
+    TimeBreakdown, WaitChannel, WorkloadRecord, machine_of,
 };
 
-use crate::collect::{self, Collected, Distribution};
+use crate::collect::{self, Collector, Distribution};
 use crate::notes;
 use crate::record::{self, Times, untried};
 use crate::steady_state::{self, SteadyState};
@@ -35,12 +35,12 @@ const KEPT_MAX: usize = 20_000;
 const KEPT_EACH_MIN: usize = 10;
 
 /// Measurements of a test's clients, summed up as they arrive. Input that only the sum needs is not kept.
-pub struct Gathered {
+pub struct ClientAggregate {
     /// Begin of the sum's time axis, on the coordinator's clock.
     origin_ns: u64,
     clients: usize,
     /// Intervals and latencies of all clients.
-    collected: Collected,
+    collected: Collector,
     /// Steps of all clients, each with the latencies of all.
     steps: Vec<(Step, Distribution)>,
     parts: Vec<Part>,
@@ -56,18 +56,18 @@ pub struct Part {
     pub measured: Measured,
     /// Start of its time axis, on the coordinator's clock.
     start_ns: u64,
-    course: Course,
+    rate_history: RateHistory,
 }
 
 /// Operations of a client in intervals of one length. The last one ends with the test.
-struct Course {
+struct RateHistory {
     length_ns: u64,
     end_ns: u64,
     ops: Vec<u64>,
 }
 
-impl Course {
-    fn of(intervals: &[Interval]) -> Self {
+impl RateHistory {
+    fn new(intervals: &[Interval]) -> Self {
         let length_ns = intervals.iter().map(|interval| interval.length_ns).max().unwrap_or(1).max(1);
         let ends = intervals.iter().map(|interval| interval.start_ns.saturating_add(interval.length_ns));
         Self {
@@ -94,10 +94,10 @@ pub fn buckets(histogram: Option<&str>) -> Vec<(u64, u64)> {
     histogram.and_then(Distribution::decoded).map_or_else(Vec::new, |found| found.buckets())
 }
 
-impl Gathered {
+impl ClientAggregate {
     /// Prepares the sum of a test that begins at `origin_ns` on the coordinator's clock, by that many clients.
     pub fn new(origin_ns: u64, clients: usize) -> Self {
-        Self { origin_ns, clients, collected: Collected::new(0), steps: Vec::new(), parts: Vec::new() }
+        Self { origin_ns, clients, collected: Collector::new(0), steps: Vec::new(), parts: Vec::new() }
     }
 
     /// Adds a client's measurements; `start_ns` is the start of its time axis on the coordinator's clock.
@@ -110,10 +110,10 @@ impl Gathered {
             self.collected.operations.add(upper_ns, count);
         }
         self.add_steps(&measured.record.figures.steps, std::mem::take(&mut measured.steps));
-        let course = Course::of(&intervals);
+        let rate_history = RateHistory::new(&intervals);
         let kept = (KEPT_MAX / self.clients.max(1)).max(KEPT_EACH_MIN);
         measured.record.figures.intervals = collect::fewer(intervals, kept);
-        self.parts.push(Part { client, name: name.to_owned(), measured, start_ns, course });
+        self.parts.push(Part { client, name: name.to_owned(), measured, start_ns, rate_history });
     }
 
     fn add_steps(&mut self, steps: &[Step], latencies: Vec<Vec<(u64, u64)>>) {
@@ -145,32 +145,32 @@ impl Gathered {
         &self.parts
     }
 
-    /// Returns the record of the test, and the parts in the order of the clients. Lost clients have none. `begun_ns` is the
-    /// start of the run on the coordinator's clock.
+    /// Returns the record of the test, and the parts in the order of the clients. Lost clients have none.
+    /// `run_start_ns` is the start of the run on the coordinator's clock.
     pub fn sum(
         mut self,
         plan: &Plan,
         phase: &PlannedPhase,
         repetition: u32,
-        begun_ns: u64,
+        run_start_ns: u64,
     ) -> (PhaseRecord, Vec<Part>) {
         self.parts.sort_by_key(|part| part.client);
         self.share_watch();
         let parts = &self.parts;
         let planned = plan.clients_of(phase).unwrap_or(parts.len() as u32);
-        let (status, reason) = ended(parts, planned);
+        let (status, reason) = combined_status(parts, planned);
         let untried = untried(phase, repetition, status, "");
         let Some(first) = parts.first() else { return (PhaseRecord { reason, ..untried }, self.parts) };
         let mut counts = counts(parts);
-        counts.start_ns = self.origin_ns.saturating_sub(begun_ns);
+        counts.start_ns = self.origin_ns.saturating_sub(run_start_ns);
         let collected = std::mem::take(&mut self.collected);
         let block_bytes = phase.workload.data().map(|data| data.block_bytes);
         let figures = match phase.workload.is_continuous() {
-            true => self.of_one_part(collected, &mut counts, block_bytes, plan),
-            false => self.of_files(collected, &mut counts),
+            true => self.sum_single_part(collected, &mut counts, block_bytes, plan),
+            false => self.sum_files(collected, &mut counts),
         };
         let steps = std::mem::take(&mut self.steps).into_iter().map(whole_step).collect();
-        let figures = Figures { together: Some(self.together(&figures, planned)), steps, ..figures };
+        let figures = Figures { together: Some(self.totals(&figures, planned)), steps, ..figures };
         let records = || parts.iter().map(|part| &part.measured.record);
         let total = |of: fn(&WorkloadRecord) -> u64| {
             records().map(|record| of(&record.workload)).fold(0, u64::saturating_add)
@@ -200,10 +200,10 @@ impl Gathered {
             engine: EngineRecord { features, mean_batch: None, idle_slots: None, ..own.engine.clone() },
             reason,
             hosts: parts.iter().map(Part::share).collect(),
-            judged: Judged { notes: notes_of(parts, counts.ops), ..Judged::default() },
+            judged: Judgement { notes: notes_of(parts, counts.ops), ..Judgement::default() },
             counts,
             figures,
-            seen: seen(parts),
+            seen: combined_observations(parts),
             ..untried
         };
         (record, self.parts)
@@ -236,7 +236,7 @@ fn all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
 }
 
 /// Returns how the test ended: as badly as on the client where it ended worst.
-fn ended(parts: &[Part], planned: u32) -> (Status, Option<String>) {
+fn combined_status(parts: &[Part], planned: u32) -> (Status, Option<String>) {
     let records = || parts.iter().map(|part| (part.name.as_str(), &part.measured.record));
     let is = |status: Status| records().any(|(_, record)| record.status == status);
     let status = match () {
@@ -253,14 +253,14 @@ fn ended(parts: &[Part], planned: u32) -> (Status, Option<String>) {
             None => reasons.push((reason.clone(), vec![name])),
         }
     }
-    let told = |(reason, names): &(String, Vec<&str>)| match names.len() {
+    let texts = |(reason, names): &(String, Vec<&str>)| match names.len() {
         count if count == parts.len() => reason.clone(),
         1..=3 => format!("{}: {reason}", names.join(", ")),
         count => format!("{} and {} more: {reason}", names[0], count - 1),
     };
-    let told: Vec<_> = reasons.iter().map(told).collect();
-    match (told.is_empty(), parts.is_empty()) {
-        (false, _) => (status, Some(told.join("; "))),
+    let texts: Vec<_> = reasons.iter().map(texts).collect();
+    match (texts.is_empty(), parts.is_empty()) {
+        (false, _) => (status, Some(texts.join("; "))),
         (true, true) => (status, Some(format!("none of {planned} clients has measured it"))),
         (true, false) => (status, None),
     }
@@ -345,14 +345,14 @@ fn device(uses: &[&DeviceUse]) -> Option<DeviceUse> {
 /// Returns observations of the one machine on which all clients ran. They are its CPUs, the use of the clients' time on
 /// average, other processes, their device, and the limits that hold all clients together. Counters of several machines do
 /// not add up.
-fn seen(parts: &[Part]) -> Seen {
-    let Some(first) = parts.first() else { return Seen::default() };
+fn combined_observations(parts: &[Part]) -> Observations {
+    let Some(first) = parts.first() else { return Observations::default() };
     let wait_channels = wait_channels(parts);
     if parts.iter().any(|part| machine_of(&part.name) != machine_of(&first.name)) {
-        return Seen { wait_channels, ..Seen::default() };
+        return Observations { wait_channels, ..Observations::default() };
     }
-    let seen = || parts.iter().map(|part| &part.measured.record.seen);
-    let system = all(seen().map(|seen| seen.system.as_ref())).and_then(|systems| {
+    let observations = || parts.iter().map(|part| &part.measured.record.seen);
+    let system = all(observations().map(|observations| observations.system.as_ref())).and_then(|systems| {
         let first = *systems.first()?;
         let is_shared = |cap: &&Cap| systems.iter().all(|system| system.caps.contains(cap));
         Some(SystemUse {
@@ -361,16 +361,16 @@ fn seen(parts: &[Part]) -> Seen {
             ..SystemUse::default()
         })
     });
-    let budgets = all(seen().map(|seen| seen.budget.as_ref()));
-    let devices = all(seen().map(|seen| seen.device.as_ref()));
-    Seen {
+    let budgets = all(observations().map(|observations| observations.budget.as_ref()));
+    let devices = all(observations().map(|observations| observations.device.as_ref()));
+    Observations {
         device: devices.and_then(|devices| device(&devices)),
         cpu: first.measured.record.seen.cpu.clone(),
         budget: budgets.map(|budgets| {
-            let mean = |of: fn(&Budget) -> f64| {
+            let mean = |of: fn(&TimeBreakdown) -> f64| {
                 budgets.iter().map(|budget| of(budget)).sum::<f64>() / budgets.len() as f64
             };
-            Budget {
+            TimeBreakdown {
                 user: mean(|budget| budget.user),
                 kernel: mean(|budget| budget.kernel),
                 run_queue: mean(|budget| budget.run_queue),
@@ -381,7 +381,7 @@ fn seen(parts: &[Part]) -> Seen {
         }),
         system,
         wait_channels,
-        ..Seen::default()
+        ..Observations::default()
     }
 }
 
@@ -408,7 +408,7 @@ impl Part {
     }
 }
 
-impl Gathered {
+impl ClientAggregate {
     fn shift_ns(&self, start_ns: u64) -> u64 {
         start_ns.saturating_sub(self.origin_ns).min(SHIFT_NS_MAX)
     }
@@ -430,15 +430,15 @@ impl Gathered {
     fn ops_within(&self, (start_ns, end_ns): (u64, u64)) -> f64 {
         let of_part = |part: &Part| {
             let shift_ns = self.shift_ns(part.start_ns);
-            part.course.ops_within(start_ns.saturating_sub(shift_ns), end_ns.saturating_sub(shift_ns))
+            part.rate_history.ops_within(start_ns.saturating_sub(shift_ns), end_ns.saturating_sub(shift_ns))
         };
         self.parts.iter().map(of_part).sum()
     }
 
     /// Returns the figures of a test that is one measured part.
-    fn of_one_part(
+    fn sum_single_part(
         &self,
-        mut collected: Collected,
+        mut collected: Collector,
         counts: &mut Counts,
         block_bytes: Option<u64>,
         plan: &Plan,
@@ -459,31 +459,31 @@ impl Gathered {
             first_done_ns: window.1,
             last_done_ns,
         };
-        let course = SteadyState::of(collected.intervals(), times.first_done_ns);
-        let mut rate = record::rate(&collected, &times, block_bytes, course.as_ref(), &[]);
-        let has_slope = course.as_ref().is_some_and(|course| course.steady.found || course.is_level);
+        let state = SteadyState::from_intervals(collected.intervals(), times.first_done_ns);
+        let mut rate = record::rate(&collected, &times, block_bytes, state.as_ref(), &[]);
+        let has_slope = state.as_ref().is_some_and(|state| state.steady.is_steady || state.is_level);
         if !has_slope && !is_durable && !cached_writes {
             let ops = self.window_rate(window);
             rate.ops_per_second = ops.or(rate.ops_per_second);
             rate.bytes_per_second =
                 rate.ops_per_second.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64);
         }
-        let latency = self.latency(&collected, course.as_ref(), plan);
+        let latency = self.latency(&collected, state.as_ref(), plan);
         Figures {
             rate,
             latency_ns: latency,
             histogram: collected.operations.encoded(),
-            steady: course.map(|course| course.steady),
+            steady: state.map(|state| state.steady),
             intervals: collected.into_intervals(counts.elapsed_ns),
             ..Figures::default()
         }
     }
 
-    fn latency(&self, collected: &Collected, course: Option<&SteadyState>, plan: &Plan) -> Option<Latency> {
+    fn latency(&self, collected: &Collector, state: Option<&SteadyState>, plan: &Plan) -> Option<Latency> {
         let own = || self.parts.iter().filter_map(|part| part.measured.record.figures.latency_ns.as_ref());
         let (min, max) = (own().map(|one| one.min).min()?, own().map(|one| one.max).max()?);
         let latency = Latency { min, max, ..collected.operations.latency()? };
-        let intervals = course.map_or(collected.intervals(), |course| course.part(collected.intervals()));
+        let intervals = state.map_or(collected.intervals(), |state| state.part(collected.intervals()));
         let seed = mix(plan.seed.unwrap_or(1));
         Some(steady_state::with_intervals(latency, &collected.operations.buckets(), intervals, seed))
     }
@@ -494,13 +494,13 @@ impl Gathered {
         (length_ns > 0 && ops > 0.0).then(|| ops * 1e9 / length_ns as f64)
     }
 
-    fn of_files(&self, collected: Collected, counts: &mut Counts) -> Figures {
-        let rounds = Rounds::of(&self.parts);
+    fn sum_files(&self, collected: Collector, counts: &mut Counts) -> Figures {
+        let rounds = Rounds::new(&self.parts);
         counts.elapsed_ns = rounds.each.iter().map(|round| round.elapsed_ns).fold(0, u64::saturating_add);
         let whole = per_second(counts.ops as f64, counts.elapsed_ns);
         let headline = per_second(rounds.window_ops, rounds.window_ns);
         let proportion = headline.zip(whole).map_or(1.0, |(headline, whole)| headline / whole);
-        let ci95 = steady_state::of_rounds(&rounds.each);
+        let ci95 = steady_state::from_rounds(&rounds.each);
         let first_done = |part: &Part| self.shift_ns(part.start_ns).saturating_add(part.rate().first_done_ns);
         let rate = Rate {
             ops_per_second: headline,
@@ -527,10 +527,10 @@ impl Gathered {
         }
     }
 
-    fn together(&self, figures: &Figures, planned: u32) -> Together {
+    fn totals(&self, figures: &Figures, planned: u32) -> ClientTotals {
         let (start_ns, end_ns) = self.window();
         let is_of_files = !figures.rounds.is_empty();
-        let rounds = Rounds::of(&self.parts);
+        let rounds = Rounds::new(&self.parts);
         let window_ns = if is_of_files { rounds.window_ns } else { end_ns - start_ns };
         let window_rate = match is_of_files {
             true => per_second(rounds.window_ops, rounds.window_ns),
@@ -548,7 +548,7 @@ impl Gathered {
             |rate: Option<&(f64, &str)>| (rate.map(|rate| rate.0), rate.map(|rate| rate.1.to_owned()));
         let (slowest_ops_per_second, slowest) = named(rates.first());
         let (fastest_ops_per_second, fastest) = named(rates.last());
-        Together {
+        ClientTotals {
             clients: self.parts.len() as u32,
             clients_planned: planned,
             window_ns,
@@ -578,7 +578,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn of(parts: &[Part]) -> Self {
+    fn new(parts: &[Part]) -> Self {
         let mut all = Self::default();
         let of = |part: &Part, index: usize| part.measured.record.figures.rounds.get(index).cloned();
         for index in 0..INTERVALS_MAX {

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
-use model::plan::{PlannedPhase, Until};
+use model::plan::{PlannedPhase, PrecisionGoal};
 use model::workload::{CacheMode, FileVerb, Work};
 use model::{Trouble, load, mix};
 
-use crate::collect::Collected;
-use crate::drive::{Drive, Moment};
-use crate::meter::{Lows, Meter, Observed};
+use crate::collect::Collector;
+use crate::drive::{Drive, PhaseEvent};
+use crate::meter::{LowWatermark, Meter, PhaseSums};
 use crate::record::PhaseTotals;
 use crate::{file_phase, member};
 
 /// Inputs that all kinds of phases share.
-pub struct Asked<'a> {
+pub struct PhaseInputs<'a> {
     /// Test to run.
     pub phase: &'a PlannedPhase,
     /// State of the page cache before buffered reads; it may allow dropping the machine's caches.
@@ -29,7 +29,7 @@ pub struct Asked<'a> {
     /// Longest time in all, with untimed work.
     pub budget_ns: u64,
     /// Condition for an end before that time.
-    pub until: Option<Until>,
+    pub precision_goal: Option<PrecisionGoal>,
     /// Time of a round and most rounds, of a test that is repeated until it is steady.
     pub rounds: Option<(u64, u32)>,
     /// Flag that another process raises once the phase has done enough.
@@ -39,7 +39,7 @@ pub struct Asked<'a> {
     /// Clock that times operations.
     pub timer: Timer,
     /// CPUs near the device; none if all are near.
-    pub near: Option<Arc<[u32]>>,
+    pub local_cpus: Option<Arc<[u32]>>,
     /// Flag that a signal raises.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -49,20 +49,20 @@ pub struct Measured {
     /// Totals, or the trouble that kept the phase from starting.
     pub totals: Result<PhaseTotals, Trouble>,
     /// Counts of the workers.
-    pub collected: Collected,
+    pub collected: Collector,
     /// Counters of the machine during the phase.
-    pub observed: Observed,
+    pub observed: PhaseSums,
     /// Start of the phase; `None` on a virtual clock, which begins with each phase.
     pub start_ns: Option<u64>,
 }
 
 impl Measured {
     /// Returns the measurements of a phase that did not start.
-    pub fn nothing(phase: &PlannedPhase, trouble: Trouble) -> Self {
+    pub fn nothing(phase: &PlannedPhase, error: Trouble) -> Self {
         Self {
-            totals: Err(trouble),
-            collected: Collected::new(steps(phase).len()),
-            observed: Observed::default(),
+            totals: Err(error),
+            collected: Collector::new(steps(phase).len()),
+            observed: PhaseSums::default(),
             start_ns: Some(Monotonic.now_ns()),
         }
     }
@@ -70,8 +70,8 @@ impl Measured {
 
 /// One phase, ready to be measured.
 pub trait Task {
-    /// Measures it. Calls `on_moment` at every moment.
-    fn measure(self: Box<Self>, on_moment: &mut dyn FnMut(Moment<'_>)) -> Measured;
+    /// Measures it. Calls `on_event` at every moment.
+    fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> Measured;
 }
 
 /// Returns the names of the calls that an operation of a phase consists of.
@@ -102,36 +102,36 @@ impl Drop for StopOnDrop {
 
 /// Waits until the devices are calm, and runs work while the meter reads the kernel's counters.
 pub fn driven(
-    asked: &Asked<'_>,
+    inputs: &PhaseInputs<'_>,
     meter: &mut Meter,
-    on_moment: &mut dyn FnMut(Moment<'_>),
+    on_event: &mut dyn FnMut(PhaseEvent<'_>),
     work: impl FnOnce(&mut Drive<'_>) -> Result<PhaseTotals, Trouble>,
 ) -> Measured {
-    meter.settle(&asked.interrupt);
+    meter.settle(&inputs.interrupt);
     let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
     let mut drive = Drive {
-        interrupt: &asked.interrupt,
+        interrupt: &inputs.interrupt,
         meter,
-        on_moment,
+        on_event,
         stop: Arc::clone(&stop.0),
-        lows: Lows::default(),
-        collected: Collected::new(steps(asked.phase).len()).in_rounds(asked.rounds),
+        low_watermark: LowWatermark::default(),
+        collected: Collector::new(steps(inputs.phase).len()).in_rounds(inputs.rounds),
         readers: Vec::new(),
         start_ns: Monotonic.now_ns(),
-        operations: operations(asked.phase),
-        until: asked.until,
-        enough: asked.enough.clone(),
-        is_continuous: asked.phase.workload.is_continuous(),
+        operations: operations(inputs.phase),
+        precision_goal: inputs.precision_goal,
+        enough: inputs.enough.clone(),
+        is_continuous: inputs.phase.workload.is_continuous(),
         budgets: Vec::new(),
-        writes: asked.phase.workload.writes(),
-        is_enough: false,
+        has_writes: inputs.phase.workload.writes(),
+        is_goal_met: false,
         known: None,
-        looked_ns: 0,
+        last_check_ns: 0,
     };
     let totals = work(&mut drive);
-    (drive.on_moment)(Moment::Over);
+    (drive.on_event)(PhaseEvent::Over);
     let (collected, start_ns) = (drive.collected, Some(drive.start_ns));
-    let observed = meter.observed();
+    let observed = meter.take_sums();
     // Descriptors of threads that have ended would be missing elsewhere.
     meter.reset(&[], false);
     Measured { totals, collected, observed, start_ns }

@@ -24,14 +24,14 @@ impl Watch {
     }
 
     /// Samples states that no counter records.
-    pub fn look(&mut self) {
-        self.meter.look(0);
+    pub fn sample(&mut self) {
+        self.meter.sample(0);
     }
 
     /// Ends the watch. The name of the machine is left to those who know it.
     pub fn end(mut self, machine: &Machine) -> ServerUse {
         self.meter.end();
-        let observed = self.meter.observed();
+        let observed = self.meter.take_sums();
         let nfsd = self.nfsd.zip(NfsServer::now(&self.root)).map(|(before, now)| now.since(&before));
         ServerUse {
             name: String::new(),
@@ -77,9 +77,9 @@ mod tests {
         let target = observe::target(&root, directory.path()).unwrap();
         let machine = observe::machine(&root);
         let mut watch = Watch::begin(&root, &target);
-        let begun = std::time::Instant::now();
-        while begun.elapsed().as_millis() < 300 {
-            watch.look();
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 300 {
+            watch.sample();
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let seen = watch.end(&machine);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use model::Trouble;
 use observe::thread;
 
-use crate::patience::{hangs, patience};
+use crate::hang_detection::{hang_timeout, hangs};
 
 /// Event from a member.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<C, R> Mailbox<C, R> {
 /// Stack of each thread.
 const STACK_BYTES: usize = 256 << 10;
 /// Polling interval of threads that are about to end.
-const END_LOOK: Duration = Duration::from_micros(200);
+const END_POLL_INTERVAL: Duration = Duration::from_micros(200);
 /// Time that threads may take to end if another thread hangs.
 const END_GRACE: Duration = Duration::from_secs(1);
 
@@ -79,7 +79,7 @@ struct Member<C> {
     thread: JoinHandle<()>,
     /// Number of the thread, once it runs.
     number: Arc<AtomicI32>,
-    busy: bool,
+    is_working: bool,
 }
 
 /// A group of threads.
@@ -121,7 +121,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
             };
             let thread = thread::start(&format!("worker-{index}"), STACK_BYTES, body)?;
             // Getting ready is the first work of each member.
-            members.push(Member { commands, thread, number, busy: true });
+            members.push(Member { commands, thread, number, is_working: true });
         }
         drop(gate);
         Ok(Self { members, events })
@@ -135,24 +135,24 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     /// Gives a member a command, which it must answer with a report.
     pub fn command(&mut self, index: usize, command: C) {
         let member = &mut self.members[index];
-        member.busy = member.commands.send(command).is_ok();
+        member.is_working = member.commands.send(command).is_ok();
     }
 
     /// Returns true if any member has not answered yet.
     pub fn is_busy(&self) -> bool {
-        self.members.iter().any(|member| member.busy)
+        self.members.iter().any(|member| member.is_working)
     }
 
     /// Returns the next event, or `None` after `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Option<(usize, Event<R>)> {
         match self.events.recv_timeout(timeout) {
             Ok((index, event)) => {
-                self.members[index].busy = false;
+                self.members[index].is_working = false;
                 Some((index, event))
             }
             // All members have gone without a word. That never happens: each answers or panics aloud.
             Err(RecvTimeoutError::Disconnected) => {
-                self.members.iter_mut().for_each(|member| member.busy = false);
+                self.members.iter_mut().for_each(|member| member.is_working = false);
                 None
             }
             Err(RecvTimeoutError::Timeout) => None,
@@ -161,8 +161,8 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
 
     /// Returns the numbers of the threads that have not answered.
     pub fn busy_threads(&self) -> Vec<i32> {
-        let busy = self.members.iter().filter(|member| member.busy);
-        busy.map(|member| member.number.load(Ordering::Relaxed)).collect()
+        let is_working = self.members.iter().filter(|member| member.is_working);
+        is_working.map(|member| member.number.load(Ordering::Relaxed)).collect()
     }
 
     /// Dismisses all members, and waits for those that have answered, because they close files on their way.
@@ -170,33 +170,33 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     ///
     /// # Errors
     /// Fails if a member that had answered does not end.
-    pub fn dismiss(self, mut movement: impl FnMut() -> u64) -> Result<(), Trouble> {
+    pub fn dismiss(self, mut activity: impl FnMut() -> u64) -> Result<(), Trouble> {
         // If one member hangs, the others may too, and that wait is not repeated.
-        let patience = if self.is_busy() { END_GRACE } else { patience(true) };
+        let hang_timeout = if self.is_busy() { END_GRACE } else { hang_timeout(true) };
         let mut leaving = Vec::new();
         for member in self.members {
-            let Member { commands, thread, number, busy } = member;
+            let Member { commands, thread, number, is_working } = member;
             drop(commands);
-            if !busy {
+            if !is_working {
                 leaving.push((thread, number));
             }
         }
-        let (mut moved_at, mut seen) = (Instant::now(), movement());
+        let (mut moved_at, mut seen) = (Instant::now(), activity());
         while !leaving.is_empty() {
             let before = leaving.len();
             let (ended, still): (Vec<_>, Vec<_>) =
                 leaving.into_iter().partition(|(thread, _)| thread.is_finished());
             ended.into_iter().for_each(|(thread, _)| drop(thread.join()));
             leaving = still;
-            let now = movement();
+            let now = activity();
             if leaving.len() < before || std::mem::replace(&mut seen, now) != now {
                 moved_at = Instant::now();
-            } else if moved_at.elapsed() > patience {
+            } else if moved_at.elapsed() > hang_timeout {
                 let numbers: Vec<_> =
                     leaving.iter().map(|(_, number)| number.load(Ordering::Relaxed)).collect();
                 return Err(hangs("close files", &numbers, moved_at.elapsed()));
             } else {
-                std::thread::sleep(END_LOOK);
+                std::thread::sleep(END_POLL_INTERVAL);
             }
         }
         Ok(())
@@ -204,7 +204,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
 }
 
 /// Keeps the thread near the device. If the system refuses, the thread runs where it may.
-pub fn place_near(cpus: Option<&[u32]>) {
+pub fn pin_to_cpus(cpus: Option<&[u32]>) {
     let Some(cpus) = cpus else { return };
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(*cpu as usize));

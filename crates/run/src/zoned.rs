@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::zones::{Board, Zones};
+use engine::zones::{SharedZoneTimes, Zones};
 use model::run::ZoneRecord;
 
 /// Zones of a test, in the order of their visits.
@@ -13,7 +13,7 @@ pub struct Zoned {
     zones: Vec<Range<u64>>,
     /// Offset at which the data begins in its file.
     first_bytes: u64,
-    board: Arc<Board>,
+    board: Arc<SharedZoneTimes>,
     /// Zone that was left early.
     partial: Option<ZoneRecord>,
 }
@@ -21,7 +21,7 @@ pub struct Zoned {
 impl Zoned {
     /// Returns the zones of data that begins at an offset of its file; `None` for a test without zones.
     pub fn new(zones: Vec<Range<u64>>, first_bytes: u64) -> Option<Self> {
-        let board = Arc::new(Board::new(zones.len()));
+        let board = Arc::new(SharedZoneTimes::new(zones.len()));
         (!zones.is_empty()).then_some(Self { zones, first_bytes, board, partial: None })
     }
 
@@ -43,13 +43,13 @@ impl Zoned {
     }
 
     /// Returns the number of zones that were visited to their end.
-    pub fn done(&self) -> usize {
-        self.board.done()
+    pub fn visited_zones(&self) -> usize {
+        self.board.visited_zones()
     }
 
     /// Returns these zones.
     pub fn records(&self) -> impl Iterator<Item = ZoneRecord> {
-        let done = self.zones.iter().take(self.done()).enumerate();
+        let done = self.zones.iter().take(self.visited_zones()).enumerate();
         let done = done.map(|(index, zone)| ZoneRecord {
             start_bytes: self.first_bytes + zone.start,
             bytes: zone.end - zone.start,
@@ -63,7 +63,7 @@ impl Zoned {
         let sum = |of: fn(&ZoneRecord) -> u64| self.records().map(|zone| of(&zone)).sum::<u64>();
         let bytes = bytes.saturating_sub(sum(|zone| zone.bytes));
         let elapsed_ns = elapsed_ns.saturating_sub(sum(|zone| zone.elapsed_ns));
-        let zone = self.zones.get(self.done()).filter(|_| bytes > 0);
+        let zone = self.zones.get(self.visited_zones()).filter(|_| bytes > 0);
         let start_bytes = zone.map(|zone| self.first_bytes + zone.start);
         self.partial = start_bytes.map(|start_bytes| ZoneRecord { start_bytes, bytes, elapsed_ns });
     }

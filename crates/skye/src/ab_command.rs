@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fleet::Clients;
 use fleet::OnLoss;
-use model::hosts::HostWord;
+use model::hosts::ClientSpec;
 use model::plan;
 use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
@@ -18,15 +18,15 @@ use report::text;
 
 use crate::cli::AbArguments;
 use crate::compare_command::{self, effect, reached, show};
-use crate::driver::{self, Ended, Setup, Turns};
+use crate::driver::{self, RunOutcome, Setup, Turns};
 use crate::exit::{self, Failure};
+use crate::fleet_run::{self, ConnectedClients, FleetRun};
 use crate::keeping::Keeping;
 use crate::live_view::LiveView;
 use crate::loads;
-use crate::place::Place;
-use crate::several::{self, Greeted, Several};
+use crate::place::ResolvedTarget;
 use crate::signals::Interruption;
-use crate::{Done, outputs, preset, terminal};
+use crate::{CommandResult, outputs, preset, terminal};
 
 /// Preset that is measured by default.
 const PRESET: &str = "quick";
@@ -45,49 +45,55 @@ const BLOCK: u32 = 2;
 const WIDTH_OF_EFFECT: f64 = 0.5;
 
 /// A target that is found, and not planned yet.
-struct Found {
+struct SideTarget {
     target: Target,
     /// Free bytes of each client.
     free_bytes: u64,
     /// Number of clients.
     clients: u32,
-    by: By,
+    backend: Backend,
 }
 
 /// Those who measure a side.
-enum By {
+enum Backend {
     /// This process.
-    Here(Box<Place>),
+    Local(Box<ResolvedTarget>),
     /// Several clients, and the signals that end them.
-    Several(Box<Greeted>, Interruption),
+    FleetRun(Box<ConnectedClients>, Interruption),
 }
 
-impl Found {
-    fn here(place: Place) -> Self {
+impl SideTarget {
+    fn here(place: ResolvedTarget) -> Self {
         let (target, free_bytes) = (place.target.clone(), place.target.space.free_bytes);
-        Self { target, free_bytes, clients: 1, by: By::Here(Box::new(place)) }
+        Self { target, free_bytes, clients: 1, backend: Backend::Local(Box::new(place)) }
     }
 
-    fn by(
+    fn on_clients(
         arguments: &AbArguments,
         path: &Path,
-        clients: Vec<HostWord>,
+        clients: Vec<ClientSpec>,
         interruption: Interruption,
     ) -> Result<Self, Failure> {
         let (options, limits) = (&arguments.clients, preset::under(arguments.work.request(), PRESET)?);
         // The limit is that of all turns of both sides.
         let limit = arguments.work.0.write_limit.unwrap_or(Size::Bytes(WRITE_LIMIT_BYTES)).share(SIDES);
         let limits = Request { write_limit: Some(limit), ..limits };
-        let greeted =
-            Greeted::start(options, path, Clients::Hosts(clients), &limits, OnLoss::Stop, &interruption)?;
+        let greeted = ConnectedClients::start(
+            options,
+            path,
+            Clients::Hosts(clients),
+            &limits,
+            OnLoss::Stop,
+            &interruption,
+        )?;
         let target = greeted.first().environment.target.clone();
         let (free_bytes, clients) = (greeted.room_bytes(), greeted.clients());
-        Ok(Self { target, free_bytes, clients, by: By::Several(Box::new(greeted), interruption) })
+        Ok(Self { target, free_bytes, clients, backend: Backend::FleetRun(Box::new(greeted), interruption) })
     }
 }
 
 /// One of the two sides.
-struct Party {
+struct AbSide {
     name: &'static str,
     target: Target,
     plan: Plan,
@@ -96,20 +102,20 @@ struct Party {
 /// Those who will measure a side.
 enum Planned {
     /// This process.
-    Here(Box<Place>),
+    Local(Box<ResolvedTarget>),
     /// Several clients.
-    Several(Box<Several>),
+    FleetRun(Box<FleetRun>),
 }
 
 /// Measures both sides, and compares them.
-pub fn ab(arguments: &AbArguments) -> Done {
+pub fn ab(arguments: &AbArguments) -> CommandResult {
     let effect = effect(arguments.effect, &arguments.fail_on)?;
     let started = Instant::now();
-    compare_command::check(&arguments.shown)?;
+    compare_command::check(&arguments.display)?;
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
-    let clients = several::clients(&arguments.clients)?;
+    let clients = fleet_run::clients(&arguments.clients)?;
     if let Some(client) = clients.iter().flatten().find(|client| client.directory.is_some()) {
         let problem =
             format!("cannot measure in the directory of {client}: name both directories before --hosts");
@@ -118,32 +124,35 @@ pub fn ab(arguments: &AbArguments) -> Done {
     // A signal ends the agents, too.
     let interruption = clients.is_some().then(Interruption::catch_but_pipes).transpose()?;
     let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
-        None => Ok::<_, Failure>(Found::here(Place::find(&root, path).map_err(Failure::refused)?)),
-        Some((clients, interruption)) => Found::by(arguments, path, clients, interruption),
+        None => {
+            Ok::<_, Failure>(SideTarget::here(ResolvedTarget::find(&root, path).map_err(Failure::refused)?))
+        }
+        Some((clients, interruption)) => SideTarget::on_clients(arguments, path, clients, interruption),
     };
     let found = [find(&arguments.a)?, find(&arguments.b)?];
-    let limits = Limits::of(arguments, effect, &found, &machine);
+    let limits = Limits::from_arguments(arguments, effect, &found, &machine);
     let mut request = request(arguments, &found, &machine)?;
     // The least number of pairs follows from the number of tests.
     let tests = plan::plan(&request, &found[0].target, &machine).map_err(Failure::refused)?.phases.len();
     let pairs_min = pairs_min(tests);
     let count = u64::from(found[0].clients);
     let each = limits.bytes / SIDES / u64::from(pairs_min);
-    let asked = request.write_limit.map(|limit| bytes(limit, &found[0], &machine));
-    request.write_limit = Some(Size::Bytes(asked.map_or(each, |asked| asked.min(each))));
+    let requested_bytes = request.write_limit.map(|limit| bytes(limit, &found[0], &machine));
+    request.write_limit =
+        Some(Size::Bytes(requested_bytes.map_or(each, |requested_bytes| requested_bytes.min(each))));
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let [a, b] = found;
     // Each side has other data: a store that both share might keep equal data only once.
     let seeds = [seed, seed.wrapping_add(count)];
-    let planned = |name, Found { target, by, .. }, seed| match by {
-        By::Here(place) => {
+    let planned = |name, SideTarget { target, backend, .. }, seed| match backend {
+        Backend::Local(place) => {
             let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
-            several::check_alone(&plan)?;
-            Ok::<_, Failure>((Party { name, target, plan }, Planned::Here(place)))
+            fleet_run::check_alone(&plan)?;
+            Ok::<_, Failure>((AbSide { name, target, plan }, Planned::Local(place)))
         }
-        By::Several(greeted, interruption) => {
-            let several = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
-            Ok((Party { name, target, plan: several.plan.clone() }, Planned::Several(several)))
+        Backend::FleetRun(greeted, interruption) => {
+            let fleet_run = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
+            Ok((AbSide { name, target, plan: fleet_run.plan.clone() }, Planned::FleetRun(fleet_run)))
         }
     };
     let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
@@ -164,7 +173,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
     if let Some(directory) = &arguments.output {
         outputs::check_directory(directory)?;
     }
-    let shows_text = compare_command::is_text(&arguments.shown) && !arguments.quiet;
+    let shows_text = compare_command::is_text(&arguments.display) && !arguments.quiet;
     if shows_text {
         terminal::print_line(&announced)?;
     }
@@ -176,19 +185,19 @@ pub fn ab(arguments: &AbArguments) -> Done {
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::new(arguments.quiet, terminal::style());
-    let begin = |party: &Party, by: Planned, seed: u64| {
-        let (side, environment): (Box<dyn driver::Side>, _) = match by {
-            Planned::Here(place) => {
+    let begin = |party: &AbSide, backend: Planned, seed: u64| {
+        let (side, environment): (Box<dyn driver::Side>, _) = match backend {
+            Planned::Local(place) => {
                 let mut session = place.open(&root, &party.plan, seed, None, interruption.raised.clone())?;
                 session.set_write_limit(limits.bytes / SIDES);
                 let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
                 let environment = Environment::new(&machine, party.target.clone(), settings, hidden);
                 (Box::new(session), environment)
             }
-            Planned::Several(mut several) => {
-                let hidden_sources = several.open(&interruption)?;
-                let environment = Environment { hidden_sources, ..several.environment };
-                (Box::new(several.fleet), environment)
+            Planned::FleetRun(mut fleet_run) => {
+                let hidden_sources = fleet_run.open(&interruption)?;
+                let environment = Environment { hidden_sources, ..fleet_run.environment };
+                (Box::new(fleet_run.fleet), environment)
             }
         };
         let setup = Setup {
@@ -199,7 +208,7 @@ pub fn ab(arguments: &AbArguments) -> Done {
             view: view.clone(),
             audience: None,
             gate: None,
-            quiet: arguments.quiet,
+            is_quiet: arguments.quiet,
             beside: None,
             environment,
             plan: party.plan.clone(),
@@ -208,7 +217,8 @@ pub fn ab(arguments: &AbArguments) -> Done {
     };
     let turns = [begin(&parties[0], by_a, seeds[0])?, begin(&parties[1], by_b, seeds[1])?];
     let measured =
-        Measuring { started, started_at, seed, limits, pairs_min, view, parties: &parties, turns }.measure();
+        PairMeasurement { started, started_at, seed, limits, pairs_min, view, parties: &parties, turns }
+            .measure();
     finish(arguments, measured, &keeping, shows_text)
 }
 
@@ -220,23 +230,28 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(arguments: &AbArguments, effect: f64, found: &[Found; 2], machine: &Machine) -> Self {
-        let asked = arguments.work.0.write_limit.map(|limit| bytes(limit, &found[0], machine));
+    fn from_arguments(
+        arguments: &AbArguments,
+        effect: f64,
+        found: &[SideTarget; 2],
+        machine: &Machine,
+    ) -> Self {
+        let requested_bytes = arguments.work.0.write_limit.map(|limit| bytes(limit, &found[0], machine));
         Self {
             total: Duration::from_secs_f64(arguments.total.0),
-            bytes: asked.unwrap_or(WRITE_LIMIT_BYTES),
+            bytes: requested_bytes.unwrap_or(WRITE_LIMIT_BYTES),
             effect,
         }
     }
 }
 
-fn bytes(size: Size, found: &Found, machine: &Machine) -> u64 {
+fn bytes(size: Size, found: &SideTarget, machine: &Machine) -> u64 {
     size.resolve(found.free_bytes, machine.memory_bytes)
 }
 
 /// Returns the work for one turn on each side. It is the same on both, so that no data set is chosen by how fast a side
 /// is.
-fn request(arguments: &AbArguments, found: &[Found; 2], machine: &Machine) -> Result<Request, Failure> {
+fn request(arguments: &AbArguments, found: &[SideTarget; 2], machine: &Machine) -> Result<Request, Failure> {
     let flags = arguments.work.request();
     let mut request = Request { write_limit: None, repeat: Some(1), probe: Some(Probing::None), ..flags };
     if request.preset.is_none() {
@@ -245,7 +260,7 @@ fn request(arguments: &AbArguments, found: &[Found; 2], machine: &Machine) -> Re
     let free = found.iter().map(|side| side.free_bytes).min().unwrap_or_default();
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
-    let mut request = loads::read(preset::beneath(request, PRESET, &found[0].target)?)?;
+    let mut request = loads::read(preset::with_preset(request, PRESET, &found[0].target)?)?;
     // A share of the free space is not the same on both.
     let size = request.size.map(|size| found.iter().map(|side| bytes(size, side, machine)).min());
     request.size = size.flatten().map(Size::Bytes);
@@ -258,13 +273,13 @@ fn pairs_min(tests: usize) -> u32 {
 }
 
 /// Returns the announcement of the work, before anything is written.
-fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
+fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
     let style = terminal::style();
     let mut lines =
         vec![format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host))];
     lines.push(String::new());
-    for Party { name, target, .. } in parties {
-        lines.push(text::where_it_is(name, target, &style));
+    for AbSide { name, target, .. } in parties {
+        lines.push(text::target_lines(name, target, &style));
     }
     let plan = &parties[0].plan;
     let pair_ns: u64 = parties.iter().map(|party| party.plan.estimate_ns).sum();
@@ -300,19 +315,19 @@ fn announced(parties: &[Party; 2], machine: &Machine, limits: &Limits, pairs_min
     lines.join("\n")
 }
 
-struct Measuring<'a> {
+struct PairMeasurement<'a> {
     started: Instant,
     started_at: String,
     seed: u64,
     limits: Limits,
     pairs_min: u32,
     view: LiveView,
-    parties: &'a [Party; 2],
+    parties: &'a [AbSide; 2],
     turns: [Turns; 2],
 }
 
 /// Reason why no other block followed.
-enum Enough {
+enum StopReason {
     Known,
     Total,
     WriteLimit,
@@ -322,13 +337,13 @@ enum Enough {
 /// Result of the measurement.
 struct PairsOutcome {
     pairs: u32,
-    enough: Enough,
-    ended: [Ended; 2],
+    enough: StopReason,
+    ended: [RunOutcome; 2],
     names: [String; 2],
     effect: f64,
 }
 
-impl Measuring<'_> {
+impl PairMeasurement<'_> {
     /// Measures block after block, until enough is known or a limit is reached.
     fn measure(mut self) -> PairsOutcome {
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -338,7 +353,7 @@ impl Measuring<'_> {
         let mut known = None;
         let enough;
         loop {
-            let begun = Instant::now();
+            let since = Instant::now();
             // Slow drift is the same for both over a block: A B B A, or B A A B.
             let leader = usize::from(random.bool());
             let mut goes_on = true;
@@ -357,15 +372,15 @@ impl Measuring<'_> {
                 }
                 known = widest(self.compared().as_ref());
             }
-            longest = longest.max(begun.elapsed());
+            longest = longest.max(since.elapsed());
             let of_block = self.parties.iter().map(|party| u64::from(BLOCK) * party.plan.bytes_to_write_max);
             let has_time = self.started.elapsed() + longest <= self.limits.total;
             let has_bytes = self.turns.iter().zip(of_block).all(|(turns, more)| more <= turns.left_bytes());
             enough = match () {
-                () if !goes_on => Enough::Broken,
-                () if pairs >= self.pairs_min && self.is_enough(known.as_ref()) => Enough::Known,
-                () if !has_time => Enough::Total,
-                () if !has_bytes => Enough::WriteLimit,
+                () if !goes_on => StopReason::Broken,
+                () if pairs >= self.pairs_min && self.is_goal_met(known.as_ref()) => StopReason::Known,
+                () if !has_time => StopReason::Total,
+                () if !has_bytes => StopReason::WriteLimit,
                 () => continue,
             };
             break;
@@ -396,7 +411,7 @@ impl Measuring<'_> {
         format!("pair {pair} of at least {}{known}", self.pairs_min)
     }
 
-    fn is_enough(&self, known: Option<&Width>) -> bool {
+    fn is_goal_met(&self, known: Option<&Width>) -> bool {
         known.is_some_and(|width| width.half <= self.limits.effect.ln_1p() * WIDTH_OF_EFFECT)
     }
 
@@ -404,7 +419,7 @@ impl Measuring<'_> {
         let side = |party: usize| {
             let name = self.parties[party].name;
             let pairing = Pairing { id: String::new(), side: name.into(), first: Vec::new() };
-            Side::of_phases(name.into(), self.turns[party].phases(), pairing)
+            Side::from_phases(name.into(), self.turns[party].phases(), pairing)
         };
         compare::compare(&[side(0), side(1)], self.limits.effect).ok()
     }
@@ -431,17 +446,22 @@ fn widest(comparison: Option<&Comparison>) -> Option<Width> {
 }
 
 /// Returns the directories as they were given, or letters if both are the same.
-fn names(parties: &[Party; 2]) -> [String; 2] {
+fn names(parties: &[AbSide; 2]) -> [String; 2] {
     let [a, b] = parties.each_ref().map(|party| party.target.path.clone());
     if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }
 }
 
-fn finish(arguments: &AbArguments, measured: PairsOutcome, keeping: &Keeping, shows_text: bool) -> Done {
+fn finish(
+    arguments: &AbArguments,
+    measured: PairsOutcome,
+    keeping: &Keeping,
+    shows_text: bool,
+) -> CommandResult {
     let PairsOutcome { pairs, enough, ended, names, effect } = measured;
-    let is_whole = ended.each_ref().map(|ended| ended.tell_failures()) == [true, true];
+    let is_whole = ended.each_ref().map(|ended| ended.report_failures()) == [true, true];
     // The same signal ended both.
-    let left = |ended: &&Ended| (ended.is_closing(), ended.left.len());
-    ended.iter().max_by_key(left).into_iter().for_each(Ended::tell_signal);
+    let left = |ended: &&RunOutcome| (ended.is_closing(), ended.left.len());
+    ended.iter().max_by_key(left).into_iter().for_each(RunOutcome::report_signal);
     let mut code = if is_whole { exit::DONE } else { exit::FAILED };
     let interruption = ended[0].interruption.clone();
     if ended[0].reader_is_gone() {
@@ -471,7 +491,7 @@ fn finish(arguments: &AbArguments, measured: PairsOutcome, keeping: &Keeping, sh
     });
     let named: Vec<_> = named.collect();
     let sides: Vec<_> =
-        named.iter().map(|(name, documents)| Side::of_runs(name.clone(), documents)).collect();
+        named.iter().map(|(name, documents)| Side::from_runs(name.clone(), documents)).collect();
     let comparison = match compare::compare(&sides, effect) {
         Ok(comparison) => comparison,
         Err(_) if interruption.is_raised() => return Ok(interruption.exit_code().unwrap_or(code)),
@@ -482,15 +502,15 @@ fn finish(arguments: &AbArguments, measured: PairsOutcome, keeping: &Keeping, sh
         }
     };
     let runs: Vec<_> = named.into_iter().map(|(_, documents)| documents.map(|(_, run)| run).into()).collect();
-    show(&comparison, &runs, &arguments.shown)?;
+    show(&comparison, &runs, &arguments.display)?;
     if shows_text {
         let why = match enough {
-            Enough::Known => {
+            StopReason::Known => {
                 format!("every ratio is known within ± {}", model::numbers::percent(effect * WIDTH_OF_EFFECT))
             }
-            Enough::Total => "another block would take longer than --total allows".into(),
-            Enough::WriteLimit => "another block would write more than --write-limit allows".into(),
-            Enough::Broken => "it could not go on".into(),
+            StopReason::Total => "another block would take longer than --total allows".into(),
+            StopReason::WriteLimit => "another block would write more than --write-limit allows".into(),
+            StopReason::Broken => "it could not go on".into(),
         };
         let pairs = if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };
         let style = terminal::style();

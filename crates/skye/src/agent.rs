@@ -15,16 +15,19 @@ use model::run::Environment;
 use model::size::Size;
 use model::{Machine, Plan, Request, Trouble};
 use observe::Root;
-use run::{Beginning, LayoutProgress, Moment, OtherClient, Session, Time, Unmade, Watch, patience, sum};
+use run::{
+    CreateError, LayoutProgress, OtherClient, PhaseEvent, Session, StartSignal, Time, Watch, hang_detection,
+    sum,
+};
 
 use crate::cli::AgentArguments;
 use crate::exit::{self, Failure};
-use crate::place::Place;
+use crate::place::ResolvedTarget;
 use crate::signals::{self, Interruption};
-use crate::{Done, closing, doctor, driver, simulation};
+use crate::{CommandResult, closing, doctor, driver, simulation};
 
 /// Interval between checks for signals.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The same while the agent is idle: a thousand agents may run on one machine.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Sampling interval of a monitored machine.
@@ -39,15 +42,15 @@ const NEIGHBOURS_MAX: usize = 10_000;
 const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
 
 /// Serves one coordinator, and ends with it.
-pub fn agent(arguments: &AgentArguments) -> Done {
-    arguments.hang_timeout.into_iter().for_each(patience::set_limit);
+pub fn agent(arguments: &AgentArguments) -> CommandResult {
+    arguments.hang_timeout.into_iter().for_each(hang_detection::set_limit);
     let interruption = Interruption::catch_but_pipes()?;
     let raised = interruption.raised.clone();
     let is_ended = || signals::first_was_before(Duration::ZERO);
     let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised, is_ended);
-    let wire = wire.map_err(|trouble| match interruption.exit_code() {
+    let wire = wire.map_err(|error| match interruption.exit_code() {
         Some(code) => Failure::Ended(interruption.reason(), code),
-        None => Failure::refused(trouble),
+        None => Failure::refused(error),
     })?;
     let root = Root::system();
     let machine = driver::machine(&root);
@@ -62,11 +65,11 @@ pub fn agent(arguments: &AgentArguments) -> Done {
         seed: 0,
         root,
     };
-    let found = Place::find(&agent.root, &arguments.dir);
+    let found = ResolvedTarget::find(&agent.root, &arguments.dir);
     let ended = match found {
         Ok(place) => agent.serve(place),
-        Err(trouble) => {
-            agent.refuse(trouble);
+        Err(error) => {
+            agent.refuse(error);
             while agent.next().is_some_and(|command| command != ToAgent::Close {}) {}
             true
         }
@@ -86,7 +89,7 @@ struct Agent<'a> {
     interruption: Interruption,
     root: Root,
     machine: Machine,
-    place: Option<Place>,
+    place: Option<ResolvedTarget>,
     plan: Option<Plan>,
     seed: u64,
     session: Option<Session>,
@@ -99,14 +102,14 @@ impl Agent<'_> {
             match self.wire.next_within(IDLE_INTERVAL) {
                 Ok(None) => {}
                 Ok(command) => return command,
-                Err(fleet::agent::Gone) => return None,
+                Err(fleet::agent::ConnectionLost) => return None,
             }
         }
         None
     }
 
     /// Carries out commands until the last; false if the coordinator has gone before, or a signal has ended this agent.
-    fn serve(&mut self, place: Place) -> bool {
+    fn serve(&mut self, place: ResolvedTarget) -> bool {
         let settings = observe::settings(&self.root);
         let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
         self.place = Some(place);
@@ -122,14 +125,16 @@ impl Agent<'_> {
                     self.seed = seed;
                     self.plan(*request, Clients { count, number: Some(number), sharers })
                 }
-                ToAgent::Look {} => self.look(),
-                ToAgent::Open { processes, clients_here } => self.open(processes.as_deref(), clients_here),
+                ToAgent::Look {} => self.check_machine(),
+                ToAgent::Open { processes, clients_per_machine } => {
+                    self.open(processes.as_deref(), clients_per_machine)
+                }
                 ToAgent::Neighbours {} => self.neighbours(),
                 ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
                 ToAgent::Clear {} => self.clear(),
                 ToAgent::Watch { at_ns } => self.watch(at_ns),
-                ToAgent::Phase { other, anew, index, repetition, measured_ns, budget_ns } => {
-                    if let Some(session) = self.session.as_mut().filter(|_| anew) {
+                ToAgent::Phase { other, recreate_files, index, repetition, measured_ns, budget_ns } => {
+                    if let Some(session) = self.session.as_mut().filter(|_| recreate_files) {
                         session.forget_names();
                     }
                     self.phase(other, index as usize, repetition, Time { measured_ns, budget_ns })
@@ -151,15 +156,15 @@ impl Agent<'_> {
                 Ok(frame) => self.wire.send(&frame),
                 // It is no fault of the target, and the last frame tells it.
                 Err(_) if self.interruption.exit_code().is_some() => {}
-                Err(trouble) if self.session.is_none() => self.refuse(trouble),
-                Err(trouble) => self.wire.send(&FromAgent::Failed { trouble, is_refusal: false }),
+                Err(error) if self.session.is_none() => self.refuse(error),
+                Err(error) => self.wire.send(&FromAgent::Failed { error, is_refusal: false }),
             }
         }
         false
     }
 
-    fn refuse(&self, trouble: Trouble) {
-        self.wire.send(&FromAgent::Failed { trouble, is_refusal: true });
+    fn refuse(&self, error: Trouble) {
+        self.wire.send(&FromAgent::Failed { error, is_refusal: true });
     }
 
     /// Plans the request for this target, within the limits of the command line.
@@ -180,7 +185,7 @@ impl Agent<'_> {
         Ok(FromAgent::Planned { plan: Box::new(plan) })
     }
 
-    fn look(&mut self) -> Result<FromAgent, Trouble> {
+    fn check_machine(&mut self) -> Result<FromAgent, Trouble> {
         let place = self.place.as_ref().ok_or_else(|| unexpected("look at the machine"))?;
         let checks = doctor::checks(&self.root, &self.machine, &place.target, &self.arguments.dir);
         let checks = checks.map_err(|cause| Trouble::new("look at the machine", cause))?;
@@ -206,16 +211,16 @@ impl Agent<'_> {
         name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
 
-    fn open(&mut self, processes: Option<&[u32]>, clients_here: u32) -> Result<FromAgent, Trouble> {
+    fn open(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) -> Result<FromAgent, Trouble> {
         let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
             return Err(unexpected("make a work directory"));
         };
         let raised = self.interruption.raised.clone();
         let session = place.open(&self.root, plan, self.seed, Some(self.wire.session()), raised);
-        let mut session = session.map_err(|Unmade { trouble, .. }| trouble)?;
+        let mut session = session.map_err(|CreateError { error, .. }| error)?;
         session.set_write_limit(write_limit_bytes(self.arguments, &place.target, &self.machine));
         session.set_enough(self.wire.enough());
-        session.know(processes, clients_here);
+        session.know(processes, clients_per_machine);
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         self.session = Some(session);
@@ -267,16 +272,16 @@ impl Agent<'_> {
                 wire.send(&FromAgent::Tick { slices: std::mem::take(slices) });
             }
         };
-        let record = session.phase(&phase, repetition, time, &mut |moment| match moment {
-            Moment::Begin(beginning) => *beginning = wait_to_begin(wire, interruption),
-            Moment::Tick(tick) => {
+        let record = session.phase(&phase, repetition, time, &mut |event| match event {
+            PhaseEvent::Begin(start_signal) => *start_signal = wait_to_begin(wire, interruption),
+            PhaseEvent::Tick(tick) => {
                 slices.push(Slice { elapsed_ns: tick.elapsed_ns, ops: tick.ops, bytes: tick.bytes });
                 if slices.len() >= SLICES {
                     send(&mut slices);
                 }
             }
-            Moment::End => {}
-            Moment::Over => send(&mut slices),
+            PhaseEvent::End => {}
+            PhaseEvent::Over => send(&mut slices),
         });
         let figures = &record.figures;
         let measured = Measured {
@@ -304,14 +309,14 @@ impl Agent<'_> {
                     WATCH
                 }
                 Some(watch) => {
-                    watch.look();
+                    watch.sample();
                     WATCH
                 }
             };
             match self.wire.next_within(pause) {
                 Ok(None) => {}
                 Ok(Some(ToAgent::Watched {})) => break,
-                Ok(Some(_)) | Err(fleet::agent::Gone) => return Err(unexpected(attempt)),
+                Ok(Some(_)) | Err(fleet::agent::ConnectionLost) => return Err(unexpected(attempt)),
             }
             if self.interruption.is_raised() {
                 break;
@@ -325,14 +330,14 @@ impl Agent<'_> {
     fn close(&mut self) -> Vec<String> {
         match self.session.take().and_then(Session::close) {
             None => Vec::new(),
-            Some(removing) if patience::hanging().is_some() => {
+            Some(removing) if hang_detection::hanging().is_some() => {
                 closing::later(removing);
                 let directory = self.arguments.dir.display();
                 vec![format!(
                     "its target hangs; when it answers again, `skye clean {directory}` removes its files"
                 )]
             }
-            Some(removing) => closing::left(removing.wait()),
+            Some(removing) => closing::leftover_lines(removing.wait()),
         }
     }
 }
@@ -344,16 +349,16 @@ fn unexpected(attempt: &str) -> Trouble {
 
 /// Says that a measured part is ready, and waits for the order to begin it and then for its instant. A signal or the end
 /// of the coordinator ends both waits.
-fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> Beginning {
-    let off = Beginning { at_ns: None, is_off: true };
+fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> StartSignal {
+    let off = StartSignal { at_ns: None, is_off: true };
     wire.send(&FromAgent::Ready {});
     let mut agreed_ns = None;
     while !interruption.is_raised() {
         let left_ns = agreed_ns.map(|at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns()));
         let pause = match left_ns {
-            Some(..=HANDOVER_NS) => return Beginning { at_ns: agreed_ns, is_off: false },
-            Some(left_ns) => LOOK.min(Duration::from_nanos(left_ns - HANDOVER_NS)),
-            None => LOOK,
+            Some(..=HANDOVER_NS) => return StartSignal { at_ns: agreed_ns, is_off: false },
+            Some(left_ns) => POLL_INTERVAL.min(Duration::from_nanos(left_ns - HANDOVER_NS)),
+            None => POLL_INTERVAL,
         };
         match wire.next_within(pause) {
             Ok(Some(ToAgent::Start { at_ns })) if agreed_ns.is_none() => {
@@ -364,7 +369,7 @@ fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> Beginning {
                 }
             }
             Ok(_) => {}
-            Err(fleet::agent::Gone) => return off,
+            Err(fleet::agent::ConnectionLost) => return off,
         }
     }
     off
@@ -393,8 +398,8 @@ fn within_limits(
     }
     let limit = write_limit_bytes(arguments, target, machine).saturating_mul(u64::from(clients.max(1)));
     let bytes = |size: Size| size.resolve(target.space.free_bytes, machine.memory_bytes);
-    let asked = request.write_limit.map_or(limit, bytes);
-    Ok(Request { write_limit: Some(Size::Bytes(asked.min(limit))), ..request })
+    let requested = request.write_limit.map_or(limit, bytes);
+    Ok(Request { write_limit: Some(Size::Bytes(requested.min(limit))), ..request })
 }
 
 #[cfg(test)]
@@ -417,13 +422,14 @@ mod tests {
         };
         let limited = |request| within_limits(request, 1, &arguments, &target, &machine);
         let of = |size| Request { write_limit: size, ..Request::default() };
-        for (asked, granted) in [(None, 1000), (Some(Size::Bytes(999)), 999), (Some(Size::Bytes(1001)), 1000)]
+        for (requested, granted) in
+            [(None, 1000), (Some(Size::Bytes(999)), 999), (Some(Size::Bytes(1001)), 1000)]
         {
-            assert_eq!(limited(of(asked)).unwrap().write_limit, Some(Size::Bytes(granted)));
+            assert_eq!(limited(of(requested)).unwrap().write_limit, Some(Size::Bytes(granted)));
         }
         // The coordinator names the bytes of all clients.
-        for (asked, granted) in [(2999, 2999), (3001, 3000)] {
-            let request = of(Some(Size::Bytes(asked)));
+        for (requested, granted) in [(2999, 2999), (3001, 3000)] {
+            let request = of(Some(Size::Bytes(requested)));
             let shared = within_limits(request, 3, &arguments, &target, &machine).unwrap();
             assert_eq!(shared.write_limit, Some(Size::Bytes(granted)));
         }

@@ -6,18 +6,18 @@ use family::bonnie::arguments::{Form, Options};
 use family::bonnie::{self, Test, Translation};
 use model::run::Status;
 
-use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, tell};
-use crate::driver::Ended;
+use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, print_note};
+use crate::driver::RunOutcome;
 use crate::exit::Failure;
-use crate::{Done, terminal};
+use crate::{CommandResult, terminal};
 
 /// Measures as bonnie does. A refusal ends with bonnie's code for it, 1.
-pub fn bonnie(words: &[OsString]) -> Done {
+pub fn bonnie(words: &[OsString]) -> CommandResult {
     dialect::run_with_clients(words, measure)
 }
 
-fn measure(options: &Options, clients: Option<Clients>) -> Done {
-    let bench = Bench::look(&options.directory, clients.as_ref())?;
+fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
+    let bench = Bench::inspect(&options.directory, clients.as_ref())?;
     let translation = bonnie::translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     bonnie::check_room(options, bench.free_bytes()).map_err(Failure::failed)?;
     let seed = options.seed.unwrap_or_else(dialect::fresh_seed);
@@ -25,7 +25,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
     let documents = Documents::check(options.json.as_deref(), 1, None)?;
     translation.warnings.iter().for_each(|warning| terminal::message("warning", warning));
     translation.notes.iter().for_each(|note| terminal::message("note", note));
-    bonnie::opening(options).iter().for_each(|line| tell(&model::printable::printable(line)));
+    bonnie::opening(options).iter().for_each(|line| print_note(&model::printable::printable(line)));
     let interruption = dialect::catch(clients.as_ref())?;
     let phrases = translation.tests.iter().map(|test| phrase(*test, options)).collect();
     let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::audience(phrases)))?;
@@ -36,11 +36,11 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
 fn show(
     options: &Options,
     translation: &Translation,
-    ended: &Ended,
+    ended: &RunOutcome,
     documents: &Documents,
     host: &str,
-) -> Done {
-    let is_well = ended.tell();
+) -> CommandResult {
+    let is_well = ended.report();
     let all = translation.tests.iter().copied().zip(&ended.run.phases);
     let tests: Vec<_> = all.filter(|(_, phase)| phase.status == Status::Done).collect();
     let table = bonnie::table_of(options, &tests, host);
@@ -53,11 +53,11 @@ fn show(
     if is_well && !ended.interruption.is_raised() {
         printed = terminal::print_line(text.trim_end());
     } else if !tests.is_empty() && !ended.reader_is_gone() {
-        tell(table.text().trim_end());
+        print_note(table.text().trim_end());
     }
     if !ended.reader_is_gone() {
         let rows: Vec<_> = tests.iter().map(|(test, phase)| (test.title(), *phase)).collect();
-        dialect::tell_limits(&rows);
+        dialect::print_limits(&rows);
     }
     // The order matters: a place that hangs must not withhold the results, and a missing reader must not prevent the
     // document.
@@ -70,7 +70,9 @@ fn show(
 fn phrase(test: Test, options: &Options) -> Phrase {
     let own = options.clone();
     Phrase {
-        begun: bonnie::phrase(test, options),
-        done: Box::new(move |phase| bonnie::done(test, &own, bonnie::measured(test, phase).as_ref())),
+        start_text: bonnie::phrase(test, options),
+        done: Box::new(move |phase| {
+            bonnie::completion_message(test, &own, bonnie::measured(test, phase).as_ref())
+        }),
     }
 }

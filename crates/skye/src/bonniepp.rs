@@ -7,17 +7,17 @@ use std::path::Path;
 use std::rc::Rc;
 
 use engine::data::mix;
-use family::bonniepp::arguments::{Meeting, Options, Seats, Seed};
+use family::bonniepp::arguments::{Barrier, Options, Seats, Seed};
 use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
 use model::Trouble;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, tell};
-use crate::driver::{Audience, Ended, Gate};
+use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, print_note};
+use crate::driver::{Gate, RunObserver, RunOutcome};
 use crate::exit::{self, Failure};
-use crate::meeting::{self, Seat};
 use crate::signals::Interruption;
-use crate::{Done, inputs, terminal};
+use crate::start_barrier::{self, Seat};
+use crate::{CommandResult, inputs, terminal};
 
 /// Exit code of the original for INT during the tests on data.
 const INTERRUPTED: u8 = 5;
@@ -27,22 +27,22 @@ const SEED_BYTES_MAX: u64 = 64 << 20;
 const INT: u8 = 130;
 
 /// Measures as bonnie++ does. A refusal ends with bonnie++'s code for it, 1.
-pub fn bonniepp(words: &[OsString]) -> Done {
+pub fn bonniepp(words: &[OsString]) -> CommandResult {
     dialect::run_with_clients(words, measure)
 }
 
-fn measure(options: &Options, clients: Option<Clients>) -> Done {
+fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
     let json = options.json.as_deref();
     let (user, group) = (options.user.as_deref(), options.group.as_deref());
-    let former = dialect::become_asked("bonnie++", user, group, json, options.quiet)?;
+    let former = dialect::become_requested_user("bonnie++", user, group, json, options.quiet)?;
     if let Some(seats) = options.seats {
         let done = match seats {
-            Seats::Made(count) => meeting::prepare(count),
-            Seats::Removed => meeting::remove(),
+            Seats::Made(count) => start_barrier::prepare(count),
+            Seats::Removed => start_barrier::remove(),
         };
         return done.map(|()| exit::DONE).map_err(Failure::failed);
     }
-    let bench = Bench::look(&options.directory, clients.as_ref())?;
+    let bench = Bench::inspect(&options.directory, clients.as_ref())?;
     let translation = translate(options, bench.machine.memory_bytes).map_err(Failure::failed)?;
     let seed = match &options.seed {
         Seed::File(path) => seed_of(path)?,
@@ -59,17 +59,17 @@ fn measure(options: &Options, clients: Option<Clients>) -> Done {
         terminal::print_line(&options.compat.header())?;
     }
     let interruption = dialect::catch(clients.as_ref())?;
-    let once = Once { options, translation: &translation, bench: &bench, documents: &documents, seed };
-    let seat = match options.meeting {
-        Meeting::Seats => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),
-        Meeting::None | Meeting::Prompt => None,
+    let once = SingleRun { options, translation: &translation, bench: &bench, documents: &documents, seed };
+    let seat = match options.barrier {
+        Barrier::Seats => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),
+        Barrier::None | Barrier::Prompt => None,
     };
     let seat = seat.map(|seat| Rc::new(RefCell::new(seat)));
     for run in 1..=runs {
-        let waits = options.meeting != Meeting::None;
+        let waits = options.barrier != Barrier::None;
         let gate = waits.then(|| once.gate(seat.clone(), run, &interruption));
         let ended = bench.measure_behind(gate, &plan, seed, &interruption, once.audience())?;
-        let code = once.tell(&ended, run)?;
+        let code = once.report(&ended, run)?;
         if code != exit::DONE {
             return Ok(code);
         }
@@ -98,7 +98,7 @@ fn is_on_data(test: Test) -> bool {
 }
 
 /// One run of all twelve tests.
-struct Once<'a> {
+struct SingleRun<'a> {
     options: &'a Options,
     translation: &'a Translation,
     bench: &'a Bench,
@@ -106,9 +106,9 @@ struct Once<'a> {
     seed: u64,
 }
 
-impl Once<'_> {
+impl SingleRun<'_> {
     /// Returns the audience that reports progress, if that is wanted.
-    fn audience(&self) -> Option<Box<dyn Audience>> {
+    fn audience(&self) -> Option<Box<dyn RunObserver>> {
         let seekers = self.options.data.as_ref().map_or(0, |data| data.seekers);
         let done = |test: Test| match test {
             Test::Seeks => "done...".repeat(seekers as usize),
@@ -136,16 +136,16 @@ impl Once<'_> {
             }
             None => {
                 let phrase = phrase(tests[index], compat).trim_end_matches('.');
-                tell(&format!("\npress Enter to begin: {phrase}"));
+                print_note(&format!("\npress Enter to begin: {phrase}"));
                 terminal::wait_for_line(&raised);
             }
         })
     }
 
     /// Prints the results of a run, and saves the document. Returns the exit code.
-    fn tell(&self, ended: &Ended, number: u32) -> Result<u8, Failure> {
+    fn report(&self, ended: &RunOutcome, number: u32) -> Result<u8, Failure> {
         let options = self.options;
-        let is_well = ended.tell();
+        let is_well = ended.report();
         let measured = self.measured(&ended.run);
         let line = line_of(options, self.translation, &measured, self.seed, self.bench.host());
         let mut printed = Ok(());
@@ -154,17 +154,17 @@ impl Once<'_> {
         if is_whole {
             let shows_table = options.runs.is_none();
             if shows_table && options.quiet {
-                tell(table(&line).trim_end());
+                print_note(table(&line).trim_end());
             } else if shows_table {
                 printed = terminal::print_line(table(&line).trim_end());
             }
             printed = printed.and_then(|()| terminal::print_line(line.to_csv().trim_end()));
         } else if !measured.is_empty() && !ended.reader_is_gone() {
-            tell(table(&line).trim_end());
+            print_note(table(&line).trim_end());
         }
         if !ended.reader_is_gone() {
             let rows: Vec<_> = measured.iter().map(|(test, phase)| (test.title(), *phase)).collect();
-            dialect::tell_limits(&rows);
+            dialect::print_limits(&rows);
         }
         self.documents.save(number, ended)?;
         printed?;
@@ -178,7 +178,7 @@ impl Once<'_> {
     }
 
     /// Returns the original's exit code. A signal that the original does not catch ends as it does there.
-    fn code(&self, ended: &Ended, is_well: bool) -> u8 {
+    fn code(&self, ended: &RunOutcome, is_well: bool) -> u8 {
         let data_tests = self.translation.tests.iter().filter(|test| is_on_data(**test)).count();
         match ended.interruption.exit_code() {
             Some(INT) if ended.run.phases.len() < data_tests => INTERRUPTED,

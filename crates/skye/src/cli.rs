@@ -17,7 +17,7 @@ use model::workload::MixName;
 use model::{DataVerb, FileVerb, spec};
 use report::compare::Limit;
 
-use crate::Done;
+use crate::CommandResult;
 use crate::exit::{self, Failure};
 use crate::terminal;
 
@@ -233,15 +233,15 @@ impl ClientArguments {
     ///
     /// # Errors
     /// An option is not understood, or lacks its value.
-    pub fn of_words(words: &[OsString]) -> Result<Self, String> {
+    pub fn from_args(words: &[OsString]) -> Result<Self, String> {
         let program = Self::augment_args(clap::Command::new("skye").no_binary_name(true));
         // Its first paragraph is the problem, and the others are about another command line.
-        let said = |error: clap::Error| {
+        let to_message = |error: clap::Error| {
             let text = error.to_string();
             text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").to_owned()
         };
-        let matches = program.try_get_matches_from(words).map_err(said)?;
-        Self::from_arg_matches(&matches).map_err(said)
+        let matches = program.try_get_matches_from(words).map_err(to_message)?;
+        Self::from_arg_matches(&matches).map_err(to_message)
     }
 }
 
@@ -530,7 +530,7 @@ pub struct AbArguments {
     pub fail_on: Vec<Limit>,
     /// Output of the comparison.
     #[command(flatten)]
-    pub shown: ShownArguments,
+    pub display: DisplayArguments,
     /// Print what would be done, and do nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -563,12 +563,12 @@ pub struct CompareArguments {
     pub fail_on: Vec<Limit>,
     /// Output of the comparison.
     #[command(flatten)]
-    pub shown: ShownArguments,
+    pub display: DisplayArguments,
 }
 
 /// Output of a comparison.
 #[derive(Debug, Args)]
-pub struct ShownArguments {
+pub struct DisplayArguments {
     /// Form to print.
     #[arg(long, value_enum, default_value = "text")]
     pub format: ComparisonFormat,
@@ -636,12 +636,12 @@ pub fn is_alone(words: &[OsString]) -> bool {
 }
 
 /// Returns true for `skye help spec`.
-pub fn asks_for_spec(words: &[OsString]) -> bool {
+pub fn is_spec_help(words: &[OsString]) -> bool {
     matches!(words, [_, help, spec] if help == "help" && spec == "spec")
 }
 
 /// Returns the mix of `skye help mix:NAME`.
-pub fn asks_for_mix(words: &[OsString]) -> Option<MixName> {
+pub fn mix_of_help(words: &[OsString]) -> Option<MixName> {
     let [_, help, spec] = words else { return None };
     spec.to_str()?.strip_prefix("mix:")?.parse().ok().filter(|_| help == "help")
 }
@@ -680,7 +680,7 @@ pub fn stdio_program() -> Vec<OsString> {
 }
 
 /// Prints completions.
-pub fn completions(shell: clap_complete::Shell) -> Done {
+pub fn completions(shell: clap_complete::Shell) -> CommandResult {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "skye", &mut text);
     terminal::print_bytes(&text)?;
@@ -688,7 +688,7 @@ pub fn completions(shell: clap_complete::Shell) -> Done {
 }
 
 /// Prints the manual page of skye, or of one of its commands.
-pub fn man(name: Option<&str>) -> Done {
+pub fn man(name: Option<&str>) -> CommandResult {
     let mut command = Cli::command();
     command.build();
     let page = match name {

@@ -6,34 +6,34 @@
 use std::sync::{Mutex, PoisonError};
 
 use model::Trouble;
-use run::{Removed, Removing, patience};
+use run::{PendingRemoval, RemovalOutcome, hang_detection};
 
 use crate::exit;
 use crate::terminal;
 
 /// Number of paths that are named one by one.
-const SHOWN: usize = 5;
+const LINES_MAX: usize = 5;
 
 /// Removals that are under way.
-static REMOVALS: Mutex<Vec<Removing>> = Mutex::new(Vec::new());
+static REMOVALS: Mutex<Vec<PendingRemoval>> = Mutex::new(Vec::new());
 
 /// Leaves a removal to [`finish`].
-pub fn later(removing: Removing) {
+pub fn later(removing: PendingRemoval) {
     REMOVALS.lock().unwrap_or_else(PoisonError::into_inner).push(removing);
 }
 
 /// Returns lines about the files that a removal has left.
-pub fn left(removed: Result<Removed, Trouble>) -> Vec<String> {
+pub fn leftover_lines(removed: Result<RemovalOutcome, Trouble>) -> Vec<String> {
     match removed {
         Ok(removed) => {
-            let more = removed.left.len().saturating_sub(SHOWN);
-            let shown = removed.left.iter().take(SHOWN);
-            let lines = shown.map(|(path, why)| format!("left {}: {why}", path.display()));
+            let more = removed.left.len().saturating_sub(LINES_MAX);
+            let first_files = removed.left.iter().take(LINES_MAX);
+            let lines = first_files.map(|(path, why)| format!("left {}: {why}", path.display()));
             let rest = (more > 0)
                 .then(|| format!("left {more} more; `skye clean` removes what it can, when it can"));
             lines.chain(rest).collect()
         }
-        Err(trouble) => vec![trouble.to_string()],
+        Err(error) => vec![error.to_string()],
     }
 }
 
@@ -41,9 +41,9 @@ pub fn left(removed: Result<Removed, Trouble>) -> Vec<String> {
 /// the exit code.
 pub fn finish(code: u8) -> u8 {
     let removals = std::mem::take(&mut *REMOVALS.lock().unwrap_or_else(PoisonError::into_inner));
-    let lines: Vec<_> = removals.into_iter().flat_map(|removing| left(removing.wait())).collect();
+    let lines: Vec<_> = removals.into_iter().flat_map(|removing| leftover_lines(removing.wait())).collect();
     lines.iter().for_each(|line| terminal::error(line));
-    let hanging = patience::hanging();
+    let hanging = hang_detection::hanging();
     if let Some(call) = &hanging {
         terminal::message(
             "skye",

@@ -7,16 +7,16 @@ use model::request::Percent;
 use model::{Comparison, Run, nearest};
 use report::compare::{self, Limit, Reached, Side};
 
-use crate::cli::{CompareArguments, ComparisonFormat, ShownArguments};
+use crate::cli::{CompareArguments, ComparisonFormat, DisplayArguments};
 use crate::exit::{self, Failure};
-use crate::{Done, front_ends, outputs, run_names, store, terminal};
+use crate::{CommandResult, front_ends, outputs, run_names, store, terminal};
 
 /// Compares.
-pub fn compare(arguments: &CompareArguments) -> Done {
+pub fn compare(arguments: &CompareArguments) -> CommandResult {
     let effect = effect(arguments.effect, &arguments.fail_on)?;
-    let shown = &arguments.shown;
-    check(shown)?;
-    if let Some(page) = &shown.html {
+    let display = &arguments.display;
+    check(display)?;
+    if let Some(page) = &display.html {
         let inputs: Vec<_> = arguments.runs.iter().filter_map(|word| store::find(word).ok()).collect();
         outputs::check_apart(page, &inputs)?;
     }
@@ -29,11 +29,11 @@ pub fn compare(arguments: &CompareArguments) -> Done {
     }
     let sides = match &arguments.by {
         None => sources.into_iter().map(Source::into_side).collect(),
-        Some(key) => by(key, sources)?,
+        Some(key) => group_by(key, sources)?,
     };
     let (sides, runs): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
     let comparison = compare::compare(&sides, effect).map_err(Failure::Refused)?;
-    show(&comparison, &runs, shown)?;
+    show(&comparison, &runs, display)?;
     let code = reached(&comparison, &arguments.fail_on)?;
     Ok(if unreadable.is_empty() { code } else { exit::REFUSED })
 }
@@ -42,8 +42,8 @@ pub fn compare(arguments: &CompareArguments) -> Done {
 ///
 /// # Errors
 /// A limit is below the effect: a change that is called the same could never reach it.
-pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> {
-    let effect = asked.map_or(compare::EFFECT, Percent::share);
+pub fn effect(requested: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> {
+    let effect = requested.map_or(compare::EFFECT, Percent::share);
     match limits.iter().any(|limit| limit.is_below(effect)) {
         false => Ok(effect),
         true => Err(Failure::Refused(format!(
@@ -57,9 +57,10 @@ pub fn effect(asked: Option<Percent>, limits: &[Limit]) -> Result<f64, Failure> 
 ///
 /// # Errors
 /// The page cannot be written there, or two documents would share stdout.
-pub fn check(shown: &ShownArguments) -> Result<(), Failure> {
-    let Some(file) = &shown.html else { return Ok(()) };
-    if outputs::is_stdout(file) && !matches!(shown.format, ComparisonFormat::Text | ComparisonFormat::Html) {
+pub fn check(display: &DisplayArguments) -> Result<(), Failure> {
+    let Some(file) = &display.html else { return Ok(()) };
+    if outputs::is_stdout(file) && !matches!(display.format, ComparisonFormat::Text | ComparisonFormat::Html)
+    {
         return Err(Failure::Refused(
             "cannot print two forms of a comparison on stdout: give --html a file".into(),
         ));
@@ -68,23 +69,23 @@ pub fn check(shown: &ShownArguments) -> Result<(), Failure> {
 }
 
 /// Returns true if the comparison is printed as text.
-pub fn is_text(shown: &ShownArguments) -> bool {
-    let is_page = shown.html.as_deref().is_some_and(outputs::is_stdout);
-    shown.format == ComparisonFormat::Text && !is_page
+pub fn is_text(display: &DisplayArguments) -> bool {
+    let is_page = display.html.as_deref().is_some_and(outputs::is_stdout);
+    display.format == ComparisonFormat::Text && !is_page
 }
 
 /// Prints a comparison, and writes its page if requested. `runs` are the documents of its sides.
 ///
 /// # Errors
 /// The page cannot be written.
-pub fn show(comparison: &Comparison, runs: &[Vec<Run>], shown: &ShownArguments) -> Result<(), Failure> {
-    if let Some(file) = &shown.html {
+pub fn show(comparison: &Comparison, runs: &[Vec<Run>], display: &DisplayArguments) -> Result<(), Failure> {
+    if let Some(file) = &display.html {
         outputs::write(file, compare::html(comparison, runs))?;
         if outputs::is_stdout(file) {
             return Ok(());
         }
     }
-    let text = match shown.format {
+    let text = match display.format {
         ComparisonFormat::Text => {
             let text = compare::text(comparison, &terminal::style());
             return terminal::print_line(text.trim_end_matches('\n'));
@@ -99,7 +100,7 @@ pub fn show(comparison: &Comparison, runs: &[Vec<Run>], shown: &ShownArguments) 
 
 /// Returns the exit code that limits call for. An undecidable limit is refused: a gate that nothing can fail is no
 /// gate.
-pub fn reached(comparison: &Comparison, limits: &[Limit]) -> Done {
+pub fn reached(comparison: &Comparison, limits: &[Limit]) -> CommandResult {
     let mut code = exit::DONE;
     for limit in limits {
         match limit.reached(comparison) {
@@ -126,14 +127,14 @@ impl Source {
     /// Returns the source as a side, with its document if it is a run of skye.
     fn into_side(self) -> (Side, Vec<Run>) {
         match self {
-            Self::Run { name, path, run } => with_runs(name, vec![(shown(&path), *run)]),
+            Self::Run { name, path, run } => with_runs(name, vec![(path_text(&path), *run)]),
             Self::Foreign(side) => (side, Vec::new()),
         }
     }
 }
 
 fn with_runs(name: String, documents: Vec<(String, Run)>) -> (Side, Vec<Run>) {
-    let side = Side::of_runs(name, &documents);
+    let side = Side::from_runs(name, &documents);
     (side, documents.into_iter().map(|(_, run)| run).collect())
 }
 
@@ -165,12 +166,12 @@ fn read(word: &str) -> Result<Source, String> {
     let text = store::text(&path)?;
     let name = run_names::short(&path);
     if let Some(found) = front_ends::found_in(&text) {
-        return found.side(name, &shown(&path)).map(Source::Foreign);
+        return found.side(name, &path_text(&path)).map(Source::Foreign);
     }
     Ok(Source::Run { name, run: Box::new(store::parse(&path, &text)?), path })
 }
 
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -190,7 +191,7 @@ fn name_apart(sources: &mut [Source]) {
         Source::Foreign(side) => Some(side.name.clone()),
     };
     let whole = |source: &Source| match source {
-        Source::Run { path, .. } => Some(shown(path)),
+        Source::Run { path, .. } => Some(path_text(path)),
         Source::Foreign(side) => side.files.first().cloned(),
     };
     let numbered = || (1..=sources.len()).map(|number| format!("run {number}")).collect();
@@ -215,7 +216,7 @@ fn identity(run: &Run) -> Identity {
 }
 
 /// Makes one side for each value of a key.
-fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure> {
+fn group_by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure> {
     let mut groups: Vec<(String, Vec<(String, Run)>)> = Vec::new();
     let mut seen: Vec<(Identity, String)> = Vec::new();
     for source in sources {
@@ -243,7 +244,7 @@ fn by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Failure>
             )));
         }
         seen.push((own, path.display().to_string()));
-        let document = (shown(&path), *run);
+        let document = (path_text(&path), *run);
         match groups.iter_mut().find(|(known, _)| *known == value) {
             Some((_, documents)) => documents.push(document),
             None => groups.push((value, vec![document])),

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use family::dialect::{Command, Dialect};
 use fleet::OnLoss;
-use model::hosts::HostWord;
+use model::hosts::ClientSpec;
 use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
@@ -20,14 +20,14 @@ use report::text;
 use run::Session;
 
 use crate::cli::ClientArguments;
-use crate::driver::{self, Audience, Ended, Gate, Setup, Side};
+use crate::driver::{self, Gate, RunObserver, RunOutcome, Setup, Side};
 use crate::exit::{self, Failure};
+use crate::fleet_run::{self, ConnectedClients, FleetRun};
 use crate::keeping::{Former, Keeping};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
-use crate::several::{self, Greeted, Several};
 use crate::signals::Interruption;
-use crate::{Done, cli, outputs, place, run_names, simulation, terminal};
+use crate::{CommandResult, cli, outputs, place, run_names, simulation, terminal};
 
 /// A machine and a target that are known, on which something is to be measured.
 pub struct Bench {
@@ -37,19 +37,19 @@ pub struct Bench {
     environment: Environment,
     device: Option<SimDevice>,
     /// The clients that measure; `None` if this process does.
-    clients: Option<Together>,
+    clients: Option<ClientSet>,
 }
 
 /// Clients that measure in one directory of each.
-struct Together {
+struct ClientSet {
     clients: Clients,
     directory: PathBuf,
     /// Least free room of a client.
     room_bytes: u64,
 }
 
-impl Together {
-    fn greet(clients: &Clients, directory: &Path) -> Result<Greeted, Failure> {
+impl ClientSet {
+    fn greet(clients: &Clients, directory: &Path) -> Result<ConnectedClients, Failure> {
         // The originals write what they are asked to.
         let limits = Request {
             write_limit: Some(Size::Bytes(plan::WRITE_LIMIT_BYTES_MAX)),
@@ -58,17 +58,17 @@ impl Together {
         };
         let Clients { arguments, hosts, interruption } = clients;
         let hosts = fleet::Clients::Hosts(hosts.clone());
-        Greeted::start(arguments, directory, hosts, &limits, OnLoss::Stop, interruption)
+        ConnectedClients::start(arguments, directory, hosts, &limits, OnLoss::Stop, interruption)
     }
 
     /// Returns the clients of a run, which is planned and begun.
-    fn begin(&self, plan: &Plan, seed: u64) -> Result<Several, Failure> {
+    fn begin(&self, plan: &Plan, seed: u64) -> Result<FleetRun, Failure> {
         let interruption = &self.clients.interruption;
         // Each run has agents of its own.
         let greeted = Self::greet(&self.clients, &self.directory)?;
-        let mut several = greeted.plan(plan.to_request(), seed, interruption)?;
-        several.environment.hidden_sources = several.open(interruption)?;
-        Ok(several)
+        let mut fleet_run = greeted.plan(plan.to_request(), seed, interruption)?;
+        fleet_run.environment.hidden_sources = fleet_run.open(interruption)?;
+        Ok(fleet_run)
     }
 }
 
@@ -78,14 +78,14 @@ impl Bench {
     /// # Errors
     /// All refusals, of any client.
     fn with_clients(directory: &Path, clients: &Clients) -> Result<Self, Failure> {
-        let greeted = Together::greet(clients, directory)?;
+        let greeted = ClientSet::greet(clients, directory)?;
         let (machine, environment) = (greeted.first().machine.clone(), greeted.first().environment.clone());
         let names: Vec<_> = clients.hosts.iter().map(ToString::to_string).collect();
         let (count, names) = (names.len(), names.join(", "));
         let note = format!("{count} clients at once, as one: {names}; sizes and threads are those of each");
         terminal::message("note", &note);
         let (room_bytes, directory) = (greeted.room_bytes(), directory.to_owned());
-        let together = Together { clients: clients.clone(), directory, room_bytes };
+        let together = ClientSet { clients: clients.clone(), directory, room_bytes };
         Ok(Self { root: Root::system(), machine, environment, device: None, clients: Some(together) })
     }
 
@@ -93,7 +93,7 @@ impl Bench {
     ///
     /// # Errors
     /// There is no such directory, or measuring there is not permitted.
-    pub fn look(directory: &Path, clients: Option<&Clients>) -> Result<Self, Failure> {
+    pub fn inspect(directory: &Path, clients: Option<&Clients>) -> Result<Self, Failure> {
         if let Some(clients) = clients {
             return Self::with_clients(directory, clients);
         }
@@ -156,8 +156,8 @@ impl Bench {
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
-        audience: Option<Box<dyn Audience>>,
-    ) -> Result<Ended, Failure> {
+        audience: Option<Box<dyn RunObserver>>,
+    ) -> Result<RunOutcome, Failure> {
         self.measure_behind(None, plan, seed, interruption, audience)
     }
 
@@ -171,8 +171,8 @@ impl Bench {
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
-        audience: Option<Box<dyn Audience>>,
-    ) -> Result<Ended, Failure> {
+        audience: Option<Box<dyn RunObserver>>,
+    ) -> Result<RunOutcome, Failure> {
         let view = LiveView::new(audience.is_none(), terminal::style());
         self.measure_in(view, gate, plan, seed, interruption, audience)
     }
@@ -188,11 +188,11 @@ impl Bench {
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
-        audience: Option<Box<dyn Audience>>,
-    ) -> Result<Ended, Failure> {
+        audience: Option<Box<dyn RunObserver>>,
+    ) -> Result<RunOutcome, Failure> {
         let (side, environment, plan): (Box<dyn Side>, _, _) = match &self.clients {
             Some(clients) => {
-                let Several { fleet, plan, environment } = clients.begin(plan, seed)?;
+                let FleetRun { fleet, plan, environment } = clients.begin(plan, seed)?;
                 (Box::new(fleet), environment, plan)
             }
             None => {
@@ -203,7 +203,7 @@ impl Bench {
                 (Box::new(session), environment, plan.clone())
             }
         };
-        let quiet = audience.is_none();
+        let is_quiet = audience.is_none();
         let setup = Setup {
             started: Instant::now(),
             started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
@@ -212,7 +212,7 @@ impl Bench {
             view,
             audience,
             gate,
-            quiet,
+            is_quiet,
             beside: None,
             environment,
             plan,
@@ -226,7 +226,7 @@ impl Bench {
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
             None => Session::open(&self.root, plan, target, seed, None, raised)
-                .map_err(|unmade| Failure::failed(unmade.trouble))?,
+                .map_err(|unmade| Failure::failed(unmade.error))?,
         };
         session.set_stdio_program(cli::stdio_program());
         Ok(session)
@@ -237,7 +237,7 @@ impl Bench {
 #[derive(Clone)]
 pub struct Clients {
     arguments: ClientArguments,
-    hosts: Vec<HostWord>,
+    hosts: Vec<ClientSpec>,
     interruption: Interruption,
 }
 
@@ -266,8 +266,8 @@ impl Clients {
         if own.is_empty() {
             return Ok((None, rest));
         }
-        let arguments = ClientArguments::of_words(own).map_err(Failure::Refused)?;
-        let Some(hosts) = several::clients(&arguments)? else {
+        let arguments = ClientArguments::from_args(own).map_err(Failure::Refused)?;
+        let Some(hosts) = fleet_run::clients(&arguments)? else {
             return Err(Failure::Refused(
                 "no client is named: write --hosts before the program's flags".into(),
             ));
@@ -289,12 +289,12 @@ pub fn catch(clients: Option<&Clients>) -> Result<Interruption, Failure> {
 ///
 /// # Errors
 /// There is no such user or group, or only root may switch to it.
-pub fn become_asked(
+pub fn become_requested_user(
     program: &str,
     user: Option<&str>,
     group: Option<&str>,
     file: Option<&Path>,
-    quiet: bool,
+    is_quiet: bool,
 ) -> Result<Option<Former>, Failure> {
     let before = Identity::current();
     let changes = before.is_root() && (user.is_some() || group.is_some());
@@ -306,7 +306,7 @@ pub fn become_asked(
         _ => privileges::become_user(user, group).map_err(Failure::failed)?,
     };
     let former = former.filter(|_| identity != before);
-    if quiet || !before.is_root() {
+    if is_quiet || !before.is_root() {
         return Ok(former);
     }
     if user.is_none() && group.is_none() {
@@ -315,7 +315,7 @@ pub fn become_asked(
             &format!("running as root, as no -u USER was given; {program} itself would refuse"),
         );
     }
-    tell(&format!("Using {identity}."));
+    print_note(&format!("Using {identity}."));
     Ok(former)
 }
 
@@ -324,7 +324,7 @@ pub fn become_asked(
 ///
 /// # Errors
 /// The command line is wrong, or `measure` fails.
-pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> Done) -> Done {
+pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> CommandResult) -> CommandResult {
     match O::parse(words.iter().cloned()) {
         Ok(Command::Measure(options)) => failing(measure(&options)),
         Ok(Command::Help) => print(&O::help()),
@@ -341,8 +341,8 @@ pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> Done) -> 
 /// The command line is wrong, or `measure` fails.
 pub fn run_with_clients<O: Dialect>(
     words: &[OsString],
-    measure: impl FnOnce(&O, Option<Clients>) -> Done,
-) -> Done {
+    measure: impl FnOnce(&O, Option<Clients>) -> CommandResult,
+) -> CommandResult {
     let (clients, words) = match Clients::split(words) {
         Ok(split) => split,
         Err(failure) => return failing(Err(failure)),
@@ -354,19 +354,19 @@ pub fn run_with_clients<O: Dialect>(
 ///
 /// # Errors
 /// Stdout has no reader any more.
-pub fn print(text: &str) -> Done {
+pub fn print(text: &str) -> CommandResult {
     terminal::print_line(text)?;
     Ok(exit::DONE)
 }
 
 /// Returns the code with which a run ends: that of the signal that ended it, else success or failure.
-pub fn code(ended: &Ended, is_well: bool) -> u8 {
+pub fn code(ended: &RunOutcome, is_well: bool) -> u8 {
     let of_run = if is_well { exit::DONE } else { exit::FAILED };
     ended.interruption.exit_code().unwrap_or(of_run)
 }
 
 /// Turns a refusal into a failure: the family ends with 1 where skye would refuse.
-pub fn failing(done: Done) -> Done {
+pub fn failing(done: CommandResult) -> CommandResult {
     match done {
         Err(Failure::Refused(message)) => Err(Failure::Failed(message)),
         done => done,
@@ -420,7 +420,7 @@ impl Documents {
     ///
     /// # Errors
     /// The named file cannot be written.
-    pub fn save(&self, run: u32, ended: &Ended) -> Result<(), Failure> {
+    pub fn save(&self, run: u32, ended: &RunOutcome) -> Result<(), Failure> {
         if ended.run.phases.is_empty() {
             return Ok(());
         }
@@ -429,16 +429,16 @@ impl Documents {
         }
         let saved = self.keeping.keep(&ended.run, None).map_err(Failure::Failed)?;
         if let Some(path) = saved.filter(|_| !ended.is_quiet()) {
-            tell(&format!("\nthe whole result: skye why {}", run_names::short(&path)));
+            print_note(&format!("\nthe whole result: skye why {}", run_names::short(&path)));
         }
         Ok(())
     }
 }
 
 /// Says on stderr what limited each test, by the program's names for the tests.
-pub fn tell_limits(rows: &[(&str, &PhaseRecord)]) {
+pub fn print_limits(rows: &[(&str, &PhaseRecord)]) {
     if !rows.is_empty() {
-        tell(&format!("\nwhat limited each of them:\n{}", limits(rows)));
+        print_note(&format!("\nwhat limited each of them:\n{}", limits(rows)));
     }
 }
 
@@ -448,23 +448,23 @@ pub fn limits(rows: &[(&str, &PhaseRecord)]) -> String {
 }
 
 /// Prints a line to stderr, as the originals do. Errors are ignored: a closed stderr cannot show them.
-pub fn tell(line: &str) {
+pub fn print_note(line: &str) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// Words on stderr about a test: when it begins, and when it is over.
 pub struct Phrase {
     /// Printed when the test begins.
-    pub begun: String,
+    pub start_text: String,
     /// Printed when the test is done; nothing is printed if it failed.
     pub done: Box<dyn Fn(&PhaseRecord) -> String>,
 }
 
 impl Phrase {
     /// Returns a phrase that ends in the same words, whatever was measured.
-    pub fn new(begun: impl Into<String>, done: impl Into<String>) -> Self {
+    pub fn new(start_text: impl Into<String>, done: impl Into<String>) -> Self {
         let done = done.into();
-        Self { begun: begun.into(), done: Box::new(move |_| done.clone()) }
+        Self { start_text: start_text.into(), done: Box::new(move |_| done.clone()) }
     }
 }
 
@@ -480,16 +480,16 @@ pub struct Phrases {
 
 impl Phrases {
     /// Returns the audience that prints phrases.
-    pub fn audience(of_tests: Vec<Phrase>) -> Box<dyn Audience> {
+    pub fn audience(of_tests: Vec<Phrase>) -> Box<dyn RunObserver> {
         Box::new(Self { of_tests, is_live: std::io::stderr().is_terminal(), running: None })
     }
 }
 
-impl Audience for Phrases {
-    fn begins(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
+impl RunObserver for Phrases {
+    fn on_test_start(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
         self.running = Some(index);
         if let Some(phrase) = self.of_tests.get(index).filter(|_| !self.is_live) {
-            say(view, &phrase.begun);
+            say(view, &phrase.start_text);
         }
         Ok(())
     }
@@ -502,10 +502,10 @@ impl Audience for Phrases {
         _: Option<&PhaseRecord>,
     ) -> Result<(), Failure> {
         let phrase = self.running.take().and_then(|index| self.of_tests.get(index));
-        let begun = phrase.filter(|_| self.is_live).map_or("", |phrase| &phrase.begun);
+        let start_text = phrase.filter(|_| self.is_live).map_or("", |phrase| &phrase.start_text);
         let is_done = record.status == Status::Done;
         let done = phrase.filter(|_| is_done).map_or(String::new(), |phrase| (phrase.done)(record));
-        say(view, &format!("{begun}{done}\n"));
+        say(view, &format!("{start_text}{done}\n"));
         Ok(())
     }
 }
@@ -514,6 +514,6 @@ impl Audience for Phrases {
 pub fn say(view: &LiveView, words: &str) {
     view.above(|| {
         // Errors are ignored: a closed stderr cannot show them.
-        terminal::tell(words.as_bytes());
+        terminal::write_message(words.as_bytes());
     });
 }

@@ -5,24 +5,24 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::clock::{Timer, read_cost_ns};
-use model::health::{Check, Fitness, Health};
-use model::holding::Holding;
+use model::health::{Check, Health, Severity};
+use model::holding::DeviceUsage;
 use model::run::Environment;
 use model::{Machine, Target, plan};
 use observe::Root;
 use report::text;
 
-use crate::Done;
+use crate::CommandResult;
 use crate::cli::ClientArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::{inputs, place, preset, several, signatures, simulation, terminal};
+use crate::{fleet_run, inputs, place, preset, signatures, simulation, terminal};
 
 /// Time for which the machine is watched: long enough to see what a neighbour does every second.
 const WATCHED: Duration = Duration::from_millis(2500);
 
 /// `skye doctor`
-pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
+pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     if simulation::is_named(directory) {
         let word = directory.display();
         return Err(Failure::Refused(format!(
@@ -30,23 +30,23 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
         )));
     }
     let style = terminal::style();
-    if let Some(hosts) = several::clients(clients)? {
+    if let Some(hosts) = fleet_run::clients(clients)? {
         let view = LiveView::new(false, style);
         view.preparing("the clients watch their machines for some seconds");
-        let looked = several::look(clients, directory, hosts);
+        let reports = fleet_run::check_clients(clients, directory, hosts);
         view.end();
-        let (looked, left) = looked?;
-        terminal::print_line(&text::doctor_of_clients(&looked, &style))?;
+        let (reports, left) = reports?;
+        terminal::print_line(&text::doctor_of_clients(&reports, &style))?;
         left.iter().for_each(|line| terminal::error(line));
-        let code = exit_code(looked.iter().flat_map(|client| &client.checks));
+        let code = exit_code(reports.iter().flat_map(|client| &client.checks));
         return Ok(if left.is_empty() { code } else { exit::FAILED });
     }
     let root = Root::system();
     let machine = Machine { io_uring_refused: engine::uring::refusal(), ..observe::machine(&root) };
     let target = place::real(&root, directory).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
-    terminal::print_line(&text::examined(&environment, &style))?;
-    if let Some(holding) = held(&root, directory, &environment)? {
+    terminal::print_line(&text::environment_summary(&environment, &style))?;
+    if let Some(holding) = find_holding(&root, directory, &environment)? {
         terminal::print_line(&text::holding(&holding, &style))?;
     }
     terminal::print_line("")?;
@@ -61,7 +61,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> Done {
 }
 
 fn exit_code<'a>(checks: impl IntoIterator<Item = &'a Check>) -> u8 {
-    let is_unfit = checks.into_iter().any(|check| check.fitness == Fitness::Unfit);
+    let is_unfit = checks.into_iter().any(|check| check.severity == Severity::Fail);
     if is_unfit { exit::INVALID } else { exit::DONE }
 }
 
@@ -77,23 +77,26 @@ pub fn checks(
 ) -> Result<Vec<Check>, String> {
     let clock_read_ns = read_cost_ns(&Timer::best());
     let (root, theirs, target) = (root.clone(), machine.clone(), target.clone());
-    let health = inputs::patiently(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
+    let health =
+        inputs::with_hang_check(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
     let health = health.map_err(|error| format!("cannot look at {}: {error}", directory.display()))?;
-    judged(Health { clock_read_ns: Some(clock_read_ns), ..health })
+    judge_health(Health { clock_read_ns: Some(clock_read_ns), ..health })
 }
 
 /// Returns the identity, the contents and the users of a block device; `None` for other targets.
-fn held(root: &Root, word: &Path, environment: &Environment) -> Result<Option<Holding>, Failure> {
+fn find_holding(root: &Root, word: &Path, environment: &Environment) -> Result<Option<DeviceUsage>, Failure> {
     let (root, target) = (root.clone(), environment.target.clone());
-    inputs::patiently(word, move |_| Ok(observe::holding(&root, &target).map(signatures::look)))
-        .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", word.display())))
+    inputs::with_hang_check(word, move |_| {
+        Ok(observe::holding(&root, &target).map(signatures::add_signatures))
+    })
+    .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", word.display())))
 }
 
 /// Judges the machine for the default run.
-fn judged(health: Health) -> Result<Vec<Check>, String> {
+fn judge_health(health: Health) -> Result<Vec<Check>, String> {
     let standard = preset::load(preset::DEFAULT).map_err(|failure| failure.to_string())?;
-    let is_given = health.target.kind.is_given();
-    let standard = if is_given { plan::for_given(standard, &health.target) } else { standard };
+    let is_existing = health.target.kind.is_existing();
+    let standard = if is_existing { plan::for_existing(standard, &health.target) } else { standard };
     Ok(wording::fitness::checks(&health, &standard))
 }
 
@@ -122,10 +125,10 @@ mod tests {
         let machine = Machine { lockable_bytes: Some(8 << 20), ..observe::machine(&root) };
         let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
         let health = observe::health(&root, &machine, &environment.target, Duration::ZERO);
-        let checks = judged(Health { clock_read_ns: Some(1100.0), ..health }).unwrap();
-        let style = Style { unicode: true, width: 100 };
-        let examined = text::examined(&environment, &style);
-        let shown = format!("{examined}\n\n{}", text::doctor(&checks, &style));
-        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
+        let checks = judge_health(Health { clock_read_ns: Some(1100.0), ..health }).unwrap();
+        let style = Style { has_unicode: true, width: 100 };
+        let environment_summary = text::environment_summary(&environment, &style);
+        let output = format!("{environment_summary}\n\n{}", text::doctor(&checks, &style));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&output).to_string());
     }
 }

@@ -22,18 +22,18 @@ use model::workload::Engine;
 use model::{Machine, Plan, Trouble, spec};
 use observe::Root;
 use run::ceilings::Ceilings;
-use run::{LayoutProgress, Moment, Session, Tick, Time, patience};
+use run::{LayoutProgress, PhaseEvent, Session, Tick, Time, hang_detection};
 use rustix::time::{ClockId, clock_gettime};
 
 mod experiments;
 mod side;
 
-use crate::beside::Beside;
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
 use crate::marks::Marks;
+use crate::monitor::Monitor;
 use crate::signals::Interruption;
-use crate::store::Earlier;
+use crate::store::EarlierRuns;
 use crate::terminal;
 pub use side::Side;
 use side::{Closed, Outcome};
@@ -53,12 +53,12 @@ const PHASE_NS_MIN: u64 = 200_000_000;
 
 /// Receiver of reports while a run goes on. Its output goes above the live view. After an error it gets no more
 /// reports.
-pub trait Audience {
+pub trait RunObserver {
     /// Receives the begin of a test of the plan: its place in the list.
     ///
     /// # Errors
     /// The audience cannot be reached any more.
-    fn begins(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
+    fn on_test_start(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -68,7 +68,7 @@ pub trait Audience {
     /// Receives the state of a running test, ten times a second.
     ///
     /// # Errors
-    /// As [`Audience::begins`]. The run then ends.
+    /// As [`RunObserver::on_test_start`]. The run then ends.
     fn moves(&mut self, _view: &LiveView, _tick: &Tick<'_>) -> Result<(), Failure> {
         Ok(())
     }
@@ -76,7 +76,7 @@ pub trait Audience {
     /// Receives the record of a test that is over and judged; `before` is the test before it.
     ///
     /// # Errors
-    /// As [`Audience::begins`].
+    /// As [`RunObserver::on_test_start`].
     fn over(
         &mut self,
         view: &LiveView,
@@ -102,13 +102,13 @@ pub struct Setup {
     /// View that moves while the run lasts.
     pub view: LiveView,
     /// Audience of the run, if there is one.
-    pub audience: Option<Box<dyn Audience>>,
+    pub audience: Option<Box<dyn RunObserver>>,
     /// Wait before each test, if there is one.
     pub gate: Option<Gate>,
     /// True if warnings only go into the document, and not to stderr.
-    pub quiet: bool,
+    pub is_quiet: bool,
     /// The user's command beside each test.
-    pub beside: Option<Beside>,
+    pub beside: Option<Monitor>,
     /// The machine, target and settings that were found.
     pub environment: Environment,
     /// The plan to carry out.
@@ -121,7 +121,7 @@ pub fn machine(root: &Root) -> Machine {
 }
 
 /// Carries out the plan, and removes its files.
-pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> Ended {
+pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> RunOutcome {
     let started = setup.started;
     let mut driver = Driver::begin(setup, root, machine);
     let left = driver.measure(side);
@@ -156,16 +156,16 @@ impl Turns {
         if is_complete || !driver.interruption.is_raised() {
             driver.repetition(side, repetition, laid_out);
         }
-        if !is_complete || patience::hanging().is_some() || side.is_over() {
+        if !is_complete || hang_detection::hanging().is_some() || side.is_over() {
             return false;
         }
-        let Err(trouble) = side.clear() else {
+        let Err(error) = side.clear() else {
             let has_failed =
                 |phase: &PhaseRecord| phase.repetition == repetition && phase.status == Status::Failed;
             return !driver.interruption.is_raised() && !driver.phases.iter().any(has_failed);
         };
         if !driver.interruption.is_raised() {
-            driver.fail(&trouble);
+            driver.fail(&error);
         }
         false
     }
@@ -181,7 +181,7 @@ impl Turns {
     }
 
     /// Removes what is left, and returns what was measured.
-    pub fn end(mut self, pairing: Pairing) -> Ended {
+    pub fn end(mut self, pairing: Pairing) -> RunOutcome {
         let left = self.driver.close(self.side);
         self.driver.into_run(Some(pairing), left)
     }
@@ -193,9 +193,9 @@ struct Driver {
     seed: u64,
     interruption: Interruption,
     view: LiveView,
-    audience: Option<Box<dyn Audience>>,
+    audience: Option<Box<dyn RunObserver>>,
     gate: Option<Gate>,
-    quiet: bool,
+    is_quiet: bool,
     deadline: Instant,
     phases: Vec<PhaseRecord>,
     warnings: Vec<String>,
@@ -205,7 +205,7 @@ struct Driver {
     cpus: u32,
     clock_read_ns: Option<f64>,
     /// True if something besides a phase failed.
-    failed: bool,
+    has_failed: bool,
     /// True while files are still being removed from a target that hangs.
     is_closing: bool,
     /// Fills of the data before the tests.
@@ -213,33 +213,33 @@ struct Driver {
     /// Facts about the target, found out before the first test.
     target_probes: Option<TargetProbes>,
     /// The user's command beside each test.
-    beside: Option<Beside>,
+    beside: Option<Monitor>,
     /// The clients that make the run together; none for a session here.
     hosts: Vec<HostRecord>,
     marks: Marks,
-    earlier: Earlier,
+    earlier: EarlierRuns,
     environment: Environment,
     plan: Plan,
 }
 
 /// Result of a run: the document, and how the run ended.
-pub struct Ended {
+pub struct RunOutcome {
     /// The document.
     pub run: Run,
     /// Signals that have arrived.
     pub interruption: Interruption,
     /// The user's command beside each test.
-    pub beside: Option<Beside>,
+    pub beside: Option<Monitor>,
     /// True if something besides a phase failed, and was reported.
-    pub failed: bool,
+    pub has_failed: bool,
     /// Files that could not be removed, each with the reason.
     pub left: Vec<String>,
     /// True while files are still being removed from a target that hangs.
     is_closing: bool,
-    quiet: bool,
+    is_quiet: bool,
 }
 
-impl Ended {
+impl RunOutcome {
     /// Returns true if the reader of stdout has gone.
     pub fn reader_is_gone(&self) -> bool {
         self.interruption.exit_code() == Some(exit::DONE)
@@ -252,19 +252,19 @@ impl Ended {
 
     /// Returns true if progress is not reported.
     pub fn is_quiet(&self) -> bool {
-        self.quiet
+        self.is_quiet
     }
 
     /// Says on stderr what failed, what is left, and which signal ended the run. Returns true if all went well.
-    pub fn tell(&self) -> bool {
-        let went_well = self.tell_failures();
-        self.tell_signal();
+    pub fn report(&self) -> bool {
+        let went_well = self.report_failures();
+        self.report_signal();
         went_well
     }
 
     /// Says on stderr which signal ended the run, and whether its files are removed.
-    pub fn tell_signal(&self) {
-        if self.interruption.is_raised() && !self.quiet && !self.reader_is_gone() {
+    pub fn report_signal(&self) {
+        if self.interruption.is_raised() && !self.is_quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
                 _ if self.run.environment.target.erased.is_some() => {
                     "what it has written to the device stays"
@@ -279,14 +279,14 @@ impl Ended {
     }
 
     /// Says on stderr what failed and what is left. Returns true if all went well.
-    pub fn tell_failures(&self) -> bool {
+    pub fn report_failures(&self) -> bool {
         self.left.iter().for_each(|problem| terminal::error(problem));
         for phase in self.run.phases.iter().filter(|phase| phase.status == Status::Failed) {
             let reason = phase.reason.as_deref().unwrap_or("no reason is known");
             terminal::error(&format!("{} {} failed: {reason}", phase.name, phase.label));
         }
         let is_lacking = |phase: &PhaseRecord| matches!(phase.status, Status::Failed | Status::Skipped);
-        !self.failed && self.left.is_empty() && !self.run.phases.iter().any(is_lacking)
+        !self.has_failed && self.left.is_empty() && !self.run.phases.iter().any(is_lacking)
     }
 }
 
@@ -312,7 +312,7 @@ impl Driver {
             view,
             audience,
             gate,
-            quiet,
+            is_quiet,
             beside,
             environment,
             plan,
@@ -320,9 +320,9 @@ impl Driver {
         // The distance of other runs from this one is only reported for a virtual machine's disk.
         let is_shared = plan.clients.is_none()
             && environment.virtualisation.is_some()
-            && environment.target.lies_on_disk()
+            && environment.target.is_backed_by_disk()
             && environment.target.backing == Backing::Devices;
-        let earlier = if is_shared { Earlier::on(&environment) } else { Earlier::default() };
+        let earlier = if is_shared { EarlierRuns::on(&environment) } else { EarlierRuns::default() };
         let mut driver = Self {
             started,
             started_at,
@@ -331,7 +331,7 @@ impl Driver {
             view,
             audience,
             gate,
-            quiet,
+            is_quiet,
             deadline: started + Duration::from_nanos(plan.total_ns),
             phases: Vec::new(),
             warnings: Vec::new(),
@@ -339,7 +339,7 @@ impl Driver {
             measuring_since: None,
             cpus: machine.cpus,
             clock_read_ns: None,
-            failed: false,
+            has_failed: false,
             is_closing: false,
             fills: Vec::new(),
             target_probes: None,
@@ -356,7 +356,7 @@ impl Driver {
     }
 
     fn warn(&mut self, message: String) {
-        if !self.quiet {
+        if !self.is_quiet {
             self.view.above(|| terminal::message("warning", &message));
         }
         self.warnings.push(message);
@@ -364,8 +364,8 @@ impl Driver {
 
     fn warn_if_busy(&mut self, root: &Root) {
         // The devices of clients are elsewhere.
-        let is_looked_at = !self.plan.allow_busy && self.plan.clients.is_none();
-        let top = self.environment.target.top_device().filter(|_| is_looked_at);
+        let checks_load = !self.plan.allow_busy && self.plan.clients.is_none();
+        let top = self.environment.target.top_device().filter(|_| checks_load);
         let Some(device) = top.cloned() else { return };
         self.view.preparing(&format!("watching {} for others' I/O", device.name));
         let Some(traffic) = observe::idle_traffic(root, &device, WATCH) else { return };
@@ -396,7 +396,7 @@ impl Driver {
         self.hosts = side.hosts();
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
-            let is_hanging = patience::hanging().is_some();
+            let is_hanging = hang_detection::hanging().is_some();
             if self.interruption.is_raised() || is_hanging || self.has_failed_to_read() || side.is_over() {
                 break;
             }
@@ -410,7 +410,7 @@ impl Driver {
             }
             self.repetition(&mut *side, repetition, laid_out);
         }
-        if patience::hanging().is_none() {
+        if hang_detection::hanging().is_none() {
             self.experiment(&mut *side);
         }
         self.hold_together();
@@ -432,14 +432,14 @@ impl Driver {
         self.is_closing |= is_closing;
         self.hosts = hosts;
         // A client that was lost is a part of the work that was not done.
-        self.failed |= self.hosts.iter().any(|host| host.lost.is_some());
+        self.has_failed |= self.hosts.iter().any(|host| host.lost.is_some());
         self.view.end();
         left
     }
 
-    fn fail(&mut self, trouble: &Trouble) {
-        self.failed = true;
-        let message = trouble.to_string();
+    fn fail(&mut self, error: &Trouble) {
+        self.has_failed = true;
+        let message = error.to_string();
         self.view.above(|| terminal::error(&message));
         self.warnings.push(message);
     }
@@ -452,8 +452,8 @@ impl Driver {
         side.lay_out(left.as_nanos() as u64, &progress)?;
         let left = self.deadline.saturating_duration_since(Instant::now());
         let (all_bytes, view) = (self.fill_bytes(), &mut self.view);
-        let filled = side.fill(repetition, left.as_nanos() as u64, &mut |fill, moment| {
-            let done = if let Moment::Tick(tick) = moment { tick.bytes * 100 / all_bytes } else { 0 };
+        let filled = side.fill(repetition, left.as_nanos() as u64, &mut |fill, event| {
+            let done = if let PhaseEvent::Tick(tick) = event { tick.bytes * 100 / all_bytes } else { 0 };
             view.preparing(&format!("filling the data before the tests: {}, {done} %", fill.id));
         })?;
         self.fills.extend(filled);
@@ -468,15 +468,15 @@ impl Driver {
 
     /// Runs all tests once. Does not try tests whose data could not be laid out.
     fn repetition(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), Trouble>) {
-        let lacking = laid_out.err().map(|trouble| {
-            self.fail(&trouble);
-            format!("its files could not be laid out: {}", trouble.cause)
+        let lacking = laid_out.err().map(|error| {
+            self.fail(&error);
+            format!("its files could not be laid out: {}", error.cause)
         });
         let phases = self.plan.phases.clone();
         for (index, phase) in phases.iter().enumerate() {
             let rest = &phases[index..];
             let repetitions_left = u64::from(self.plan.repetitions - repetition);
-            let hangs = || patience::hanging().map(|call| format!("the target hangs: {call}"));
+            let hangs = || hang_detection::hanging().map(|call| format!("the target hangs: {call}"));
             let obstacle = lacking.clone().filter(|_| phase.workload.data().is_some()).or_else(hangs);
             let record = match (obstacle, self.time_for(rest, &phases, repetitions_left)) {
                 _ if self.interruption.is_raised() || side.is_over() => return,
@@ -486,12 +486,12 @@ impl Driver {
                 }
                 (None, Some(budget)) => {
                     self.wait(index);
-                    self.tell(|audience, driver| audience.begins(&driver.view, index));
+                    self.report(|audience, driver| audience.on_test_start(&driver.view, index));
                     let record = self.phase(side, phase, index, repetition, budget);
                     self.agreeing(side, phase, index, repetition, budget, record)
                 }
             };
-            self.tell(|audience, driver| {
+            self.report(|audience, driver| {
                 audience.over(&driver.view, &driver.plan, &record, driver.phases.last())
             });
             self.phases.push(record);
@@ -504,10 +504,10 @@ impl Driver {
 
     /// Waits for the people or programs that a test waits for. That is no time of the run.
     fn wait(&mut self, index: usize) {
-        let begun = Instant::now();
+        let since = Instant::now();
         if let Some(gate) = &mut self.gate {
             gate(index);
-            self.deadline += begun.elapsed();
+            self.deadline += since.elapsed();
         }
     }
 
@@ -561,13 +561,13 @@ impl Driver {
     }
 
     /// Returns the time of the next phase. Shortens that of the first one, so that a reader sees a row soon, but not
-    /// below the preset's shortest time. Long tests, and those of a plan without `until`, keep their time.
+    /// below the preset's shortest time. Long tests, and those of a plan without `precision_goal`, keep their time.
     fn first_row(&self, time_ns: u64) -> u64 {
         let is_short = time_ns < FIRST_ROW.as_nanos() as u64;
-        match &self.plan.until {
-            Some(until) if self.phases.is_empty() && is_short => {
+        match &self.plan.precision_goal {
+            Some(precision_goal) if self.phases.is_empty() && is_short => {
                 let left = FIRST_ROW.saturating_sub(self.started.elapsed());
-                time_ns.min((left.as_nanos() as u64).max(until.time_min_ns))
+                time_ns.min((left.as_nanos() as u64).max(precision_goal.time_min_ns))
             }
             _ => time_ns,
         }
@@ -604,26 +604,26 @@ impl Driver {
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
         let time = Time { measured_ns: time_ns, budget_ns };
         let Outcome { mut record, clients } =
-            side.phase((index, phase), repetition, time, &mut |moment| match moment {
-                Moment::Begin(_) => {
+            side.phase((index, phase), repetition, time, &mut |event| match event {
+                PhaseEvent::Begin(_) => {
                     beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
                     audience.iter_mut().for_each(|audience| audience.starts());
                     marks.begin(&id, &spec);
                 }
-                Moment::Tick(tick) => {
+                PhaseEvent::Tick(tick) => {
                     view.update(&position, tick);
                     if let Some(Err(failure)) = audience.as_mut().map(|audience| audience.moves(view, tick)) {
                         // Nobody would see further results.
                         interruption.raised.store(true, Ordering::SeqCst);
                         (*audience, lost) = (None, Some(failure));
                     }
-                    beside.iter_mut().for_each(Beside::watch);
+                    beside.iter_mut().for_each(Monitor::watch);
                 }
-                Moment::End => marks.end(&id, &spec),
-                Moment::Over => beside.iter_mut().for_each(Beside::end),
+                PhaseEvent::End => marks.end(&id, &spec),
+                PhaseEvent::Over => beside.iter_mut().for_each(Monitor::end),
             });
         lost.into_iter().for_each(|failure| self.lose(failure));
-        if let Some((ran, warnings)) = self.beside.as_mut().map(Beside::take) {
+        if let Some((ran, warnings)) = self.beside.as_mut().map(Monitor::take) {
             record.seen.beside = ran;
             warnings.into_iter().for_each(|warning| self.warn(warning));
         }
@@ -692,9 +692,9 @@ impl Driver {
     }
 
     /// Calls the audience, if there is one that still listens.
-    fn tell(&mut self, tell: impl FnOnce(&mut dyn Audience, &Self) -> Result<(), Failure>) {
+    fn report(&mut self, send: impl FnOnce(&mut dyn RunObserver, &Self) -> Result<(), Failure>) {
         let Some(mut audience) = self.audience.take() else { return };
-        match tell(&mut *audience, self) {
+        match send(&mut *audience, self) {
             Ok(()) => self.audience = Some(audience),
             Err(failure) => self.lose(failure),
         }
@@ -706,13 +706,13 @@ impl Driver {
             // The reader has gone: end quietly, but clean up first.
             Failure::ReaderGone => self.interruption.reader_is_gone(),
             Failure::Failed(message) | Failure::Refused(message) | Failure::Ended(message, _) => {
-                self.failed = true;
+                self.has_failed = true;
                 self.warn(message);
             }
         }
     }
 
-    fn into_run(self, pairing: Option<Pairing>, left: Vec<String>) -> Ended {
+    fn into_run(self, pairing: Option<Pairing>, left: Vec<String>) -> RunOutcome {
         let planned = self.plan.phases.len() * self.plan.repetitions as usize;
         let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
         let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {
@@ -740,7 +740,7 @@ impl Driver {
             plan: self.plan,
             environment: self.environment,
             hosts: self.hosts,
-            scores: Scores::of(&preset, &self.phases),
+            scores: Scores::from_phases(&preset, &self.phases),
             phases: self.phases,
             fills: self.fills,
             target_probes: self.target_probes,
@@ -753,14 +753,14 @@ impl Driver {
                 warnings: self.warnings,
             },
         };
-        Ended {
+        RunOutcome {
             run,
             interruption: self.interruption,
             beside: self.beside,
-            failed: self.failed,
+            has_failed: self.has_failed,
             left,
             is_closing: self.is_closing,
-            quiet: self.quiet,
+            is_quiet: self.is_quiet,
         }
     }
 }

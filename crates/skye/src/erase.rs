@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use model::holding::{Holding, Part};
+use model::holding::{DeviceUsage, Part};
 use model::request::Allow;
 use model::target::{Erased, ErasedContents};
 use model::{Request, Target, Trouble, size};
 use observe::{BlockDevice, LoopFile, Obstacles, Root, Traffic};
-use run::patience;
+use run::hang_detection;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -44,7 +44,7 @@ struct Permission {
     /// Signatures that may be lost.
     signatures: Vec<String>,
     /// True if unknown data may be lost.
-    data: bool,
+    allows_data: bool,
     /// True if processes may use it whose files cannot be read.
     unreadable_processes: bool,
 }
@@ -79,7 +79,7 @@ impl Erasure {
         let permission = Permission {
             id,
             signatures: request.erase_signature.clone(),
-            data: request.erase_data == Some(true),
+            allows_data: request.erase_data == Some(true),
             unreadable_processes: request.allow.contains(&Allow::UnreadableProcesses),
         };
         let (root, tried, target) = (root.clone(), attempt.clone(), target.clone());
@@ -111,7 +111,7 @@ impl Erasure {
             let unknown = |error| Trouble::new(&tried, error);
             let changed = |(cause, remedy): Change| Trouble::new(&tried, cause).remedy(remedy);
             let device = lock(&target, OFlags::RDWR).map_err(|errno| not_opened(&tried, errno))?;
-            let now = BlockDevice::of(device.as_fd()).map_err(unknown)?;
+            let now = BlockDevice::from_fd(device.as_fd()).map_err(unknown)?;
             // The checks name what they find on another device or part of it, so this comes before them, too.
             if let Some(change) = identity_change(&now, &before.device) {
                 return Err(changed(change));
@@ -158,8 +158,8 @@ impl State {
             let _ = rustix::fs::fsync(disk);
         }
         let traffic = observe::traffic(root, name);
-        let file = LoopFile::ask(root, &disk, device.as_fd());
-        Ok(Self { device: BlockDevice::of(device.as_fd())?, traffic, file })
+        let file = LoopFile::query(root, &disk, device.as_fd());
+        Ok(Self { device: BlockDevice::from_fd(device.as_fd())?, traffic, file })
     }
 
     /// Returns the first difference to the state before. The checks in between have read the device.
@@ -216,7 +216,11 @@ fn with_progress<T: Send + 'static>(
 ) -> Result<T, Trouble> {
     let progress = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&progress);
-    patience::wait_while_it_moves(attempt, move || progress.load(Ordering::Relaxed), move || work(&theirs))?
+    hang_detection::wait_with_progress(
+        attempt,
+        move || progress.load(Ordering::Relaxed),
+        move || work(&theirs),
+    )?
 }
 
 /// Opens the device at the path that was found, which has no symbolic links.
@@ -239,17 +243,17 @@ fn lock(target: &Target, flags: OFlags) -> Result<OwnedFd, Errno> {
 }
 
 fn not_opened(attempt: &str, errno: Errno) -> Trouble {
-    let trouble = Trouble::new(attempt, std::io::Error::from(errno));
+    let error = Trouble::new(attempt, std::io::Error::from(errno));
     match errno {
-        Errno::BUSY => trouble.remedy("close what uses it: fuser -v lists processes"),
-        Errno::ACCESS | Errno::PERM => trouble.remedy("run it as root, outside of containers"),
-        Errno::ROFS => trouble.remedy("it is read-only"),
-        _ => trouble,
+        Errno::BUSY => error.remedy("close what uses it: fuser -v lists processes"),
+        Errno::ACCESS | Errno::PERM => error.remedy("run it as root, outside of containers"),
+        Errno::ROFS => error.remedy("it is read-only"),
+        _ => error,
     }
 }
 
 /// Everything that was found out about a device.
-struct Examined {
+struct Examination {
     erased: Erased,
     /// Reason why the ID does not name this device, and it alone; and what to type instead.
     identity: Option<(String, &'static str)>,
@@ -270,9 +274,9 @@ fn examine(
     device: &OwnedFd,
     permission: &Permission,
     progress: &AtomicU64,
-) -> Result<Examined, Trouble> {
+) -> Result<Examination, Trouble> {
     let tried = || format!("look at {}", target.path);
-    let now = BlockDevice::of(device.as_fd()).map_err(|error| Trouble::new(tried(), error))?;
+    let now = BlockDevice::from_fd(device.as_fd()).map_err(|error| Trouble::new(tried(), error))?;
     let top = target.top_device().filter(|top| (top.major, top.minor) == (now.major, now.minor));
     let holding = top.and_then(|_| observe::holding(root, target)).ok_or_else(|| {
         Trouble::new(tried(), "sysfs does not show it, so its users are unknown")
@@ -291,12 +295,12 @@ fn examine(
         }
     }
     let name = &holding.parts[0].name;
-    let found = contents::look(device, now.size_bytes, progress);
+    let found = contents::scan(device, now.size_bytes, progress);
     let data = match &found {
-        Ok(Contents { data_at_bytes: Some(at), read_bytes, .. }) if !permission.data => {
+        Ok(Contents { data_at_bytes: Some(at), read_bytes, .. }) if !permission.allows_data => {
             Some(format!("{name} holds data at byte {at} (after {} read)", size::decimal(*read_bytes)))
         }
-        Err(why) if !permission.data => {
+        Err(why) if !permission.allows_data => {
             unread.push(format!("the contents of {name} are unknown: {why}"));
             None
         }
@@ -325,11 +329,11 @@ fn examine(
     let identity = identity(&holding, &obstacles, &permission.id);
     unread.dedup();
     let is_read_only = now.is_read_only;
-    Ok(Examined { erased, identity, obstacles, signatures, data, unread, is_read_only })
+    Ok(Examination { erased, identity, obstacles, signatures, data, unread, is_read_only })
 }
 
 /// Returns why an ID does not name a device, and it alone; and what to type instead.
-fn identity(holding: &Holding, obstacles: &Obstacles, id: &str) -> Option<(String, &'static str)> {
+fn identity(holding: &DeviceUsage, obstacles: &Obstacles, id: &str) -> Option<(String, &'static str)> {
     let right = match (&holding.serial, &holding.wwn) {
         (None, None) if !holding.same_size.is_empty() => "its ID",
         (None, None) => "its size in bytes",
@@ -394,7 +398,8 @@ fn open_part(root: &Root, part: &Part) -> Result<OwnedFd, String> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let opened = File::options().read(true).custom_flags(flags).open(&path);
     let device = OwnedFd::from(opened.map_err(|error| format!("{}: {error}", path.display()))?);
-    let found = BlockDevice::of(device.as_fd()).map_err(|error| format!("{}: {error}", path.display()))?;
+    let found =
+        BlockDevice::from_fd(device.as_fd()).map_err(|error| format!("{}: {error}", path.display()))?;
     let expected = root.line(&format!("sys/class/block/{}/dev", part.name));
     if expected != Some(format!("{}:{}", found.major, found.minor)) {
         return Err(format!("{} is another device", path.display()));
@@ -402,7 +407,7 @@ fn open_part(root: &Root, part: &Part) -> Result<OwnedFd, String> {
     Ok(device)
 }
 
-impl Examined {
+impl Examination {
     /// Takes note of why the kernel's lock is not available. Uses that have a name explain that.
     fn locked(&mut self, error: Option<Errno>) {
         if let Some(errno) = error
@@ -502,12 +507,12 @@ mod tests {
             for name in ["first", "second"] {
                 File::create(home.path().join(name)).unwrap().set_len(SIZE_BYTES).unwrap();
             }
-            let shown = losetup(&["--find", "--show", home.path().join("first").to_str().unwrap()]);
-            Self { path: shown.trim().into(), home }
+            let device = losetup(&["--find", "--show", home.path().join("first").to_str().unwrap()]);
+            Self { path: device.trim().into(), home }
         }
 
         fn id(&self) -> String {
-            let number = BlockDevice::of(File::open(&self.path).unwrap().as_fd()).unwrap().sequence;
+            let number = BlockDevice::from_fd(File::open(&self.path).unwrap().as_fd()).unwrap().sequence;
             format!("{SIZE_BYTES}-{}", number.unwrap())
         }
 

@@ -72,18 +72,18 @@ impl Failure {
     }
 
     /// Makes a refusal of a trouble.
-    pub fn refused(trouble: Trouble) -> Self {
-        Self::Refused(trouble.to_string())
+    pub fn refused(error: Trouble) -> Self {
+        Self::Refused(error.to_string())
     }
 
     /// Makes a failure of a trouble.
-    pub fn failed(trouble: Trouble) -> Self {
-        Self::Failed(trouble.to_string())
+    pub fn failed(error: Trouble) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 
 /// Prints clap's message, and returns the exit code. Help and version are not errors; all else has clap's code 2.
-pub fn of_clap(error: &clap::Error) -> ExitCode {
+pub fn from_clap(error: &clap::Error) -> ExitCode {
     let code = if error.use_stderr() { REFUSED } else { DONE };
     // Errors are ignored: a reader that has gone needs no report.
     let _ = (!crate::job::is_silent()).then(|| error.print());

@@ -6,16 +6,16 @@ use report::text::{self, Style};
 use wording::limiter_help::{KINDS, LIMITER_HELP, LimiterHelp, confidence, experiments, occupancy};
 use wording::{FINDING_HELP, glossary};
 
-use crate::Done;
+use crate::CommandResult;
 use crate::exit::{self, Failure};
 use crate::terminal;
 
 /// Prints the page of a limiter, or the list of all of them if no word is given.
-pub fn explain(words: &str) -> Done {
+pub fn explain(words: &str) -> CommandResult {
     let style = terminal::style();
-    let shown =
+    let output =
         if words.trim().is_empty() { list(&style) } else { page(words, &style).map_err(Failure::Refused)? };
-    terminal::print_line(&shown)?;
+    terminal::print_line(&output)?;
     Ok(exit::DONE)
 }
 
@@ -40,7 +40,7 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
         let sections = [("Meaning", about.meaning), ("When", about.when), ("Mark", about.mark)];
         sections.map(|(heading, text)| (heading, text.replace('`', "")))
     });
-    let (about, remark) = match (text::named(words).and_then(LimiterHelp::of), remark) {
+    let (about, remark) = match (text::limiter_from_name(words).and_then(LimiterHelp::from_limiter), remark) {
         (Some(about), remark) => (about, remark),
         (None, Some(remark)) => return Ok(text::page(&code, "a remark", &remark, style)),
         (None, None) => return Err(unknown(words)),
@@ -80,47 +80,47 @@ fn unknown(words: &str) -> String {
 mod tests {
     use super::*;
 
-    const STYLE: Style = Style { unicode: true, width: 100 };
+    const STYLE: Style = Style { has_unicode: true, width: 100 };
 
     #[test]
     fn limiter_page_and_list_snapshot() {
-        let shown = format!("{}\n\n{}", page("device latency", &STYLE).unwrap(), list(&STYLE));
-        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
+        let output = format!("{}\n\n{}", page("device latency", &STYLE).unwrap(), list(&STYLE));
+        insta::assert_snapshot!(anstream::adapter::strip_str(&output).to_string());
     }
 
     #[test]
     fn every_limiter_has_its_page_on_every_terminal() {
         for limiter in Limiter::ALL {
             for width in [60, 80, 140] {
-                let style = Style { unicode: false, width };
-                let shown = anstream::adapter::strip_str(&page(limiter.code(), &style).unwrap()).to_string();
-                assert!(shown.is_ascii() && shown.lines().all(|line| line.len() <= width), "{shown}");
+                let style = Style { has_unicode: false, width };
+                let output = anstream::adapter::strip_str(&page(limiter.code(), &style).unwrap()).to_string();
+                assert!(output.is_ascii() && output.lines().all(|line| line.len() <= width), "{output}");
             }
         }
     }
 
     #[test]
     fn finding_page_has_meaning_rule_and_marks() {
-        let told = |words| anstream::adapter::strip_str(&page(words, &STYLE).unwrap()).to_string();
-        let foreign = told("foreign_io");
+        let plain_page = |words| anstream::adapter::strip_str(&page(words, &STYLE).unwrap()).to_string();
+        let foreign = plain_page("foreign_io");
         for text in
             ["Meaning\n    Other programs used the device.", "more than 5 %", "? from 10 % on, else ·"]
         {
             assert!(foreign.contains(text), "{foreign}");
         }
-        assert!(told("metadata_cache").contains("As a remark\n    Memory answered."));
-        assert!(told("ended_early").contains("The number is of a part of the test."));
+        assert!(plain_page("metadata_cache").contains("As a remark\n    Memory answered."));
+        assert!(plain_page("ended_early").contains("The number is of a part of the test."));
     }
 
     #[test]
     fn unknown_term_suggests_nearest() {
-        let told = |words| page(words, &STYLE).unwrap_err();
+        let plain_page = |words| page(words, &STYLE).unwrap_err();
         assert_eq!(
-            told("page_cahe"),
+            plain_page("page_cahe"),
             "cannot explain `page_cahe`: it is no limiter and no word on the screen; did you mean `page_cache`?"
         );
         assert_eq!(
-            told("zzz"),
+            plain_page("zzz"),
             "cannot explain `zzz`: it is no limiter and no word on the screen; skye explain lists all of them"
         );
     }

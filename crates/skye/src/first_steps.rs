@@ -6,7 +6,7 @@ use model::numbers::about;
 use model::size;
 use model::workload::MixName;
 
-use crate::Done;
+use crate::CommandResult;
 use crate::cli::{Cli, FamilyCommand};
 use crate::exit;
 use crate::{preset, terminal};
@@ -21,7 +21,7 @@ const SELDOM: [&str; 3] = ["agent", "completions", "man"];
 const NAME: usize = 12;
 
 /// `skye` alone: three commands to try, and the presets.
-pub fn introduction() -> Done {
+pub fn introduction() -> CommandResult {
     let standard = preset::shipped().find(|(name, _)| *name == preset::DEFAULT);
     let time = standard
         .and_then(|(_, request)| request.total)
@@ -44,7 +44,7 @@ skye -h lists all commands.",
 }
 
 /// `skye presets`
-pub fn presets() -> Done {
+pub fn presets() -> CommandResult {
     let mut lines = Vec::new();
     for (name, request) in preset::shipped() {
         lines.push(line(name, &request));
@@ -68,7 +68,7 @@ fn line(name: &str, request: &model::request::Request) -> String {
 }
 
 /// `skye help spec`
-pub fn spec() -> Done {
+pub fn spec() -> CommandResult {
     terminal::print_line(SPEC.trim_end())?;
     Ok(exit::DONE)
 }
@@ -77,7 +77,7 @@ pub fn spec() -> Done {
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub fn mix(name: MixName) -> Done {
+pub fn mix(name: MixName) -> CommandResult {
     terminal::print_line(Mix::text(name).trim_end())?;
     Ok(exit::DONE)
 }

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use fleet::launch::Launcher;
-use fleet::{Fleet, Found, OnLoss, Started};
-use model::hosts::{self, HostWord};
-use model::plan::{self, Place, Plan, WRITE_LIMIT_BYTES};
+use fleet::{ClientTarget, Fleet, FleetOptions, OnLoss};
+use model::hosts::{self, ClientSpec};
+use model::plan::{self, ClientSite, Plan, WRITE_LIMIT_BYTES};
 use model::request::Allow;
 use model::run::Environment;
 use model::size::Size;
 use model::target::Backing;
 use model::workload::Probing;
 use model::{Request, Trouble};
-use report::text::ClientLooked;
-use run::patience;
+use report::text::ClientChecks;
+use run::hang_detection;
 
 use crate::cli::{ClientArguments, LossRule, RunArguments};
 use crate::exit::{self, Failure};
@@ -25,7 +25,7 @@ use crate::{inputs, job, preset, simulation, terminal};
 const WRITE_LIMIT: Size = Size::Bytes(WRITE_LIMIT_BYTES);
 
 /// Run that several clients are about to make. Nothing is written yet.
-pub struct Several {
+pub struct FleetRun {
     /// The clients.
     pub fleet: Fleet,
     /// Plan of the run.
@@ -38,7 +38,7 @@ pub struct Several {
 ///
 /// # Errors
 /// A list of hosts cannot be read or understood.
-pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<HostWord>>, Failure> {
+pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<ClientSpec>>, Failure> {
     match (&arguments.hosts, &arguments.hosts_file) {
         (None, None) if arguments.observe.is_some() => {
             unusable("--observe", "nothing is watched without clients; name them with --hosts")
@@ -57,10 +57,10 @@ pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<HostWord>>, Fai
 }
 
 /// Returns the hosts that an option names; `None` if it is not there.
-fn hosts_of(option: &str, text: Option<&str>) -> Result<Option<Vec<HostWord>>, Failure> {
+fn hosts_of(option: &str, text: Option<&str>) -> Result<Option<Vec<ClientSpec>>, Failure> {
     let Some(text) = text else { return Ok(None) };
     // On this machine, the file system shows which of both is meant.
-    let is_there = |path: &String| inputs::patiently(Path::new(path), Path::symlink_metadata).is_ok();
+    let is_there = |path: &String| inputs::with_hang_check(Path::new(path), Path::symlink_metadata).is_ok();
     let cut =
         hosts::cut_directories(text).into_iter().find(|(read, meant)| !is_there(read) && is_there(meant));
     match (hosts::parse(text), cut) {
@@ -78,12 +78,12 @@ fn unusable<T>(option: &str, problem: &str) -> Result<T, Failure> {
 }
 
 /// Clients that have answered, and have no plan yet.
-pub struct Greeted {
+pub struct ConnectedClients {
     fleet: Fleet,
-    found: Vec<Found>,
+    found: Vec<ClientTarget>,
 }
 
-impl Greeted {
+impl ConnectedClients {
     /// Starts an agent for each client of a target, within the limits of a request.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Greeted {
         }
         let limits = limits(request, clients.count());
         let fleet = greet(arguments, target, clients, limits, on_loss, interruption)?;
-        let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
+        let found: Vec<ClientTarget> = fleet.found().map(|(_, found)| found.clone()).collect();
         if found.is_empty() {
             return Err(Failure::Refused("there is no client".into()));
         }
@@ -115,7 +115,7 @@ impl Greeted {
     }
 
     /// Returns machine and target of the first client.
-    pub fn first(&self) -> &Found {
+    pub fn first(&self) -> &ClientTarget {
         &self.found[0]
     }
 
@@ -133,7 +133,7 @@ impl Greeted {
     ///
     /// # Errors
     /// All refusals, of whichever client. Nothing was written.
-    pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<Several, Failure> {
+    pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<FleetRun, Failure> {
         let Self { mut fleet, found } = self;
         let (first, sharers) = (&found[0], sharers(&found));
         let request = with_sweep(request, found.len())?;
@@ -145,20 +145,20 @@ impl Greeted {
         let places: Vec<_> = found
             .iter()
             .zip(&sharers)
-            .map(|(found, sharers)| Place {
+            .map(|(found, sharers)| ClientSite {
                 target: &found.environment.target,
                 machine: &found.machine,
                 sharers: *sharers,
             })
             .collect();
         let plan = plan::plan_for_all(&request, &places).map_err(Failure::refused)?;
-        fleet.plan(plan.clone(), seed, &sharers).map_err(|troubles| refusals(troubles, interruption))?;
+        fleet.plan(plan.clone(), seed, &sharers).map_err(|errors| refusals(errors, interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
-        Ok(Several { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
+        Ok(FleetRun { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
     }
 }
 
-impl Several {
+impl FleetRun {
     /// Starts an agent for each client of a run, and plans it with them.
     ///
     /// # Errors
@@ -177,8 +177,8 @@ impl Several {
             LossRule::Continue => OnLoss::Continue,
         };
         let (target, options) = (&arguments.target, &arguments.clients);
-        let greeted = Greeted::start(options, target, clients, &limits, on_loss, interruption)?;
-        let request = preset::beneath(flags, preset::DEFAULT, &greeted.first().environment.target)?;
+        let greeted = ConnectedClients::start(options, target, clients, &limits, on_loss, interruption)?;
+        let request = preset::with_preset(flags, preset::DEFAULT, &greeted.first().environment.target)?;
         let seed = seed(&request);
         greeted.plan(request, seed, interruption)
     }
@@ -189,15 +189,14 @@ impl Several {
     /// All refusals. The work directories of all clients are removed, or lines say which are left.
     pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
         let hidden = self.fleet.open();
-        let hidden =
-            hidden.map_err(|troubles| self.unopened(refusals(troubles, interruption), interruption))?;
+        let hidden = hidden.map_err(|errors| self.unopened(refusals(errors, interruption), interruption))?;
         let works_together = self.plan.shares_files();
         if works_together || self.plan.reads_of_others() {
             let shared = self.fleet.directories();
             let apart = match shared {
                 Ok(numbers) if numbers.iter().all(|number| *number == numbers[0]) => return Ok(hidden),
                 Ok(_) => Vec::new(),
-                Err(troubles) => troubles,
+                Err(errors) => errors,
             };
             if apart.is_empty() {
                 let (attempt, remedy) = match works_together {
@@ -253,7 +252,7 @@ pub fn limits(request: &Request, clients: usize) -> Vec<String> {
     let share = request.write_limit.unwrap_or(WRITE_LIMIT).share(clients as u64);
     let mut words = vec!["--write-limit".to_owned(), share.to_string()];
     words.extend(request.allow.iter().flat_map(allowing));
-    if let Some(time) = patience::set_by_user() {
+    if let Some(time) = hang_detection::set_by_user() {
         words.extend(["--hang-timeout".to_owned(), time.as_secs_f64().to_string()]);
     }
     words
@@ -292,14 +291,14 @@ fn greet(
     };
     if let fleet::Clients::Hosts(hosts) = &clients {
         let checked = plan::check_clients(hosts.len(), observe::open_files_max());
-        checked.map_err(|trouble| refusals(vec![trouble], interruption))?;
+        checked.map_err(|error| refusals(vec![error], interruption))?;
     }
-    let started = Started {
+    let started = FleetOptions {
         clients,
         observers: hosts_of("--observe", arguments.observe.as_deref())?.unwrap_or_default(),
         launcher,
         start_at_once: arguments.start_at_once.max(1),
-        sends: !arguments.no_send,
+        sends_program: !arguments.no_send,
         directory: directory(target)?,
         limits,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -307,7 +306,7 @@ fn greet(
         interrupt: interruption.raised.clone(),
         say: Box::new(terminal::message),
     };
-    Fleet::start(started).map_err(|troubles| refusals(troubles, interruption))
+    Fleet::start(started).map_err(|errors| refusals(errors, interruption))
 }
 
 /// Everything that a doctor's empty directories may be in the way of.
@@ -318,35 +317,36 @@ const ALLOWED: &[Allow] = &[Allow::Busy, Allow::LowSpace, Allow::SharedDirectory
 ///
 /// # Errors
 /// All refusals, of whichever client, before anything was looked at.
-pub fn look(
+pub fn check_clients(
     arguments: &ClientArguments,
     target: &Path,
-    clients: Vec<HostWord>,
-) -> Result<(Vec<ClientLooked>, Vec<String>), Failure> {
+    clients: Vec<ClientSpec>,
+) -> Result<(Vec<ClientChecks>, Vec<String>), Failure> {
     let interruption = Interruption::catch_but_pipes()?;
     let limits = ALLOWED.iter().flat_map(allowing).collect();
     let hosts = fleet::Clients::Hosts(clients);
     let mut fleet = greet(arguments, target, hosts, limits, OnLoss::Stop, &interruption)?;
-    let checks = fleet.look().map_err(|troubles| refusals(troubles, &interruption))?;
-    let found: Vec<Found> = fleet.found().map(|(_, found)| found.clone()).collect();
+    let checks = fleet.check_clients().map_err(|errors| refusals(errors, &interruption))?;
+    let found: Vec<ClientTarget> = fleet.found().map(|(_, found)| found.clone()).collect();
     let is_directories = found.iter().all(|found| !found.environment.target.is_only_read());
     let mut lines = Vec::new();
     let mut directories = None;
     if is_directories {
         match directories_of(&mut fleet, &found) {
             Ok(numbers) => directories = Some(numbers),
-            Err(troubles) => lines.extend(troubles.iter().map(ToString::to_string)),
+            Err(errors) => lines.extend(errors.iter().map(ToString::to_string)),
         }
     }
     lines.extend(fleet.close());
     let shares = |number: usize| directories.as_ref().map(|numbers| numbers[number]);
-    let looked = fleet.records().into_iter().zip(checks).enumerate();
-    let looked = looked.map(|(number, (host, checks))| ClientLooked { host, checks, shares: shares(number) });
-    Ok((looked.collect(), lines))
+    let inspected = fleet.records().into_iter().zip(checks).enumerate();
+    let inspected =
+        inspected.map(|(number, (host, checks))| ClientChecks { host, checks, shares: shares(number) });
+    Ok((inspected.collect(), lines))
 }
 
 /// Returns the number of each client's directory. All make their work directories for that.
-fn directories_of(fleet: &mut Fleet, found: &[Found]) -> Result<Vec<usize>, Vec<Trouble>> {
+fn directories_of(fleet: &mut Fleet, found: &[ClientTarget]) -> Result<Vec<usize>, Vec<Trouble>> {
     let Some(first) = found.first() else { return Ok(Vec::new()) };
     // A test that makes its files when it runs. It never does.
     let request = Request {
@@ -357,7 +357,7 @@ fn directories_of(fleet: &mut Fleet, found: &[Found]) -> Result<Vec<usize>, Vec<
         ..Request::default()
     };
     let plan =
-        plan::plan(&request, &first.environment.target, &first.machine).map_err(|trouble| vec![trouble])?;
+        plan::plan(&request, &first.environment.target, &first.machine).map_err(|error| vec![error])?;
     fleet.plan(plan, 0, &vec![1; found.len()])?;
     fleet.open()?;
     fleet.directories()
@@ -378,41 +378,41 @@ pub fn directory(target: &Path) -> Result<String, Failure> {
 }
 
 /// Returns one failure of all refusals: a line for each.
-fn refusals(troubles: Vec<Trouble>, interruption: &Interruption) -> Failure {
-    if interruption.is_raised() && troubles.is_empty() {
+fn refusals(errors: Vec<Trouble>, interruption: &Interruption) -> Failure {
+    if interruption.is_raised() && errors.is_empty() {
         let message = format!("{}; nothing was written", interruption.reason());
         return match interruption.exit_code() {
             Some(code) => Failure::Ended(message, code),
             None => Failure::Refused(message),
         };
     }
-    let mut lines: Vec<_> = troubles.iter().map(ToString::to_string).collect();
+    let mut lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
     let last = lines.pop().unwrap_or_else(|| "the clients do not answer".into());
     lines.iter().for_each(|line| terminal::error(line));
     Failure::Refused(last)
 }
 
 /// Returns true if clients of several machines measure one directory of a server.
-fn share_remote_directory(found: &[Found]) -> bool {
-    let place = |found: &Found| {
+fn share_remote_directory(found: &[ClientTarget]) -> bool {
+    let place = |found: &ClientTarget| {
         let target = &found.environment.target;
         let below = target.path.strip_prefix(&target.mount_point).unwrap_or(&target.path).to_owned();
         (target.backing == Backing::RemoteOrUserSpace).then(|| (target.source.clone(), below))
     };
     let Some(first) = found.first().and_then(place) else { return false };
-    let is_elsewhere = |other: &Found| other.environment.host != found[0].environment.host;
+    let is_elsewhere = |other: &ClientTarget| other.environment.host != found[0].environment.host;
     found.iter().all(|other| place(other).as_ref() == Some(&first)) && found.iter().any(is_elsewhere)
 }
 
 /// Returns the number of clients on the first machine: each client that is as many places further on is on another one.
-fn on_first_machine(found: &[Found]) -> u32 {
-    let is_there = |other: &&Found| other.environment.host == found[0].environment.host;
+fn on_first_machine(found: &[ClientTarget]) -> u32 {
+    let is_there = |other: &&ClientTarget| other.environment.host == found[0].environment.host;
     found.iter().take_while(is_there).count() as u32
 }
 
 /// Returns the number of clients that share the room of each client's file system, itself included.
-fn sharers(found: &[Found]) -> Vec<u32> {
-    let key = |found: &Found| {
+fn sharers(found: &[ClientTarget]) -> Vec<u32> {
+    let key = |found: &ClientTarget| {
         let (host, target) = (&found.environment.host, &found.environment.target);
         match target.backing {
             // The same export is the same room, wherever it is mounted.
@@ -446,21 +446,21 @@ fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> 
 }
 
 /// Returns the least share of a client in what is free.
-fn least_room_bytes(found: &[Found], sharers: &[u32]) -> u64 {
+fn least_room_bytes(found: &[ClientTarget], sharers: &[u32]) -> u64 {
     let shares =
         found.iter().zip(sharers).map(|(found, sharers)| found.environment.target.space.shared_by(*sharers));
     shares.map(|share| share.free_bytes).min().unwrap_or(0)
 }
 
 /// Returns notes on clients that differ from the first.
-fn notes(found: &[Found]) -> Vec<String> {
+fn notes(found: &[ClientTarget]) -> Vec<String> {
     let Some(first) = found.first() else { return Vec::new() };
     let mut notes = Vec::new();
-    let versions = |found: &Found| found.version.clone();
+    let versions = |found: &ClientTarget| found.version.clone();
     if found.iter().any(|other| versions(other) != versions(first)) {
         notes.push("the clients have different versions of skye".to_owned());
     }
-    let systems = |found: &Found| found.environment.target.file_system.clone();
+    let systems = |found: &ClientTarget| found.environment.target.file_system.clone();
     if found.iter().any(|other| systems(other) != systems(first)) {
         notes.push("the clients have different file systems".to_owned());
     }
@@ -473,7 +473,7 @@ mod tests {
     use super::*;
     use model::Machine;
 
-    fn found(host: &str, mount_point: &str, source: &str, backing: Backing) -> Found {
+    fn found(host: &str, mount_point: &str, source: &str, backing: Backing) -> ClientTarget {
         let temp = tempfile::tempdir().unwrap();
         let root = observe::Root::system();
         let mut target = observe::target(&root, temp.path()).unwrap();
@@ -483,7 +483,7 @@ mod tests {
         target.space.free_bytes = 100 << 30;
         let machine = Machine { host: host.into(), ..observe::machine(&root) };
         let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
-        Found { machine, environment, version: "0.1.0".into() }
+        ClientTarget { machine, environment, version: "0.1.0".into() }
     }
 
     #[test]

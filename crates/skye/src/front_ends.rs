@@ -11,12 +11,12 @@ use report::compare::{ForeignRate, Side};
 
 use crate::cli::{self, FamilyCommand};
 use crate::exit::{self, Failure};
-use crate::{Done, bonnie, bonniepp as measuring, getc_putc, gobonniego, inputs, terminal, zcav};
+use crate::{CommandResult, bonnie, bonniepp as measuring, getc_putc, gobonniego, inputs, terminal, zcav};
 
 /// A replaced program: its name, as a command and as a program, and the function for the words after its name.
 pub struct FrontEnd {
     name: &'static str,
-    run: fn(&[OsString]) -> Done,
+    run: fn(&[OsString]) -> CommandResult,
 }
 
 const ALL: &[FrontEnd] = &[
@@ -32,7 +32,7 @@ const ALL: &[FrontEnd] = &[
 
 impl FrontEnd {
     /// Returns the front end of that name.
-    fn named(word: &OsString) -> Option<&'static Self> {
+    fn by_name(word: &OsString) -> Option<&'static Self> {
         let name = Path::new(word).file_name()?;
         ALL.iter().find(|known| name == known.name)
     }
@@ -41,7 +41,7 @@ impl FrontEnd {
     /// messages.
     pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString], bool)> {
         let (program, rest) = words.split_first()?;
-        if let Some(front_end) = Self::named(program) {
+        if let Some(front_end) = Self::by_name(program) {
             return Some((front_end, rest, false));
         }
         let verbose_words = rest.iter().take_while(|word| cli::is_verbose(word)).count();
@@ -49,17 +49,17 @@ impl FrontEnd {
         let (command, rest) = rest.split_first()?;
         // A path to a directory of that name is not the command.
         let is_word = Path::new(command).components().count() == 1;
-        Self::named(command).filter(|_| is_word).map(|front_end| (front_end, rest, verbose_words > 0))
+        Self::by_name(command).filter(|_| is_word).map(|front_end| (front_end, rest, verbose_words > 0))
     }
 
     /// Does what the program of that name does.
-    pub fn run(&self, words: &[OsString]) -> Done {
+    pub fn run(&self, words: &[OsString]) -> CommandResult {
         (self.run)(words)
     }
 }
 
 /// Runs a command of the family that clap has parsed. Mostly, [`FrontEnd::called`] has taken the words before.
-pub fn run(command: &FamilyCommand) -> Done {
+pub fn run(command: &FamilyCommand) -> CommandResult {
     match command {
         FamilyCommand::BonniePp(arguments) => measuring::bonniepp(&arguments.words),
         FamilyCommand::Bonnie(arguments) => bonnie::bonnie(&arguments.words),
@@ -72,16 +72,16 @@ pub fn run(command: &FamilyCommand) -> Done {
     }
 }
 
-fn csv2html(words: &[OsString]) -> Done {
+fn csv2html(words: &[OsString]) -> CommandResult {
     convert("bon_csv2html", "a page in HTML", words, bonniepp::csv2html)
 }
 
-fn csv2txt(words: &[OsString]) -> Done {
+fn csv2txt(words: &[OsString]) -> CommandResult {
     convert("bon_csv2txt", "text", words, bonniepp::csv2txt)
 }
 
 /// Reads lines from a file or from stdin, and prints them in another form.
-fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) -> String) -> Done {
+fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) -> String) -> CommandResult {
     match words {
         [word] if word == "-h" || word == "--help" => {
             terminal::print_line(&format!(
@@ -108,19 +108,19 @@ type Lines = (Vec<Line>, Vec<Problem>);
 
 fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Lines, Failure> {
     let bytes = open()
-        .and_then(|reader| inputs::whole(reader, inputs::DOCUMENT_BYTES_MAX))
+        .and_then(|reader| inputs::read_limited(reader, inputs::DOCUMENT_BYTES_MAX))
         .map_err(|error| Failure::failed(Trouble::new(format!("read results from {source}"), error)))?;
     Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }
 
 /// Prints lines as `render` formats them, and reports those that could not be read.
-fn show(source: &str, (lines, problems): &Lines, render: fn(&[Line]) -> String) -> Done {
-    let shown = (!lines.is_empty()).then(|| render(lines));
-    Found { shown, problems: texts(problems), ..IN_BONNIEPP }.show(source)
+fn show(source: &str, (lines, problems): &Lines, render: fn(&[Line]) -> String) -> CommandResult {
+    let output = (!lines.is_empty()).then(|| render(lines));
+    ParsedResults { output, problems: texts(problems), ..IN_BONNIEPP }.show(source)
 }
 
 /// Results of an older program that were found in a text.
-pub struct Found {
+pub struct ParsedResults {
     /// The program: "bonnie++".
     pub program: &'static str,
     /// Other uses of the results, as the end of a sentence; empty where there are none.
@@ -130,84 +130,85 @@ pub struct Found {
     /// Problems in parts of the text, with their places.
     problems: Vec<String>,
     /// Results as text; `None` where nothing could be read.
-    shown: Option<String>,
+    output: Option<String>,
     /// Results as rates, by run.
     runs: Vec<Results>,
 }
 
 /// Template for results of bonnie++, still empty.
-const IN_BONNIEPP: Found = Found {
+const IN_BONNIEPP: ParsedResults = ParsedResults {
     program: "bonnie++",
     besides: ", and skye bon_csv2html makes a page of them",
     lacks: "it has no line of 27, 48 or 50 fields, as bonnie++ prints them",
     problems: Vec::new(),
-    shown: None,
+    output: None,
     runs: Vec::new(),
 };
 
 /// Result parsers, one per program, the most specific format first. The first that finds results wins.
-const READERS: &[fn(&str) -> Option<Found>] = &[of_gobonniego, of_bonniepp, of_bonnie, of_zcav, of_getc_putc];
+const READERS: &[fn(&str) -> Option<ParsedResults>] =
+    &[parse_gobonniego, parse_bonniepp, parse_bonnie, parse_zcav, parse_getc_putc];
 
 /// Returns the results of the family in a text that is no document of skye, if there are any.
-pub fn found_in(text: &str) -> Option<Found> {
+pub fn found_in(text: &str) -> Option<ParsedResults> {
     let all = || READERS.iter().filter_map(|read| read(text));
     // Where nothing can be shown, the problems are still worth reporting.
-    all().find(|found| found.shown.is_some()).or_else(|| all().next())
+    all().find(|found| found.output.is_some()).or_else(|| all().next())
 }
 
 /// Returns results in the form that all programs share, if there are any.
-fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<Found> {
-    let shown = (!runs.is_empty()).then(|| results::table(&runs));
+fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<ParsedResults> {
+    let output = (!runs.is_empty()).then(|| results::table(&runs));
     let lacks = "nothing in it could be read as results";
-    let is_any = shown.is_some() || !problems.is_empty();
-    is_any.then(|| Found { program, besides: "", lacks, problems: texts(problems), shown, runs })
+    let is_any = output.is_some() || !problems.is_empty();
+    is_any.then(|| ParsedResults { program, besides: "", lacks, problems: texts(problems), output, runs })
 }
 
 /// Returns a text that is no JSON. In a document of skye, anything may look like a line.
-fn of_lines(text: &str) -> Option<&str> {
+fn as_lines(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.trim_start().starts_with('{'))
 }
 
-fn of_bonnie(text: &str) -> Option<Found> {
-    let (tables, problems) = family::bonnie::read(of_lines(text)?);
+fn parse_bonnie(text: &str) -> Option<ParsedResults> {
+    let (tables, problems) = family::bonnie::read(as_lines(text)?);
     in_common("bonnie", tables.iter().map(family::bonnie::Table::results).collect(), &problems)
 }
 
-fn of_zcav(text: &str) -> Option<Found> {
-    let (logs, problems) = family::zcav::read(of_lines(text)?);
+fn parse_zcav(text: &str) -> Option<ParsedResults> {
+    let (logs, problems) = family::zcav::read(as_lines(text)?);
     in_common("zcav", logs.iter().map(family::zcav::results).collect(), &problems)
 }
 
-fn of_getc_putc(text: &str) -> Option<Found> {
-    let (lines, problems) = family::getc_putc::read(of_lines(text)?);
+fn parse_getc_putc(text: &str) -> Option<ParsedResults> {
+    let (lines, problems) = family::getc_putc::read(as_lines(text)?);
     in_common("getc_putc", lines.iter().map(family::getc_putc::Line::results).collect(), &problems)
 }
 
-fn of_gobonniego(text: &str) -> Option<Found> {
+fn parse_gobonniego(text: &str) -> Option<ParsedResults> {
     let reading = family::gobonniego::read(text);
     let runs = reading.results();
-    (!reading.is_empty()).then(|| Found {
+    (!reading.is_empty()).then(|| ParsedResults {
         program: "GoBonnieGo",
         besides: "",
         lacks: "it has no result of a run, as GoBonnieGo prints them",
         problems: texts(&reading.problems),
-        shown: (!runs.is_empty()).then(|| results::table(&runs)),
+        output: (!runs.is_empty()).then(|| results::table(&runs)),
         runs,
     })
 }
 
-fn of_bonniepp(text: &str) -> Option<Found> {
-    let (lines, problems) = bonniepp::read(of_lines(text)?);
-    let shown = (!lines.is_empty()).then(|| bonniepp::csv2txt(&lines))?;
+fn parse_bonniepp(text: &str) -> Option<ParsedResults> {
+    let (lines, problems) = bonniepp::read(as_lines(text)?);
+    let output = (!lines.is_empty()).then(|| bonniepp::csv2txt(&lines))?;
     let runs = lines.iter().map(Line::results).collect();
-    Some(Found { shown: Some(shown), problems: texts(&problems), runs, ..IN_BONNIEPP })
+    Some(ParsedResults { output: Some(output), problems: texts(&problems), runs, ..IN_BONNIEPP })
 }
 
 fn texts(problems: &[impl ToString]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-impl Found {
+impl ParsedResults {
     /// Returns the rates, by run, as one side of a comparison. Prints the problems of the file.
     ///
     /// # Errors
@@ -223,7 +224,7 @@ impl Found {
             return Err(format!("cannot compare {source}: {}", self.lacks));
         };
         let runs = self.runs.into_iter().map(|run| (run.name, run.rates.into_iter().map(foreign).collect()));
-        Ok(Side::of_foreign(name, source.to_owned(), &program, &runs.collect::<Vec<_>>()))
+        Ok(Side::from_foreign_runs(name, source.to_owned(), &program, &runs.collect::<Vec<_>>()))
     }
 
     fn warn(&self, source: &str) {
@@ -232,12 +233,12 @@ impl Found {
     }
 
     /// Prints the results, and the problems of the file.
-    pub fn show(&self, source: &str) -> Done {
+    pub fn show(&self, source: &str) -> CommandResult {
         self.warn(source);
-        let Some(shown) = &self.shown else {
+        let Some(output) = &self.output else {
             return Err(Failure::Failed(format!("cannot show {source}: {}", self.lacks)));
         };
-        terminal::print_bytes(shown.as_bytes())?;
+        terminal::print_bytes(output.as_bytes())?;
         Ok(exit::DONE)
     }
 }
@@ -268,10 +269,10 @@ mod tests {
         ] {
             let found = found_in(&data(name)).unwrap_or_else(|| panic!("{name}: nothing is found"));
             assert_eq!((found.program, found.problems), (program, vec![]), "{name}");
-            assert!(found.shown.is_some_and(|shown| shown.lines().count() > 1), "{name}");
+            assert!(found.output.is_some_and(|output| output.lines().count() > 1), "{name}");
         }
         let broken = found_in(&data("bonnie-1.4_s400.stdout").replace("149956", "fast")).unwrap();
-        assert!(broken.shown.is_none() && broken.problems[0].contains("line 4"), "{:?}", broken.problems);
+        assert!(broken.output.is_none() && broken.problems[0].contains("line 4"), "{:?}", broken.problems);
         for text in ["", "{}", "{\"schema\": \"skye.run.v1\"}", "a,b,c\n1,2,3\n", "# MiB/s\n"] {
             assert!(found_in(text).is_none(), "{text}");
         }

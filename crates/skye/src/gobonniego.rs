@@ -6,18 +6,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use family::gobonniego::arguments::Options;
 use family::gobonniego::{
-    CLOSING, Figures, Line, Report, Test, Told, Translation, VERSION, check_room, translate,
+    CLOSING, Figures, Line, LineContent, Report, Test, Translation, VERSION, check_room, translate,
 };
 use model::plan::Plan;
 use model::printable::printable;
 use model::run::{PhaseRecord, Run, Status};
 
-use crate::dialect::{self, Bench, Clients, Documents, tell};
-use crate::driver::{self, Audience, Ended};
+use crate::dialect::{self, Bench, Clients, Documents, print_note};
+use crate::driver::{self, RunObserver, RunOutcome};
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
-use crate::{Done, simulation, terminal};
+use crate::{CommandResult, simulation, terminal};
 
 mod directory;
 
@@ -27,18 +27,18 @@ use directory::TestDirectory;
 const JSON_PART_BYTES: usize = 64 << 10;
 
 /// Measures as GoBonnieGo does. Exit codes are the original's: 2 for a wrong flag, 1 for all other failures.
-pub fn gobonniego(words: &[OsString]) -> Done {
-    let begun = Begun { at: SystemTime::now(), clock: Instant::now() };
-    dialect::run_with_clients(words, |options, clients| measure(options, clients, begun))
+pub fn gobonniego(words: &[OsString]) -> CommandResult {
+    let start = StartTime { at: SystemTime::now(), clock: Instant::now() };
+    dialect::run_with_clients(words, |options, clients| measure(options, clients, start))
 }
 
 /// Start time of the program.
-struct Begun {
+struct StartTime {
     at: SystemTime,
     clock: Instant,
 }
 
-fn measure(options: &Options, clients: Option<Clients>, begun: Begun) -> Done {
+fn measure(options: &Options, clients: Option<Clients>, start: StartTime) -> CommandResult {
     // Caught before anything is made: a signal then takes the path that removes the directory.
     let interruption = dialect::catch(clients.as_ref())?;
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
@@ -46,14 +46,14 @@ fn measure(options: &Options, clients: Option<Clients>, begun: Begun) -> Done {
         true => None,
         false => TestDirectory::make_if_missing(&directory)?,
     };
-    let bench = Bench::look(&directory, clients.as_ref())?;
+    let bench = Bench::inspect(&directory, clients.as_ref())?;
     let translation =
         translate(options, bench.machine.cpus, bench.machine.memory_bytes, bench.is_simulated());
     check_room(options, &translation, &directory.to_string_lossy(), bench.free_bytes())
         .map_err(Failure::failed)?;
     let plan = bench.plan(&translation.request)?;
     let documents = documents(options)?;
-    let series = Series { options, translation, bench, plan, directory, documents, interruption, begun };
+    let series = Series { options, translation, bench, plan, directory, documents, interruption, start };
     series.begin();
     series.run()
 }
@@ -75,12 +75,12 @@ struct Series<'a> {
     directory: PathBuf,
     documents: Documents,
     interruption: Interruption,
-    begun: Begun,
+    start: StartTime,
 }
 
 /// Results of finished runs: a few numbers of each run, however long it was.
 #[derive(Default)]
-struct Finished {
+struct CompletedRuns {
     runs: Vec<(SystemTime, Figures)>,
     /// Limiters of the tests in the last run that has any, as text.
     limits: String,
@@ -92,7 +92,7 @@ impl Series<'_> {
     /// Says on stderr what is measured, where, and in which way.
     fn begin(&self) {
         let translation = &self.translation;
-        tell(&stamped(Told::Starting {
+        print_note(&stamped(LineContent::Starting {
             version: VERSION.to_owned(),
             runs: self.options.runs,
             seconds: self.options.seconds,
@@ -100,16 +100,16 @@ impl Series<'_> {
             size_mib: translation.size_mib,
         }));
         if self.options.verbose {
-            tell(&stamped(Told::Cores(u64::from(self.bench.machine.cpus))));
-            tell(&stamped(Told::MemoryMib(self.bench.machine.memory_bytes >> 20)));
-            tell(&stamped(Told::Directory(printable(&self.directory.to_string_lossy()))));
+            print_note(&stamped(LineContent::Cores(u64::from(self.bench.machine.cpus))));
+            print_note(&stamped(LineContent::MemoryMib(self.bench.machine.memory_bytes >> 20)));
+            print_note(&stamped(LineContent::Directory(printable(&self.directory.to_string_lossy()))));
         }
         let notes = translation.notes.iter().chain(&self.plan.notes);
         notes.for_each(|note| terminal::message("note", note));
     }
 
-    fn run(&self) -> Done {
-        let mut finished = Finished::default();
+    fn run(&self) -> CommandResult {
+        let mut finished = CompletedRuns::default();
         let mut code = exit::DONE;
         let mut number = 0;
         while code == exit::DONE && !self.interruption.is_raised() && self.goes_on(number, &finished) {
@@ -135,30 +135,30 @@ impl Series<'_> {
             }
             if !finished.limits.is_empty() {
                 let which = if number > 1 { ", in the last run" } else { "" };
-                tell(&format!("\nwhat limited each of them{which}:\n{}", finished.limits));
+                print_note(&format!("\nwhat limited each of them{which}:\n{}", finished.limits));
             }
         }
         Ok(self.interruption.exit_code().unwrap_or(code))
     }
 
     /// Returns true until both the requested number of runs and the requested time are reached.
-    fn goes_on(&self, number: u64, finished: &Finished) -> bool {
+    fn goes_on(&self, number: u64, finished: &CompletedRuns) -> bool {
         let elapsed =
-            if self.bench.is_simulated() { finished.virtual_time } else { self.begun.clock.elapsed() };
+            if self.bench.is_simulated() { finished.virtual_time } else { self.start.clock.elapsed() };
         number < self.options.runs || elapsed < Duration::from_secs(self.options.seconds)
     }
 
     /// Makes one run: prints its lines, and keeps its numbers. Returns the exit code.
-    fn once(&self, number: u64, finished: &mut Finished) -> Result<u8, Failure> {
+    fn once(&self, number: u64, finished: &mut CompletedRuns) -> Result<u8, Failure> {
         let started_at = SystemTime::now();
-        let audience = Lines { json: self.options.json, verbose: self.options.verbose, running: None };
+        let audience = Lines { is_json: self.options.json, is_verbose: self.options.verbose, running: None };
         let seed = dialect::fresh_seed();
         let ended = self.bench.measure(&self.plan, seed, &self.interruption, Some(Box::new(audience)))?;
-        let mut is_well = ended.tell() & tell_damage(&ended.run);
+        let mut is_well = ended.report() & report_mismatches(&ended.run);
         let phases = &ended.run.phases;
         finished.virtual_time +=
             phases.iter().map(|phase| Duration::from_nanos(phase.counts.elapsed_ns)).sum::<Duration>();
-        let figures = Figures::of(phases).filter(|_| is_well);
+        let figures = Figures::from_phases(phases).filter(|_| is_well);
         if is_well && figures.is_none() && !self.interruption.is_raised() {
             is_well = false;
             terminal::error(&cut_short(number, phases));
@@ -180,25 +180,25 @@ impl Series<'_> {
     }
 
     /// Reports that the IOPS test was shorter than requested, and why: cold data can be read only once.
-    fn note_end_by_pass(&self, ended: &Ended) {
-        let asked_seconds = self.options.iops_seconds;
+    fn note_end_by_pass(&self, ended: &RunOutcome) {
+        let requested_seconds = self.options.iops_seconds;
         let Some(iops) = ended.run.phases.get(2).filter(|phase| phase.status == Status::Done) else { return };
         let seconds = iops.counts.elapsed_ns as f64 / 1e9;
-        if iops.counts.passes >= 1.0 && seconds < asked_seconds {
+        if iops.counts.passes >= 1.0 && seconds < requested_seconds {
             terminal::message(
                 "note",
                 &format!(
-                    "the IOPS test ended after {seconds:.1} of {asked_seconds} s: every block was visited, and a second \
+                    "the IOPS test ended after {seconds:.1} of {requested_seconds} s: every block was visited, and a second \
                      visit would find it in memory; a larger -size lasts longer, -cache as-is goes on"
                 ),
             );
         }
     }
 
-    fn print_json(&self, finished: &Finished) -> Result<(), Failure> {
+    fn print_json(&self, finished: &CompletedRuns) -> Result<(), Failure> {
         let head = Report {
             version: Some(VERSION.to_owned()),
-            start_time: Some(rfc3339(self.begun.at)),
+            start_time: Some(rfc3339(self.start.at)),
             directory: Some(self.directory.to_string_lossy().into_owned()),
             disk_space_used_gib: Some(self.translation.size_gib),
             threads: Some(u64::from(self.translation.threads)),
@@ -233,7 +233,7 @@ fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
 }
 
 /// Prints the tests that read data that was not written. Returns true if there are none.
-fn tell_damage(run: &Run) -> bool {
+fn report_mismatches(run: &Run) -> bool {
     let damaged: Vec<_> = run.phases.iter().filter(|phase| driver::is_damaged(phase)).collect();
     for phase in &damaged {
         let note = phase.judged.notes.iter().find(|note| note.code == "verification_failed");
@@ -251,21 +251,21 @@ fn rfc3339(time: SystemTime) -> String {
 }
 
 /// Returns a line with the time, as Go's log writes it.
-fn stamped(told: Told) -> String {
+fn stamped(content: LineContent) -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let at = now.trim_end_matches('Z').replace('-', "/").replace('T', " ");
-    Line::Stamped { at, told }.to_string()
+    Line::Stamped { at, content }.to_string()
 }
 
 /// Audience that prints the lines of each test when the test is over.
 struct Lines {
-    json: bool,
-    verbose: bool,
+    is_json: bool,
+    is_verbose: bool,
     running: Option<Test>,
 }
 
-impl Audience for Lines {
-    fn begins(&mut self, _: &LiveView, index: usize) -> Result<(), Failure> {
+impl RunObserver for Lines {
+    fn on_test_start(&mut self, _: &LiveView, index: usize) -> Result<(), Failure> {
         self.running = Test::ALL.get(index).copied();
         Ok(())
     }
@@ -279,10 +279,10 @@ impl Audience for Lines {
     ) -> Result<(), Failure> {
         let Some(test) = self.running.take().filter(|_| record.status == Status::Done) else { return Ok(()) };
         view.above(|| {
-            if self.verbose {
-                Figures::details(test, record).into_iter().for_each(|told| tell(&stamped(told)));
+            if self.is_verbose {
+                Figures::details(test, record).into_iter().for_each(|content| print_note(&stamped(content)));
             }
-            if self.json {
+            if self.is_json {
                 return Ok(());
             }
             terminal::print_line(&Figures::line(test, record).to_string())

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use model::size;
-use run::patience;
+use run::hang_detection;
 
 /// Size limit of a run's document, and of an older program's table. A test of an hour has some 20 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
@@ -59,21 +59,21 @@ pub fn open_any(path: &Path) -> Result<File> {
 /// # Errors
 /// The file is not regular, cannot be read, or is longer than `bytes_max`.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
-    patiently(path, move |path| whole(open(path)?, bytes_max))
+    with_hang_check(path, move |path| read_limited(open(path)?, bytes_max))
 }
 
 /// Accesses a path that may be on a server that does not respond.
 ///
 /// # Errors
 /// The access fails, or it hangs.
-pub fn patiently<T: Send + 'static>(
+pub fn with_hang_check<T: Send + 'static>(
     path: &Path,
-    look: impl FnOnce(&Path) -> Result<T> + Send + 'static,
+    call: impl FnOnce(&Path) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let theirs = path.to_owned();
     let attempt = format!("look at {}", path.display());
-    patience::wait_while_it_moves(&attempt, || 0, move || look(&theirs))
-        .map_err(|trouble| Error::other(trouble.cause))?
+    hang_detection::wait_with_progress(&attempt, || 0, move || call(&theirs))
+        .map_err(|error| Error::other(error.cause))?
 }
 
 /// Reads all of a regular file as text.
@@ -88,7 +88,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
 ///
 /// # Errors
 /// The reader fails, or gives more than `bytes_max`.
-pub fn whole(reader: impl Read, bytes_max: u64) -> Result<Vec<u8>> {
+pub fn read_limited(reader: impl Read, bytes_max: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > bytes_max {

@@ -2,13 +2,13 @@
 
 use std::process::Stdio;
 
-use fleet::ranks::{self, Place, Programs, Ranks};
+use fleet::ranks::{self, Programs, RankInfo, Ranks};
 use model::{Machine, Trouble};
 
 use crate::cli::{Command, RunArguments};
 use crate::exit::{self, Failure};
 use crate::signals::Interruption;
-use crate::{preset, several};
+use crate::{fleet_run, preset};
 
 /// Part that this process has in a run.
 pub enum Part {
@@ -21,18 +21,18 @@ pub enum Part {
 }
 
 /// Returns the place of this process in a job.
-fn place() -> Option<Place> {
-    Place::find(|name| std::env::var(name).ok())
+fn rank_info() -> Option<RankInfo> {
+    RankInfo::find(|name| std::env::var(name).ok())
 }
 
 /// Returns true if this process is one of a job.
 pub fn is_rank() -> bool {
-    place().is_some()
+    rank_info().is_some()
 }
 
 /// Returns true if another process of the job says what there is to say.
 pub fn is_silent() -> bool {
-    place().is_some_and(|place| place.rank > 0)
+    rank_info().is_some_and(|rank_info| rank_info.rank > 0)
 }
 
 /// Takes part in a run. A rank that is not the first serves the whole run.
@@ -40,34 +40,34 @@ pub fn is_silent() -> bool {
 /// # Errors
 /// The ranks cannot join each other, or hosts are named as well.
 pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
-    let Some(place) = place() else { return Ok(Part::Alone) };
-    let launcher = place.launcher;
+    let Some(rank_info) = rank_info() else { return Ok(Part::Alone) };
+    let launcher = rank_info.launcher;
     if arguments.clients.hosts.is_some() || arguments.clients.hosts_file.is_some() {
         return refused(format!("cannot use --hosts below {launcher}: its processes are the clients"));
     }
-    if place.rank == 0 {
-        return Ranks::gather(&place).map(Part::Coordinator).map_err(Failure::refused);
+    if rank_info.rank == 0 {
+        return Ranks::gather(&rank_info).map(Part::Coordinator).map_err(Failure::refused);
     }
     // A signal of the launcher reaches rank 0 too, which ends all in order. If that takes too long, the launcher kills.
     let _interruption = Interruption::catch()?;
     let programs = || {
-        let trouble = |failure: Failure| Trouble::new("read the command line", failure);
-        let request = preset::under(arguments.request(), preset::DEFAULT).map_err(trouble)?;
+        let error = |failure: Failure| Trouble::new("read the command line", failure);
+        let request = preset::under(arguments.request(), preset::DEFAULT).map_err(error)?;
         let (directory, launcher) =
-            (several::directory(&arguments.target).map_err(trouble)?, several::own_launcher());
-        let mut agent =
-            launcher.here(&fleet::agent::words_here(&directory, &several::limits(&request, place.size)));
+            (fleet_run::directory(&arguments.target).map_err(error)?, fleet_run::own_launcher());
+        let mut agent = launcher
+            .here(&fleet::agent::words_here(&directory, &fleet_run::limits(&request, rank_info.size)));
         // The launcher shows what it says.
         agent.stderr(Stdio::inherit());
         Ok(Programs { agent, clean: launcher.here(&["clean".to_owned(), directory]) })
     };
-    let is_served = ranks::serve(&place, programs).map_err(Failure::failed)?;
+    let is_served = ranks::serve(&rank_info, programs).map_err(Failure::failed)?;
     Ok(Part::Served(if is_served { exit::DONE } else { exit::REFUSED }))
 }
 
 /// Returns a note on CPUs that the launcher keeps from its processes.
 pub fn bound<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<String> {
-    let launcher = place()?.launcher;
+    let launcher = rank_info()?.launcher;
     let bound = machines.find(|machine| machine.cpus < machine.cpus_online)?;
     let option = match launcher {
         "srun" => "--cpu-bind=none",
@@ -95,9 +95,9 @@ pub fn check(command: &Command) -> Result<(), Failure> {
 /// # Errors
 /// There is a job.
 pub fn check_alone() -> Result<(), Failure> {
-    match place() {
+    match rank_info() {
         None => Ok(()),
-        Some(Place { launcher, .. }) => refused(format!(
+        Some(RankInfo { launcher, .. }) => refused(format!(
             "cannot share this command between the processes of {launcher}: only `skye run` does; start it without {launcher}"
         )),
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use model::Run;
-use run::patience;
+use run::hang_detection;
 
 use crate::inputs::DOCUMENT_BYTES_MAX;
 use crate::{cli, outputs, store, terminal};
@@ -60,7 +60,7 @@ impl Keeping {
         let kept = match self {
             Self::Nowhere => return Ok(None),
             Self::Named(directory) => return save(run, directory, reserved).map(Some),
-            Self::Store | Self::Former(_) if !store::takes(&run.plan) => return Ok(None),
+            Self::Store | Self::Former(_) if !store::accepts(&run.plan) => return Ok(None),
             Self::Store => store::directory()
                 .ok_or_else(|| NO_STORE.to_owned())
                 .and_then(|directory| save(run, &directory, reserved)),
@@ -78,17 +78,17 @@ fn usable_store() -> Result<(), String> {
     let directory = store::directory().ok_or(NO_STORE)?;
     let attempt = format!("write {}", directory.display());
     let tried = directory.clone();
-    let done = patience::write_patiently(&attempt, move |_| outputs::try_directory(&tried));
+    let done = hang_detection::write_with_progress(&attempt, move |_| outputs::try_directory(&tried));
     let cause = match done {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => model::Trouble::new(attempt, error).cause,
-        Err(trouble) => trouble.cause,
+        Err(error) => error.cause,
     };
     Err(format!("{}: {cause}", directory.display()))
 }
 
 fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, String> {
-    store::save(run, directory, reserved).map_err(|trouble| trouble.to_string())
+    store::save(run, directory, reserved).map_err(|error| error.to_string())
 }
 
 /// Process that saves runs for the user who started this program.

@@ -41,10 +41,10 @@ pub struct Position<'a> {
 }
 
 impl LiveView {
-    /// Returns a view, hidden if `quiet` or where there is no terminal.
-    pub fn new(quiet: bool, style: Style) -> Self {
-        let shown = !quiet && std::io::stderr().is_terminal();
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    /// Returns a view, hidden if `is_quiet` or where there is no terminal.
+    pub fn new(is_quiet: bool, style: Style) -> Self {
+        let is_visible = !is_quiet && std::io::stderr().is_terminal();
+        let target = if is_visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         // The template is a constant. Without it, the bar only looks different.
         if let Ok(template) = ProgressStyle::with_template("{msg}") {

@@ -10,12 +10,11 @@
 //! - No other crate prints or ends the process.
 //! - Results go to stdout, progress and warnings to stderr; where stdout carries JSON or CSV, nothing else does.
 //! - A reader that goes away ends a run quietly, after cleaning up.
-//! - A command beside a test comes from the command line, never from a preset. It ends with its test (`beside`).
+//! - A command beside a test comes from the command line, never from a preset. It ends with its test (`monitor`).
 //! - Rates of `null`, `nop` and simulated devices are no results and never in the store (`Engine::needs_files`).
 
 mod ab_command;
 mod agent;
-mod beside;
 mod bonnie;
 mod bonniepp;
 mod cli;
@@ -28,6 +27,7 @@ mod erase;
 mod exit;
 mod explain;
 mod first_steps;
+mod fleet_run;
 mod front_ends;
 mod getc_putc;
 mod gobonniego;
@@ -38,8 +38,8 @@ mod live_view;
 mod loads;
 mod logger;
 mod marks;
-mod meeting;
 mod memory;
+mod monitor;
 mod outputs;
 mod place;
 mod preset;
@@ -47,10 +47,10 @@ mod privileges;
 mod run_command;
 mod run_names;
 mod selftest;
-mod several;
 mod signals;
 mod signatures;
 mod simulation;
+mod start_barrier;
 mod store;
 mod store_commands;
 mod terminal;
@@ -92,43 +92,43 @@ fn main() -> ExitCode {
     // Programs of the family have command lines of their own.
     if let Some((front_end, words, verbose)) = FrontEnd::called(&words) {
         logger::install(verbose);
-        return ended(|| {
+        return exit_code_of(|| {
             job::check_alone()?;
             front_end.run(words)
         });
     }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
     if cli::is_alone(&words) {
-        return ended(first_steps::introduction);
+        return exit_code_of(first_steps::introduction);
     }
-    if cli::asks_for_spec(&words) {
-        return ended(first_steps::spec);
+    if cli::is_spec_help(&words) {
+        return exit_code_of(first_steps::spec);
     }
-    if let Some(name) = cli::asks_for_mix(&words) {
-        return ended(|| first_steps::mix(name));
+    if let Some(name) = cli::mix_of_help(&words) {
+        return exit_code_of(|| first_steps::mix(name));
     }
     let command = first_steps::command();
     if let Some((word, near)) = cli::mistyped(&words, &command) {
         let problem = format!(
             "cannot do `{word}`: it is neither a command nor a directory; did you mean `skye {near}`?"
         );
-        return ended(|| Err(Failure::Refused(problem)));
+        return exit_code_of(|| Err(Failure::Refused(problem)));
     }
     let words = cli::with_default_command(words, &command);
     let matches = match command.try_get_matches_from(words) {
         Ok(matches) => matches,
-        Err(error) => return exit::of_clap(&error),
+        Err(error) => return exit::from_clap(&error),
     };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => return exit::of_clap(&error),
+        Err(error) => return exit::from_clap(&error),
     };
     logger::install(cli.verbose > 2);
-    ended(|| dispatch(cli))
+    exit_code_of(|| dispatch(cli))
 }
 
 /// Runs a command, and returns the exit code.
-fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
+fn exit_code_of(command: impl FnOnce() -> CommandResult + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
     let checked = move || {
         terminal::check_stdout()?;
@@ -143,7 +143,7 @@ fn ended(command: impl FnOnce() -> Done + UnwindSafe) -> ExitCode {
     ExitCode::from(closing::finish(code))
 }
 
-fn dispatch(cli: Cli) -> Done {
+fn dispatch(cli: Cli) -> CommandResult {
     let detail = match cli.verbose {
         0 => Detail::Screen,
         1 => Detail::Remarks,
@@ -181,20 +181,20 @@ fn raise_descriptor_limit() {
 /// Makes sure that the stack may grow enough. The kernel lets a stack grow as far as its limit allows at that moment.
 fn check_stack() -> Result<(), Failure> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    const WISHED_BYTES: u64 = 8 << 20;
-    const LEAST_BYTES: u64 = 256 << 10;
+    const STACK_BYTES: u64 = 8 << 20;
+    const STACK_BYTES_MIN: u64 = 256 << 10;
     let limit = getrlimit(Resource::Stack);
     let is_less = |bytes: Option<u64>, than| bytes.is_some_and(|bytes| bytes < than);
-    if is_less(limit.current, WISHED_BYTES) {
-        let maximum = limit.maximum.map(|bytes| bytes.max(WISHED_BYTES));
+    if is_less(limit.current, STACK_BYTES) {
+        let maximum = limit.maximum.map(|bytes| bytes.max(STACK_BYTES));
         // Only root may set the first.
         let wished = [maximum, limit.maximum].map(|maximum| Rlimit {
-            current: Some(maximum.map_or(WISHED_BYTES, |bytes| bytes.min(WISHED_BYTES))),
+            current: Some(maximum.map_or(STACK_BYTES, |bytes| bytes.min(STACK_BYTES))),
             maximum,
         });
         let _ = wished.into_iter().any(|limit| setrlimit(Resource::Stack, limit).is_ok());
     }
-    if is_less(getrlimit(Resource::Stack).current, LEAST_BYTES) {
+    if is_less(getrlimit(Resource::Stack).current, STACK_BYTES_MIN) {
         return Err(Failure::Refused(
             "the stack may not grow enough: raise its limit (ulimit -s 8192)".into(),
         ));
@@ -203,4 +203,4 @@ fn check_stack() -> Result<(), Failure> {
 }
 
 /// Result of a command: its exit code, or why it failed.
-type Done = Result<u8, Failure>;
+type CommandResult = Result<u8, Failure>;

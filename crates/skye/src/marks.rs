@@ -10,25 +10,25 @@ const PATH: &str = "/sys/kernel/tracing/trace_marker";
 #[derive(Debug)]
 pub struct Marks {
     file: Option<File>,
-    has_begun: bool,
+    has_started: bool,
 }
 
 impl Marks {
     /// Opens the file once: a mount or permission that is missing stays so for a run.
     pub fn open() -> Self {
-        Self { file: OpenOptions::new().write(true).open(PATH).ok(), has_begun: false }
+        Self { file: OpenOptions::new().write(true).open(PATH).ok(), has_started: false }
     }
 
     /// Marks the begin of a measured part of a test.
     pub fn begin(&mut self, id: &str, spec: &str) {
-        self.has_begun = true;
+        self.has_started = true;
         self.write("begin", id, spec);
     }
 
     /// Marks the end of the part.
     pub fn end(&mut self, id: &str, spec: &str) {
         // A test whose threads do not get ready ends without having begun.
-        if std::mem::take(&mut self.has_begun) {
+        if std::mem::take(&mut self.has_started) {
             self.write("end", id, spec);
         }
     }
@@ -49,14 +49,14 @@ mod tests {
     fn trace_marks_end_once_per_begin() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("trace_marker");
-        let mut marks = Marks { file: Some(File::create(&path).unwrap()), has_begun: false };
+        let mut marks = Marks { file: Some(File::create(&path).unwrap()), has_started: false };
         marks.end("01-read", "read:rnd4k");
         marks.begin("01-read", "read:rnd4k");
         marks.end("01-read", "read:rnd4k");
         marks.end("01-read", "read:rnd4k");
         let written = std::fs::read_to_string(path).unwrap();
         assert_eq!(written, "skye: begin 01-read read:rnd4k\nskye: end 01-read read:rnd4k\n");
-        let mut none = Marks { file: None, has_begun: false };
+        let mut none = Marks { file: None, has_started: false };
         none.begin("01-read", "read:rnd4k");
         none.end("01-read", "read:rnd4k");
     }

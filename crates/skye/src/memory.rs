@@ -12,9 +12,9 @@ use nix::libc;
 use crate::exit;
 
 /// Reserve for an end in order: enough to collect, judge, save and print a run of usual length.
-static FOR_THE_END: Reserve = Reserve::of(1 << 20);
+static FOR_THE_END: Reserve = Reserve::with_size(1 << 20);
 /// Reserve for removing files at once.
-static FOR_THE_REMOVAL: Reserve = Reserve::of(256 << 10);
+static FOR_THE_REMOVAL: Reserve = Reserve::with_size(256 << 10);
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 /// Flag that ends a run.
 static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -44,7 +44,7 @@ struct Reserve {
 }
 
 impl Reserve {
-    const fn of(bytes: usize) -> Self {
+    const fn with_size(bytes: usize) -> Self {
         match Layout::from_size_align(bytes, 16) {
             Ok(layout) => Self { memory: AtomicPtr::new(null_mut()), layout },
             Err(_) => panic!("it has a size"),

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::plan::Plan;
-use model::run::{BesideRecord, Environment};
+use model::run::{Environment, MonitorRecord};
 use model::workload::Engine;
 use model::{PlannedPhase, Trouble};
 use observe::Root;
@@ -35,7 +35,7 @@ use crate::{inputs, outputs, store};
 /// Output limit of a command beside one test. The output is held in memory during the test.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// Interval between checks whether the command is ready. The command has this long at least.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest wait for the command. Its test then begins, whether the command is ready or not.
 const READY_MAX: Duration = Duration::from_secs(2);
 /// Signals that the command is sent when its test is over, and their delays. Tools write down what they have seen on
@@ -50,13 +50,13 @@ const GIVE_UP: Duration = Duration::from_secs(1);
 /// Largest pipe without the help of root (/proc/sys/fs/pipe-max-size).
 const PIPE_BYTES: usize = 1 << 20;
 /// Longest wait for output.
-const TAKE_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const TAKE_POLL_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Interval between checks whether the command has ended.
-const LOOK_FOR_END: Duration = Duration::from_millis(10);
+const END_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The command, and its state beside the running test.
 #[derive(Debug)]
-pub struct Beside {
+pub struct Monitor {
     command: String,
     target: String,
     /// Directory for output; made for this run alone.
@@ -65,15 +65,15 @@ pub struct Beside {
     document: PathBuf,
     interruption: Interruption,
     /// True if this test has its command already: tests on files begin many times.
-    has_begun: bool,
+    has_started: bool,
     running: Option<Running>,
-    record: Option<BesideRecord>,
+    record: Option<MonitorRecord>,
     warnings: Vec<String>,
     /// Causes of warnings so far. A problem beside each test is reported once.
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
-impl Beside {
+impl Monitor {
     /// Refuses what cannot be done, before anything is made.
     ///
     /// # Errors
@@ -81,8 +81,8 @@ impl Beside {
     pub fn check(arguments: &RunArguments, plan: &Plan) -> Result<(), Failure> {
         let Some(command) = &arguments.beside else { return Ok(()) };
         let refused = |cause: &str, remedy: &str| {
-            let trouble = Trouble::new(format!("run `{command}` beside the tests"), cause).remedy(remedy);
-            Err(Failure::refused(trouble))
+            let error = Trouble::new(format!("run `{command}` beside the tests"), cause).remedy(remedy);
+            Err(Failure::refused(error))
         };
         let is_simulated = |phase: &PlannedPhase| phase.engine == Engine::Sim;
         if plan.phases.iter().any(is_simulated) {
@@ -96,11 +96,11 @@ impl Beside {
                 "there is no place for what it prints: neither XDG_STATE_HOME nor HOME is set",
                 "name one with -o DIR",
             ),
-            Some(_) if arguments.output.is_none() && !store::takes(plan) => refused(
+            Some(_) if arguments.output.is_none() && !store::accepts(plan) => refused(
                 "what null and nop give is not in the store, and neither would be what it prints",
                 "name a place with -o DIR",
             ),
-            Some(place) => inputs::patiently(&place, outputs::try_directory)
+            Some(place) => inputs::with_hang_check(&place, outputs::try_directory)
                 .map_err(|error| no_place(command, &place, error)),
         }
     }
@@ -125,11 +125,11 @@ impl Beside {
             directory: std::path::absolute(&directory).unwrap_or(directory),
             document,
             interruption: interruption.clone(),
-            has_begun: false,
+            has_started: false,
             running: None,
             record: None,
             warnings: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
         }))
     }
 
@@ -139,7 +139,7 @@ impl Beside {
     }
 
     /// Returns the directory of the output, if there is any.
-    pub fn kept(&self) -> Option<&Path> {
+    pub fn output_dir(&self) -> Option<&Path> {
         let mut entries = std::fs::read_dir(&self.directory).ok()?;
         entries.next().map(|_| self.directory.as_path())
     }
@@ -147,7 +147,7 @@ impl Beside {
     /// Starts the command, and gives it time to get ready. A test that has its command already goes on with it.
     pub fn begin(&mut self, id: &str, spec: &str) {
         // A command that would end before it has begun tells nothing.
-        if std::mem::replace(&mut self.has_begun, true) || self.interruption.is_raised() {
+        if std::mem::replace(&mut self.has_started, true) || self.interruption.is_raised() {
             return;
         }
         let again = (1u32..).map(|attempt| match attempt {
@@ -176,14 +176,14 @@ impl Beside {
     /// Kills a command that prints more than may be held in memory during a measurement.
     pub fn watch(&mut self) {
         let Some(mut running) = self.running.take() else { return };
-        if self.tell_flood(&mut running) {
+        if self.warn_output_limit(&mut running) {
             let _ = kill_process_group(running.group, Signal::KILL);
         }
         self.running = Some(running);
     }
 
     /// Warns once of a command that has printed more than is held. Returns true if it warns now.
-    fn tell_flood(&mut self, running: &mut Running) -> bool {
+    fn warn_output_limit(&mut self, running: &mut Running) -> bool {
         let is_new = running.floods() && !running.is_flooding;
         if is_new {
             running.is_flooding = true;
@@ -197,10 +197,10 @@ impl Beside {
 
     /// Ends the command, as its test is over.
     pub fn end(&mut self) {
-        self.has_begun = false;
+        self.has_started = false;
         let Some(mut running) = self.running.take() else { return };
         let ending = running.end(|| self.interruption.is_repeated());
-        self.tell_flood(&mut running);
+        self.warn_output_limit(&mut running);
         let name = running.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let id = &running.id;
         let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
@@ -227,7 +227,7 @@ impl Beside {
                 Trouble::new(attempt, error).remedy("make room there, or name another place with -o DIR"),
             );
         }
-        self.record = Some(BesideRecord {
+        self.record = Some(MonitorRecord {
             command: self.command.clone(),
             output_file,
             exit_code: ending.status.and_then(|status| status.code()),
@@ -237,19 +237,19 @@ impl Beside {
     }
 
     /// Returns the record of the command beside the last test, and its warnings.
-    pub fn take(&mut self) -> (Option<BesideRecord>, Vec<String>) {
+    pub fn take(&mut self) -> (Option<MonitorRecord>, Vec<String>) {
         (self.record.take(), std::mem::take(&mut self.warnings))
     }
 
-    fn warn(&mut self, trouble: Trouble) {
-        if !self.told.contains(&trouble.cause) {
-            self.told.push(trouble.cause.clone());
-            self.warnings.push(trouble.to_string());
+    fn warn(&mut self, error: Trouble) {
+        if !self.reported.contains(&error.cause) {
+            self.reported.push(error.cause.clone());
+            self.warnings.push(error.to_string());
         }
     }
 }
 
-impl Drop for Beside {
+impl Drop for Monitor {
     fn drop(&mut self) {
         self.running = None;
         // This removes the directory only if it is empty.
@@ -286,7 +286,7 @@ struct Running {
 
 /// Result of ending the command.
 #[derive(Debug)]
-struct Ending {
+struct MonitorEnd {
     /// `None` where the status is unknown, or the command has not ended.
     status: Option<std::process::ExitStatus>,
     /// Last signal that was needed.
@@ -318,10 +318,10 @@ impl Running {
     /// Waits until all of its processes sleep and have done so for a while. A tool may take longer to compile a program
     /// for the kernel, say, than to start.
     fn wait_until_ready(&self, interruption: &Interruption) {
-        let begun = Instant::now();
+        let since = Instant::now();
         let mut worked_before = 0;
-        while begun.elapsed() < READY_MAX && !interruption.is_raised() && !self.floods() {
-            std::thread::sleep(LOOK);
+        while since.elapsed() < READY_MAX && !interruption.is_raised() && !self.floods() {
+            std::thread::sleep(POLL_INTERVAL);
             let members = self.members();
             let worked: u64 = members.iter().map(|member| member.cpu_ticks).sum();
             let is_asleep = members.iter().all(|member| matches!(member.state, 'S' | 'I' | 'T' | 'Z'));
@@ -362,48 +362,48 @@ impl Running {
 
     /// Ends the command, with all that it started. If `in_haste`, does not wait for what the processes may have to
     /// write down.
-    fn end(&mut self, in_haste: impl Fn() -> bool) -> Ending {
+    fn end(&mut self, in_haste: impl Fn() -> bool) -> MonitorEnd {
         self.is_over = true;
         let failed_early = match self.leader_ended() {
             None | Some(Ok(0)) => None,
             Some(Ok(code)) => Some(format!("exit code {code}")),
             Some(Err(signal)) => Some(format!("signal {signal}")),
         };
-        let begun = Instant::now();
+        let since = Instant::now();
         let mut calls = CALLS.iter().peekable();
         let mut ended_with = None;
         let mut left = Vec::new();
         // Processes outside of the group that got the last signal. A process that loses its parent then is seen only
         // later.
-        let mut told = HashSet::new();
+        let mut signalled = HashSet::new();
         while self.lives() {
             if let Some((_, signal, name)) =
-                calls.next_if(|(after, ..)| begun.elapsed() >= *after || in_haste())
+                calls.next_if(|(after, ..)| since.elapsed() >= *after || in_haste())
             {
                 // Some may belong to another user; they show by going on.
                 let _ = kill_process_group(self.group, *signal);
                 ended_with = Some((*signal, *name));
-                told.clear();
-            } else if calls.peek().is_none() && begun.elapsed() >= CALLS[2].0 + GIVE_UP {
+                signalled.clear();
+            } else if calls.peek().is_none() && since.elapsed() >= CALLS[2].0 + GIVE_UP {
                 left = self.alive().iter().map(|member| member.pid).collect();
                 break;
             }
             let outside = self.alive().into_iter().filter(|member| member.is_outside);
-            for pid in outside.map(|member| member.pid).filter(|pid| told.insert(*pid)) {
+            for pid in outside.map(|member| member.pid).filter(|pid| signalled.insert(*pid)) {
                 // This is a child of ours, and not yet reaped: no other process has its number.
                 let _ =
                     ended_with.zip(Pid::from_raw(pid)).map(|((signal, _), pid)| kill_process(pid, signal));
             }
-            std::thread::sleep(LOOK_FOR_END);
+            std::thread::sleep(END_POLL_INTERVAL);
         }
         let ended_with = ended_with.map(|(_, name)| name);
         let status = self.leader.try_wait().ok().flatten();
-        Ending { status, ended_with, failed_early, left, saved: self.save() }
+        MonitorEnd { status, ended_with, failed_early, left, saved: self.save() }
     }
 
     fn save(&mut self) -> std::io::Result<()> {
         let printed = self.output.end();
-        outputs::write_file(&self.path, printed).map_err(|trouble| std::io::Error::other(trouble.cause))
+        outputs::write_file(&self.path, printed).map_err(|error| std::io::Error::other(error.cause))
     }
 }
 
@@ -419,12 +419,12 @@ impl Drop for Running {
 /// example as /dev/stderr, takes nothing from the output of another.
 #[derive(Debug)]
 struct Output {
-    printed: Arc<Printed>,
+    printed: Arc<OutputBuffer>,
     taker: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Printed {
+struct OutputBuffer {
     bytes: Mutex<Vec<u8>>,
     /// True if there was more output than may be held.
     has_more: AtomicBool,
@@ -438,7 +438,7 @@ impl Output {
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
         // A large pipe wakes us less often if much is printed. If the size is refused, the kernel's default stays.
         let _ = fcntl_setpipe_size(&reader, PIPE_BYTES);
-        let printed = Arc::<Printed>::default();
+        let printed = Arc::<OutputBuffer>::default();
         let theirs = Arc::clone(&printed);
         let taker = observe::thread::start("beside", 128 << 10, move || theirs.take_all(&mut reader))?;
         Ok((Self { printed, taker: Some(taker) }, writer))
@@ -454,7 +454,7 @@ impl Output {
     }
 }
 
-impl Printed {
+impl OutputBuffer {
     fn take_all(&self, reader: &mut PipeReader) {
         let mut part = vec![0; PIPE_BYTES];
         loop {
@@ -473,7 +473,7 @@ impl Printed {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !is_over => {
-                    let _ = poll(&mut [PollFd::new(reader, PollFlags::IN)], Some(&TAKE_LOOK));
+                    let _ = poll(&mut [PollFd::new(reader, PollFlags::IN)], Some(&TAKE_POLL_TIMEOUT));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return,
@@ -506,11 +506,11 @@ fn members(group: Pid, id: &str) -> Vec<Member> {
     let stats = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
     let own = std::process::id() as i32;
     let all = stats.filter_map(|stat| member(&stat, group.as_raw_nonzero().get(), own));
-    all.filter(|member| !member.is_outside || was_started_beside(member.pid, id)).collect()
+    all.filter(|member| !member.is_outside || was_started_by_monitor(member.pid, id)).collect()
 }
 
 /// Returns true if a child process belongs to the command beside this test: its environment has that `SKYE_PHASE`.
-fn was_started_beside(pid: i32, id: &str) -> bool {
+fn was_started_by_monitor(pid: i32, id: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment
         .split(|byte| *byte == 0)
@@ -615,10 +615,10 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
         let mut running = Running::start(sh("exec yes"), "05-yes".into(), path.clone()).unwrap();
-        let begun = Instant::now();
+        let since = Instant::now();
         while !running.floods() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "it prints too little");
-            std::thread::sleep(LOOK_FOR_END);
+            assert!(since.elapsed() < Duration::from_secs(60), "it prints too little");
+            std::thread::sleep(END_POLL_INTERVAL);
         }
         running.end(|| true);
         assert_eq!(path.metadata().unwrap().len(), OUTPUT_BYTES_MAX);
@@ -626,10 +626,10 @@ mod tests {
 
     impl Running {
         fn leader_has_ended_within(&self, longest: Duration) {
-            let begun = Instant::now();
+            let since = Instant::now();
             while self.leader_ended().is_none() {
-                assert!(begun.elapsed() < longest, "it does not end");
-                std::thread::sleep(LOOK_FOR_END);
+                assert!(since.elapsed() < longest, "it does not end");
+                std::thread::sleep(END_POLL_INTERVAL);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use model::{Run, Trouble};
 use report::html::Embed;
-use run::patience;
+use run::hang_detection;
 
 use crate::cli::FormArguments;
 use crate::exit::Failure;
@@ -25,11 +25,11 @@ fn leads_to_stdout(path: &Path) -> Option<bool> {
 
 /// Returns the device and inode of the file behind a name.
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    let metadata = inputs::patiently(path, Path::metadata).ok()?;
+    let metadata = inputs::with_hang_check(path, Path::metadata).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
-fn trouble(path: &Path, error: &std::io::Error) -> Trouble {
+fn write_error(path: &Path, error: &std::io::Error) -> Trouble {
     Trouble::new(format!("write {}", path.display()), error)
         .remedy("name a file in a directory that you can write to, with room in it")
 }
@@ -42,7 +42,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return Ok(());
     }
-    patiently(path, |path, _| match path.metadata() {
+    with_hang_check(path, |path, _| match path.metadata() {
         // Pipes, /dev/null and the like are written to, not replaced. A disk is never written to.
         Ok(metadata) if metadata.file_type().is_block_device() => {
             Err(std::io::Error::other("it is a block device"))
@@ -58,14 +58,14 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 }
 
 /// Makes or changes a file in a place that may hang.
-fn patiently<T: Send + 'static>(
+fn with_hang_check<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce(&Path, &AtomicU64) -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, Trouble> {
     let theirs = path.to_owned();
     let attempt = format!("write {}", path.display());
-    patience::write_patiently(&attempt, move |written| work(&theirs, written))?
-        .map_err(|error| trouble(path, &error))
+    hang_detection::write_with_progress(&attempt, move |written| work(&theirs, written))?
+        .map_err(|error| write_error(path, &error))
 }
 
 /// Checks that a file does not replace one of its sources.
@@ -126,7 +126,7 @@ pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Resu
         if is_stdout(file) {
             continue;
         }
-        let Some(place) = inputs::patiently(file, place).ok().flatten() else { continue };
+        let Some(place) = inputs::with_hang_check(file, place).ok().flatten() else { continue };
         if !seen.insert(place) {
             return Err(Failure::refused(
                 Trouble::new(format!("write {}", file.display()), "two documents would have that name")
@@ -142,7 +142,7 @@ pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Resu
 /// # Errors
 /// The directory cannot be made, or nothing can be written in it.
 pub fn check_directory(directory: &Path) -> Result<(), Failure> {
-    patiently(directory, |directory, _| try_directory(directory)).map_err(Failure::refused)
+    with_hang_check(directory, |directory, _| try_directory(directory)).map_err(Failure::refused)
 }
 
 /// Makes a directory if need be, and tries to make a file in it.
@@ -171,7 +171,7 @@ pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
 /// # Errors
 /// The message contains the path, the cause, and what to do.
 pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), Trouble> {
-    patiently(path, move |path, written| {
+    with_hang_check(path, move |path, written| {
         store::write_whole(path, |file| store::write_counted(file, &bytes, written))
     })
 }

@@ -8,7 +8,7 @@ use model::request::Request;
 use model::target::TargetKind;
 use model::{Plan, SimDevice, Target, Trouble, spec};
 use observe::Root;
-use run::{Session, Unmade, patience};
+use run::{CreateError, Session, hang_detection};
 
 use crate::erase::Erasure;
 use crate::exit::Failure;
@@ -18,14 +18,14 @@ use crate::{cli, inputs, simulation};
 const BLOCK_BYTES_MIN: u64 = 512;
 
 /// A place that was found.
-pub struct Place {
+pub struct ResolvedTarget {
     /// Target of the run.
     pub target: Target,
     device: Option<SimDevice>,
     erasure: Option<Erasure>,
 }
 
-impl Place {
+impl ResolvedTarget {
     /// Resolves the target that `word` means.
     ///
     /// # Errors
@@ -34,11 +34,11 @@ impl Place {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device), erasure: None },
             None => {
-                let target = real(root, word).map_err(|trouble| match word.to_str() {
+                let target = real(root, word).map_err(|error| match word.to_str() {
                     Some(test) if spec::is_test(test) && word.symlink_metadata().is_err() => {
-                        trouble.remedy(format!("a test needs --test: skye run DIR --test {test}"))
+                        error.remedy(format!("a test needs --test: skye run DIR --test {test}"))
                     }
-                    _ => trouble,
+                    _ => error,
                 });
                 Self { target: target?, device: None, erasure: None }
             }
@@ -49,7 +49,7 @@ impl Place {
     ///
     /// # Errors
     /// The device must stay as it is: see [`Erasure::check`].
-    pub fn erase_if_asked(&mut self, root: &Root, word: &Path, request: &Request) -> Result<(), Failure> {
+    pub fn erase_if_requested(&mut self, root: &Root, word: &Path, request: &Request) -> Result<(), Failure> {
         if self.target.kind == TargetKind::Device {
             self.erasure = Erasure::check(root, word, &self.target, request).map_err(Failure::refused)?;
             self.target.erased = self.erasure.as_ref().map(|erasure| erasure.erased.clone());
@@ -69,9 +69,9 @@ impl Place {
         seed: u64,
         run: Option<&str>,
         raised: Arc<AtomicBool>,
-    ) -> Result<Session, Unmade> {
+    ) -> Result<Session, CreateError> {
         let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, &self.target));
-        let erased = erased.transpose().map_err(|trouble| Unmade { trouble, leaves: false })?;
+        let erased = erased.transpose().map_err(|error| CreateError { error, has_leftovers: false })?;
         let mut session = match &self.device {
             Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
             None => match erased {
@@ -84,9 +84,9 @@ impl Place {
     }
 }
 
-impl From<Unmade> for Failure {
-    fn from(Unmade { trouble, leaves }: Unmade) -> Self {
-        if leaves { Self::failed(trouble) } else { Self::refused(trouble) }
+impl From<CreateError> for Failure {
+    fn from(CreateError { error, has_leftovers }: CreateError) -> Self {
+        if has_leftovers { Self::failed(error) } else { Self::refused(error) }
     }
 }
 
@@ -136,7 +136,7 @@ fn found(
 ) -> Result<Target, Trouble> {
     let (root, word) = (root.clone(), word.to_owned());
     let attempt = format!("use {} as the target", word.display());
-    patience::wait_while_it_moves(
+    hang_detection::wait_with_progress(
         &attempt,
         || 0,
         move || {

@@ -57,10 +57,10 @@ fn read_mixes(request: &mut Request) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn beneath(flags: Request, default: &str, target: &Target) -> Result<Request, Failure> {
-    let is_chosen = flags.tests.is_empty() && target.kind.is_given();
+pub fn with_preset(flags: Request, default: &str, target: &Target) -> Result<Request, Failure> {
+    let is_chosen = flags.tests.is_empty() && target.kind.is_existing();
     let request = under(flags, default)?;
-    Ok(if is_chosen { plan::for_given(request, target) } else { request })
+    Ok(if is_chosen { plan::for_existing(request, target) } else { request })
 }
 
 /// Reads a preset by its name, or from a file if the name ends in `.toml` or contains a slash.
@@ -123,7 +123,7 @@ mod tests {
             file_system: "ext4".into(),
             mount_options: vec![],
             read_only: false,
-            others_write: false,
+            is_writable_by_others: false,
             backing: Backing::Devices,
             geometry: Geometry::default(),
             space: Space {
@@ -151,7 +151,7 @@ mod tests {
             memory_total_bytes: 16 << 30,
             virtualisation: None,
             clock_source: None,
-            root: true,
+            is_root: true,
             lockable_bytes: None,
             open_files_max: None,
             file_bytes_max: None,
@@ -160,18 +160,17 @@ mod tests {
     }
 
     /// The plan of a command line, and the plan of the TOML that its dry run prints.
-    fn both(line: &str) -> Result<(Plan, Plan), String> {
+    fn plan_and_replay(line: &str) -> Result<(Plan, Plan), String> {
         let words = crate::cli::with_default_command(
             line.split_whitespace().map(Into::into).collect(),
             &crate::first_steps::command(),
         );
         let cli = crate::cli::Cli::try_parse_from(words).map_err(|error| error.to_string())?;
         let crate::cli::Command::Run(arguments) = cli.command else { return Err("not a run".into()) };
-        let request = beneath(arguments.request(), DEFAULT, &target());
+        let request = with_preset(arguments.request(), DEFAULT, &target());
         let request = request.map_err(|failure| format!("{failure:?}"))?;
-        let plan = |request: &Request| {
-            plan::plan(request, &target(), &machine()).map_err(|trouble| trouble.to_string())
-        };
+        let plan =
+            |request: &Request| plan::plan(request, &target(), &machine()).map_err(|error| error.to_string());
         let first = plan(&request)?;
         let again = Request::from_toml(&first.to_request().to_toml())?;
         let second = plan(&again)?;
@@ -181,14 +180,14 @@ mod tests {
     #[test]
     fn dry_run_output_reproduces_its_plan() {
         for (name, _) in PRESETS {
-            let (first, second) = both(&format!("skye --preset {name}")).unwrap();
+            let (first, second) = plan_and_replay(&format!("skye --preset {name}")).unwrap();
             assert_eq!(first, second, "{name}");
         }
         let mut random = fastrand::Rng::with_seed(20_261_121);
         let mut planned = 0;
         while planned < 200 {
             let line = random_line(&mut random);
-            match both(&line) {
+            match plan_and_replay(&line) {
                 Ok((first, second)) => assert_eq!(first, second, "{line}"),
                 // A refused set of flags has no plan, but the refusal must have a good reason.
                 Err(problem) => {
@@ -227,8 +226,8 @@ mod tests {
         let mut line = format!("skye {what}");
         for option in Request::OPTIONS {
             let example = random.choice(option.examples).copied().unwrap_or_default();
-            let is_said = example.split(' ').next().is_some_and(|flag| what.contains(flag));
-            if random.u32(0..3) == 0 && !is_said {
+            let is_present = example.split(' ').next().is_some_and(|flag| what.contains(flag));
+            if random.u32(0..3) == 0 && !is_present {
                 line.push(' ');
                 line.push_str(example);
             }

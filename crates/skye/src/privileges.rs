@@ -37,28 +37,28 @@ impl fmt::Display for Identity {
 /// There is no such user or group, or only root could become it. Nothing was changed then, or the process must end.
 pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, Trouble> {
     let current = Identity::current();
-    let wanted = wanted(user, group, current)?;
-    if wanted == current && !current.is_root() {
+    let requested_identity = requested_identity(user, group, current)?;
+    if requested_identity == current && !current.is_root() {
         return Ok(current);
     }
-    let attempt = || format!("become {wanted}");
+    let attempt = || format!("become {requested_identity}");
     if !current.is_root() {
         return Err(Trouble::new(attempt(), "only root can become somebody else")
             .remedy("leave -u and -g away, or start it as root"));
     }
-    let (uid, gid) = (Uid::from_raw(wanted.uid), Gid::from_raw(wanted.gid));
+    let (uid, gid) = (Uid::from_raw(requested_identity.uid), Gid::from_raw(requested_identity.gid));
     // The groups come first: afterwards, the right to give them up is gone.
     setgroups(&[gid])
         .and_then(|()| setresgid(gid, gid, gid))
         .and_then(|()| setresuid(uid, uid, uid))
         .map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
-    if Identity::current() != wanted {
+    if Identity::current() != requested_identity {
         return Err(Trouble::new(attempt(), format!("the kernel made it {} instead", Identity::current())));
     }
-    if !wanted.is_root() {
+    if !requested_identity.is_root() {
         give_up_capabilities().map_err(|error| Trouble::new(attempt(), error))?;
     }
-    Ok(wanted)
+    Ok(requested_identity)
 }
 
 /// Gives up root's capabilities. A process keeps them when it changes its user, if its security bits say so.
@@ -77,7 +77,11 @@ fn give_up_capabilities() -> std::io::Result<()> {
 const NOBODYS: u32 = u32::MAX;
 
 /// Returns the numbers of the named user and group.
-fn wanted(user: Option<&str>, group: Option<&str>, current: Identity) -> Result<Identity, Trouble> {
+fn requested_identity(
+    user: Option<&str>,
+    group: Option<&str>,
+    current: Identity,
+) -> Result<Identity, Trouble> {
     let mut identity = current;
     if let Some(word) = user {
         let attempt = || format!("become the user `{word}`");
@@ -124,9 +128,9 @@ mod tests {
     fn users_and_groups_go_by_name_or_number() {
         let current = Identity { uid: 7, gid: 8 };
         let of = |user: Option<&str>, group: Option<&str>| {
-            wanted(user, group, current)
+            requested_identity(user, group, current)
                 .map(|found| (found.uid, found.gid))
-                .map_err(|trouble| trouble.to_string())
+                .map_err(|error| error.to_string())
         };
         assert_eq!(of(None, None), Ok((7, 8)));
         for (user, group) in [(Some("4294967295"), None), (None, Some("4294967295"))] {
@@ -145,6 +149,6 @@ mod tests {
         let current = Identity::current();
         let own = current.uid.to_string();
         let same = become_user(Some(&own), Some(&current.gid.to_string()));
-        assert_eq!(same.map_err(|trouble| trouble.to_string()), Ok(current));
+        assert_eq!(same.map_err(|error| error.to_string()), Ok(current));
     }
 }

@@ -12,25 +12,25 @@ use model::{Machine, Plan, Request};
 use observe::Root;
 use report::text::{self, Detail, Kind, Style, Widths};
 
-use crate::Done;
-use crate::beside::Beside;
+use crate::CommandResult;
 use crate::cli::RunArguments;
-use crate::driver::{self, Audience, Ended, Setup, Side, is_damaged};
+use crate::driver::{self, RunObserver, RunOutcome, Setup, Side, is_damaged};
 use crate::exit::{self, Failure};
+use crate::fleet_run::{self, FleetRun};
 use crate::job::{self, Part};
 use crate::keeping::Keeping;
 use crate::live_view::LiveView;
 use crate::loads;
-use crate::place::Place;
-use crate::several::{self, Several};
+use crate::monitor::Monitor;
+use crate::place::ResolvedTarget;
 use crate::signals::Interruption;
 use crate::{outputs, preset, run_names, store, terminal};
 
 /// Measures.
-pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
-    arguments.hang_timeout.into_iter().for_each(run::patience::set_limit);
+pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
+    arguments.hang_timeout.into_iter().for_each(run::hang_detection::set_limit);
     let clients = match job::take_part(arguments)? {
-        Part::Alone => several::clients(&arguments.clients)?.map(Clients::Hosts),
+        Part::Alone => fleet_run::clients(&arguments.clients)?.map(Clients::Hosts),
         Part::Coordinator(ranks) => Some(Clients::Ranks(ranks)),
         Part::Served(code) => return Ok(code),
     };
@@ -48,9 +48,9 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
-    let Begun { side, plan, environment, seed } = match clients {
-        Some(clients) => Begun::with_clients(arguments, clients)?,
-        None => Begun::here(arguments, &root, &machine)?,
+    let PreparedRun { side, plan, environment, seed } = match clients {
+        Some(clients) => PreparedRun::with_clients(arguments, clients)?,
+        None => PreparedRun::here(arguments, &root, &machine)?,
     };
     if arguments.dry_run {
         terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
@@ -62,22 +62,22 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
     if let Some(directory) = &arguments.output {
         outputs::check_directory(directory)?;
     }
-    Beside::check(arguments, &plan)?;
+    Monitor::check(arguments, &plan)?;
     let interruption = match &side {
-        Beginning::Here(_) => Interruption::catch()?,
-        Beginning::Several(_, interruption) => interruption.clone(),
+        PlannedSide::Here(_) => Interruption::catch()?,
+        PlannedSide::FleetRun(_, interruption) => interruption.clone(),
     };
-    let beside = Beside::prepare(arguments, &environment, &started_at, &interruption)?;
+    let beside = Monitor::prepare(arguments, &environment, &started_at, &interruption)?;
     let (side, hidden_sources): (Box<dyn Side>, _) = match side {
-        Beginning::Here(place) => {
+        PlannedSide::Here(place) => {
             let mut session = place.open(&root, &plan, seed, None, interruption.raised.clone())?;
             session.set_observed(!arguments.unobserved);
             let hidden_sources = session.hidden_sources().to_vec();
             (Box::new(session), hidden_sources)
         }
-        Beginning::Several(mut several, interruption) => {
-            let hidden_sources = several.open(&interruption)?;
-            (Box::new(several.fleet), hidden_sources)
+        PlannedSide::FleetRun(mut fleet_run, interruption) => {
+            let hidden_sources = fleet_run.open(&interruption)?;
+            (Box::new(fleet_run.fleet), hidden_sources)
         }
     };
     // Hidden sources are known by now, and only an empty directory has been written.
@@ -90,9 +90,9 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         terminal::message("skye", &erases);
     }
     // Output that cannot be written over is written once, at the end.
-    let rows = Rc::new(Cell::new(Lines { written: 0, told: terminal::times_told() }));
-    let shows_rows = !arguments.quiet && terminal::is_shown();
-    let audience = shows_text.then(|| -> Box<dyn Audience> {
+    let rows = Rc::new(Cell::new(Lines { written: 0, printed: terminal::message_count() }));
+    let shows_rows = !arguments.quiet && terminal::is_visible();
+    let audience = shows_text.then(|| -> Box<dyn RunObserver> {
         match shows_rows {
             true => Box::new(Rows { style, last_kind: None, lines: Rc::clone(&rows) }),
             false => Box::new(Reader),
@@ -106,14 +106,14 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> Done {
         view: LiveView::new(arguments.quiet, style),
         audience,
         gate: None,
-        quiet: arguments.quiet,
+        is_quiet: arguments.quiet,
         beside,
         environment,
         plan,
     };
     let ended = driver::drive(setup, side, &root, &machine);
-    let told = shows_text.then(|| Told { detail, style, rows: rows.get() });
-    finish(arguments, ended, &keeping, told.as_ref())
+    let printed = shows_text.then(|| RunOutput { detail, style, rows: rows.get() });
+    finish(arguments, ended, &keeping, printed.as_ref())
 }
 
 /// Returns the place for the run. Where there is none, a warning says so, unless the user gets the document as a file.
@@ -121,7 +121,7 @@ fn keeping(arguments: &RunArguments, plan: &Plan) -> Keeping {
     let forms = &arguments.forms;
     let has_document = forms.json.is_some() || forms.html.is_some();
     let named = arguments.output.as_deref();
-    if arguments.no_save || (named.is_none() && !store::takes(plan)) {
+    if arguments.no_save || (named.is_none() && !store::accepts(plan)) {
         return Keeping::Nowhere;
     }
     Keeping::find(
@@ -131,19 +131,19 @@ fn keeping(arguments: &RunArguments, plan: &Plan) -> Keeping {
 }
 
 /// A run that is planned. Nothing is written yet.
-struct Begun {
-    side: Beginning,
+struct PreparedRun {
+    side: PlannedSide,
     plan: Plan,
     environment: Environment,
     seed: u64,
 }
 
 /// Side of a run that is planned.
-enum Beginning {
+enum PlannedSide {
     /// A place here.
-    Here(Box<Place>),
+    Here(Box<ResolvedTarget>),
     /// Clients, and the signals that were caught when they started.
-    Several(Box<Several>, Interruption),
+    FleetRun(Box<FleetRun>, Interruption),
 }
 
 /// Returns the seed of a request, or a fresh one.
@@ -151,17 +151,17 @@ fn seed_of(request: &Request) -> u64 {
     request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000))
 }
 
-impl Begun {
+impl PreparedRun {
     fn here(arguments: &RunArguments, root: &Root, machine: &Machine) -> Result<Self, Failure> {
-        let mut place = Place::find(root, &arguments.target).map_err(Failure::refused)?;
-        let asked = arguments.request();
-        place.erase_if_asked(root, &arguments.target, &asked)?;
-        let request = loads::read(preset::beneath(asked, preset::DEFAULT, &place.target)?)?;
+        let mut place = ResolvedTarget::find(root, &arguments.target).map_err(Failure::refused)?;
+        let requested = arguments.request();
+        place.erase_if_requested(root, &arguments.target, &requested)?;
+        let request = loads::read(preset::with_preset(requested, preset::DEFAULT, &place.target)?)?;
         let plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
-        several::check_alone(&plan)?;
+        fleet_run::check_alone(&plan)?;
         let settings = observe::settings(root);
         let environment = Environment::new(machine, place.target.clone(), settings, Vec::new());
-        Ok(Self { side: Beginning::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })
+        Ok(Self { side: PlannedSide::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })
     }
 
     fn with_clients(arguments: &RunArguments, clients: Clients) -> Result<Self, Failure> {
@@ -172,9 +172,9 @@ impl Begun {
             seed = seed_of(request);
             seed
         };
-        let several = Several::begin(arguments, clients, chosen, &interruption)?;
-        let (plan, environment) = (several.plan.clone(), several.environment.clone());
-        Ok(Self { side: Beginning::Several(Box::new(several), interruption), plan, environment, seed })
+        let fleet_run = FleetRun::begin(arguments, clients, chosen, &interruption)?;
+        let (plan, environment) = (fleet_run.plan.clone(), fleet_run.environment.clone());
+        Ok(Self { side: PlannedSide::FleetRun(Box::new(fleet_run), interruption), plan, environment, seed })
     }
 }
 
@@ -194,7 +194,7 @@ struct Rows {
 /// Reader of the answer at the end, unless it has gone by then.
 struct Reader;
 
-impl Audience for Reader {
+impl RunObserver for Reader {
     fn over(
         &mut self,
         _view: &LiveView,
@@ -211,10 +211,10 @@ impl Audience for Reader {
 struct Lines {
     written: usize,
     /// Number of messages on stderr before the first line.
-    told: usize,
+    printed: usize,
 }
 
-impl Audience for Rows {
+impl RunObserver for Rows {
     fn over(
         &mut self,
         view: &LiveView,
@@ -222,8 +222,8 @@ impl Audience for Rows {
         record: &PhaseRecord,
         before: Option<&PhaseRecord>,
     ) -> Result<(), Failure> {
-        let kind = Kind::of(record);
-        let widths = Widths::of_plan(plan);
+        let kind = Kind::from_phase(record);
+        let widths = Widths::from_plan(plan);
         let mut lines = Vec::new();
         if self.last_kind != Some(kind) {
             if self.last_kind.is_some() {
@@ -231,20 +231,20 @@ impl Audience for Rows {
             }
             lines.push(text::head(kind, &widths, &self.style));
             self.last_kind = Some(kind);
-        } else if before.is_some_and(|before| text::apart(before, record)) {
+        } else if before.is_some_and(|before| text::is_group_boundary(before, record)) {
             lines.push(String::new());
         }
         lines.push(text::row(record, &widths, &self.style));
         lines.extend(text::clients(record, &self.style));
-        let Lines { written, told } = self.lines.get();
-        let told = if written == 0 { terminal::times_told() } else { told };
-        self.lines.set(Lines { written: written + lines.len(), told });
+        let Lines { written, printed } = self.lines.get();
+        let printed = if written == 0 { terminal::message_count() } else { printed };
+        self.lines.set(Lines { written: written + lines.len(), printed });
         view.above(|| terminal::print_line(&lines.join("\n")))
     }
 }
 
 /// Output at the end of a run, and its form.
-struct Told {
+struct RunOutput {
     detail: Detail,
     style: Style,
     /// Lines on the terminal that the output replaces, unless something was printed between them.
@@ -257,10 +257,15 @@ fn is_invalid(phase: &PhaseRecord) -> bool {
 }
 
 /// Saves the run, prints what is left to say, and decides the exit code.
-fn finish(arguments: &RunArguments, ended: Ended, keeping: &Keeping, told: Option<&Told>) -> Done {
-    let mut code = if ended.tell() { exit::DONE } else { exit::FAILED };
+fn finish(
+    arguments: &RunArguments,
+    ended: RunOutcome,
+    keeping: &Keeping,
+    printed: Option<&RunOutput>,
+) -> CommandResult {
+    let mut code = if ended.report() { exit::DONE } else { exit::FAILED };
     let gone = ended.reader_is_gone();
-    let Ended { run, interruption, beside, .. } = ended;
+    let RunOutcome { run, interruption, beside, .. } = ended;
     let quiet = arguments.quiet;
     if arguments.strict && code == exit::DONE && run.phases.iter().any(is_invalid) {
         code = exit::INVALID;
@@ -268,18 +273,18 @@ fn finish(arguments: &RunArguments, ended: Ended, keeping: &Keeping, told: Optio
     if run.phases.iter().any(is_damaged) {
         code = exit::DAMAGED;
     }
-    let told = told.filter(|_| !gone && !run.phases.is_empty());
-    if let Some(told) = told {
+    let printed = printed.filter(|_| !gone && !run.phases.is_empty());
+    if let Some(printed) = printed {
         // Results are printed before they are saved, because the place for saving may hang.
-        if told.rows.told == terminal::times_told() {
-            terminal::erase_above(told.rows.written);
+        if printed.rows.printed == terminal::message_count() {
+            terminal::erase_above(printed.rows.written);
         }
-        print_part(&text::screen(&run, told.detail, &told.style), &mut code);
+        print_part(&text::screen(&run, printed.detail, &printed.style), &mut code);
     }
     let mut saved = None;
     // With nothing measured there is nothing to save. A second signal skips saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() {
-        match save(keeping, &run, beside.as_ref().map(Beside::document)) {
+        match save(keeping, &run, beside.as_ref().map(Monitor::document)) {
             Ok(path) => saved = path,
             Err(message) => {
                 terminal::error(&message);
@@ -295,20 +300,23 @@ fn finish(arguments: &RunArguments, ended: Ended, keeping: &Keeping, told: Optio
             Ok(()) => {}
         }
     }
-    if let Some(kept) = beside.as_ref().and_then(Beside::kept).filter(|_| saved.is_none() && !quiet && !gone)
+    if let Some(output_dir) =
+        beside.as_ref().and_then(Monitor::output_dir).filter(|_| saved.is_none() && !quiet && !gone)
     {
         terminal::message(
             "skye",
-            &format!("what ran beside the tests has left its output in {}", kept.display()),
+            &format!("what ran beside the tests has left its output in {}", output_dir.display()),
         );
     }
-    if let Some((told, path)) = told.filter(|told| told.detail > Detail::Table).zip(saved.as_ref()) {
+    if let Some((printed, path)) =
+        printed.filter(|printed| printed.detail > Detail::Table).zip(saved.as_ref())
+    {
         let name = match arguments.output {
             Some(_) => path.display().to_string(),
             None => run_names::short(path),
         };
         let directory = path.parent().unwrap_or(Path::new(""));
-        print_part(&format!("\n{}", text::saved(&run, &name, directory, &told.style)), &mut code);
+        print_part(&format!("\n{}", text::saved(&run, &name, directory, &printed.style)), &mut code);
     }
     Ok(interruption.exit_code().unwrap_or(code))
 }
@@ -326,7 +334,7 @@ fn save(keeping: &Keeping, run: &Run, reserved: Option<&Path>) -> Result<Option<
     let saved = keeping.keep(run, reserved)?;
     if let Some(path) = saved.as_ref().filter(|_| matches!(keeping, Keeping::Named(_))) {
         outputs::write_file(&path.with_extension("csv"), report::csv::write(run).into_bytes())
-            .map_err(|trouble| trouble.to_string())?;
+            .map_err(|error| error.to_string())?;
     }
     Ok(saved)
 }

@@ -6,15 +6,15 @@ mod measured;
 
 use std::time::Instant;
 
-use model::selftest::{Answer, Missing, SCHEMA, Score, SelfTest};
+use model::selftest::{Missing, SCHEMA, Score, SelfTest, TestResult};
 use model::{nearest, numbers};
 use observe::Root;
 use report::text;
-use rig::Cleaned;
+use rig::CleanOutcome;
 use rig::cases::{self, Case};
 
 use self::measured::{Bench, CaseOutcome};
-use crate::Done;
+use crate::CommandResult;
 use crate::cli::SelfTestArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
@@ -22,7 +22,7 @@ use crate::signals::Interruption;
 use crate::{outputs, terminal};
 
 /// `skye selftest`
-pub fn selftest(arguments: &SelfTestArguments) -> Done {
+pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
     if arguments.clean {
         return clean();
     }
@@ -30,7 +30,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     let cases = chosen(&arguments.only, machine.cpus)?;
     let style = terminal::style();
     if arguments.list {
-        let lines: Vec<_> = cases.iter().map(|case| listed(case, &style)).collect();
+        let lines: Vec<_> = cases.iter().map(|case| case_line(case, &style)).collect();
         terminal::print_line(&lines.join("\n"))?;
         return Ok(exit::DONE);
     }
@@ -40,7 +40,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     // We talk to rigs through pipes, and a rig may be gone.
     let interruption = Interruption::catch_but_pipes()?;
     for cleaned in undone() {
-        told(&cleaned, |line| terminal::message("skye", line));
+        report_cleanup(&cleaned, |line| terminal::message("skye", line));
     }
     let mut selftest = SelfTest {
         schema: SCHEMA.into(),
@@ -48,7 +48,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         started_at: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
         kernel: machine.kernel,
         cpus: machine.cpus,
-        is_root: machine.root,
+        is_root: machine.is_root,
         seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
         cases: cases.len() as u32,
         answers: Vec::new(),
@@ -57,7 +57,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         score: Score::default(),
         elapsed_ns: 0,
     };
-    let bench = Bench::new(machine.root, machine.cpus, arguments, interruption.clone())?;
+    let bench = Bench::new(machine.is_root, machine.cpus, arguments, interruption.clone())?;
     let mut shows_text = !arguments.json.as_deref().is_some_and(outputs::is_stdout);
     if shows_text {
         terminal::print_line(&text::selftest::title(&selftest, &style))?;
@@ -74,10 +74,10 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
         selftest.left.extend(ended.left);
         match ended.measured {
             CaseOutcome::Answered(answers) => {
-                let shown = text::selftest::case(&answers, &style);
+                let case_text = text::selftest::case(&answers, &style);
                 selftest.answers.extend(answers);
                 if shows_text {
-                    reader = view.above(|| terminal::print_line(&shown));
+                    reader = view.above(|| terminal::print_line(&case_text));
                     // A user who asked for a file gets it, even if nobody reads stdout.
                     shows_text = reader.is_ok();
                 }
@@ -100,7 +100,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> Done {
     }
     view.end();
     in_order(&mut selftest, &cases);
-    selftest.score = Score::of(&selftest.answers);
+    selftest.score = Score::from_results(&selftest.answers);
     selftest.elapsed_ns = started.elapsed().as_nanos() as u64;
     if shows_text {
         reader = terminal::print_line(&text::selftest::summary(&selftest, &style));
@@ -128,7 +128,7 @@ fn code(selftest: &SelfTest) -> u8 {
 /// Sorts the results as the cases are listed, whatever order they were measured in.
 fn in_order(selftest: &mut SelfTest, cases: &[Case]) {
     let place = |name: &str| cases.iter().position(|case| case.name == name);
-    selftest.answers.sort_by_key(|Answer { case, .. }| place(case));
+    selftest.answers.sort_by_key(|TestResult { case, .. }| place(case));
     selftest.missing.sort_by_key(|Missing { case, .. }| place(case));
 }
 
@@ -151,10 +151,10 @@ fn chosen(names: &[String], cpus: u32) -> Result<Vec<Case>, Failure> {
     Ok(all.into_iter().filter(is_meant).collect())
 }
 
-fn listed(case: &Case, style: &text::Style) -> String {
+fn case_line(case: &Case, style: &text::Style) -> String {
     let tests: Vec<_> = case.tests.iter().map(|known| (known.spec.as_str(), &known.truth)).collect();
-    text::selftest::listed(
-        &text::selftest::Listed {
+    text::selftest::case_listing(
+        &text::selftest::CaseListing {
             name: case.name,
             built_in: case.built_in,
             needs: &case.needs(),
@@ -167,33 +167,33 @@ fn listed(case: &Case, style: &text::Style) -> String {
 }
 
 /// Undoes what killed selftests have left.
-fn undone() -> Vec<Cleaned> {
+fn undone() -> Vec<CleanOutcome> {
     for journal in rig::abandoned() {
         rig::plain_directories(&journal).iter().for_each(|directory| measured::clear(directory));
     }
     rig::clean()
 }
 
-fn clean() -> Done {
+fn clean() -> CommandResult {
     let cleaned = undone();
     let mut lines = Vec::new();
-    cleaned.iter().for_each(|one| told(one, |line| lines.push(line.to_owned())));
+    cleaned.iter().for_each(|one| report_cleanup(one, |line| lines.push(line.to_owned())));
     if lines.is_empty() {
         lines.push("nothing to undo".to_owned());
     }
     terminal::print_line(&lines.join("\n"))?;
-    let is_all = cleaned.iter().all(|one| one.left.is_empty());
+    let is_all = cleaned.iter().all(|one| one.leftovers.is_empty());
     Ok(if is_all { exit::DONE } else { exit::FAILED })
 }
 
 /// Says what became of a killed selftest, line by line.
-fn told(cleaned: &Cleaned, mut tell: impl FnMut(&str)) {
+fn report_cleanup(cleaned: &CleanOutcome, mut print: impl FnMut(&str)) {
     let journal = cleaned.journal.display();
     if !cleaned.undone.is_empty() {
         let count = numbers::thousands(cleaned.undone.len() as u64);
-        tell(&format!("undone what was left by one that was killed: {count} steps of {journal}"));
+        print(&format!("undone what was left by one that was killed: {count} steps of {journal}"));
     }
-    cleaned.left.iter().for_each(|left| tell(&format!("left behind: {left}; see {journal}")));
+    cleaned.leftovers.iter().for_each(|left| print(&format!("left behind: {left}; see {journal}")));
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ static FIRST: OnceLock<(i32, Instant)> = OnceLock::new();
 
 /// Returns true if a signal requested an end at least `age` ago, or if the user has insisted since.
 pub fn first_was_before(age: Duration) -> bool {
-    FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::patience::is_insistent()
+    FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::hang_detection::is_insistent()
 }
 
 /// Returns the exit code of a program whose stdout has no reader any more: that of the first signal, if any arrived.
@@ -109,7 +109,7 @@ impl Interruption {
         // A reader that is gone is no user who insists. Neither is a limit of CPU time: the kernel repeats XCPU every
         // second.
         if !matches!(signal, SIGPIPE | SIGXCPU) && self.count.fetch_add(1, Ordering::SeqCst) > 0 {
-            run::patience::insist();
+            run::hang_detection::insist();
         }
         self.raised.store(true, Ordering::SeqCst);
     }

@@ -9,7 +9,7 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 
-use model::holding::{Contents, Holding};
+use model::holding::{Contents, DeviceUsage};
 
 /// Directories of the programs. A path that the user sets has no say in what may be erased.
 const DIRECTORIES: &[&str] = &["/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/", "/run/current-system/sw/bin/"];
@@ -25,7 +25,7 @@ const NOTHING: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
 /// Probes all parts of a device, itself included.
-pub fn look(mut holding: Holding) -> Holding {
+pub fn add_signatures(mut holding: DeviceUsage) -> DeviceUsage {
     for part in &mut holding.parts {
         // A slash in the name of a device is an exclamation mark in sysfs.
         let output = probe(&format!("/dev/{}", part.name.replace('!', "/")), Stdio::null);

@@ -46,7 +46,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Trouble> {
         file_system: "simulated".into(),
         mount_options: Vec::new(),
         read_only: false,
-        others_write: false,
+        is_writable_by_others: false,
         backing: Backing::Simulated,
         geometry: Geometry::default(),
         space: Space {

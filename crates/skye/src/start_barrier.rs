@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 /// Longest wait for a program that has not taken its seat.
 const COMING: Duration = Duration::from_secs(60);
 /// Polling interval of the other seats.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// File with the number of seats.
 const COUNT: &str = "seats";
 /// Name of a seat until it is locked.
@@ -67,7 +67,7 @@ pub fn remove() -> Result<(), Trouble> {
     if !is_ours(&about) {
         return Err(Trouble::new("remove the seats", not_ours(&directory)));
     }
-    let is_taken = |number| matches!(look(&directory, number), Other::At(place) if place != END);
+    let is_taken = |number| matches!(read_seat(&directory, number), Other::At(place) if place != END);
     if (0..SEATS_MAX).any(is_taken) {
         return Err(Trouble::new(&attempt, "programs have taken them").remedy("wait until these have ended"));
     }
@@ -144,12 +144,12 @@ impl Seat {
         let text = io::read_to_string(&count).map_err(|error| fail(&error))?;
         let seats = text.trim().parse().ok().filter(|seats| (1..=SEATS_MAX).contains(seats));
         let seats = seats.ok_or_else(|| fail(&"its file has no number of seats"))?;
-        if (0..seats).all(|number| matches!(look(&directory, number), Other::Ended | Other::At(END))) {
+        if (0..seats).all(|number| matches!(read_seat(&directory, number), Other::Ended | Other::At(END))) {
             (0..seats)
                 .try_for_each(|number| fs::remove_file(place(&directory, number)))
                 .map_err(|error| fail(&error))?;
         }
-        let number = (0..seats).find(|number| look(&directory, *number) == Other::Free);
+        let number = (0..seats).find(|number| read_seat(&directory, *number) == Other::Free);
         let Some(number) = number else {
             let taken = Trouble::new(attempt, format!("all {seats} seats are taken"));
             return Err(taken.remedy("wait until these programs have ended"));
@@ -171,19 +171,19 @@ impl Seat {
     /// will not come, each once.
     pub fn wait(&mut self, place: u64) -> Vec<u32> {
         self.come_to(place);
-        let (begun, mut missing) = (Instant::now(), Vec::new());
+        let (since, mut missing) = (Instant::now(), Vec::new());
         for number in (0..self.seats).filter(|number| *number != self.number) {
             while !self.named.contains(&number) && !self.interrupt.load(Ordering::Relaxed) {
-                match look(&self.directory, number) {
+                match read_seat(&self.directory, number) {
                     Other::At(other) if other >= place => break,
-                    Other::Free if begun.elapsed() < COMING => {}
+                    Other::Free if since.elapsed() < COMING => {}
                     Other::At(_) => {}
                     Other::Free | Other::Ended => {
                         self.named.push(number);
                         missing.push(number);
                     }
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         missing
@@ -205,7 +205,7 @@ fn place(directory: &Path, number: u32) -> PathBuf {
     directory.join(number.to_string())
 }
 
-fn look(directory: &Path, number: u32) -> Other {
+fn read_seat(directory: &Path, number: u32) -> Other {
     let Ok(file) = File::open(place(directory, number)) else { return Other::Free };
     // Looks share the lock, so that they never take one another for the program. Once the lock is free, the place stays.
     let is_held = flock(&file, FlockOperation::NonBlockingLockShared).is_err();

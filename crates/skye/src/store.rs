@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::run::{Environment, NextRun, PhaseRecord, Status};
 use model::target::Target;
 use model::{Plan, Run, Trouble};
-use run::patience;
+use run::hang_detection;
 
 use crate::{inputs, run_names};
 
@@ -25,7 +25,7 @@ pub fn directory() -> Option<PathBuf> {
 }
 
 /// Returns the directory for files that belong beside a document.
-fn beside_of(document: &Path) -> PathBuf {
+fn output_dir_of(document: &Path) -> PathBuf {
     document.with_extension("beside")
 }
 
@@ -38,9 +38,9 @@ pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, 
     let directory = &resolved(directory)?;
     std::fs::create_dir_all(directory)?;
     for document in run_names::free(directory, started_at).filter(|document| !document.exists()) {
-        let beside = beside_of(&document);
-        match std::fs::create_dir(&beside) {
-            Ok(()) => return Ok((beside, document)),
+        let output_dir = output_dir_of(&document);
+        match std::fs::create_dir(&output_dir) {
+            Ok(()) => return Ok((output_dir, document)),
             // Another run began in the same second.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -51,7 +51,7 @@ pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, 
 
 /// Returns true if a run with this plan belongs into the store. Numbers that were never on a device must not be found
 /// among results.
-pub fn takes(plan: &Plan) -> bool {
+pub fn accepts(plan: &Plan) -> bool {
     plan.phases.iter().all(|phase| phase.workload.data().is_none() || phase.engine.needs_files())
 }
 
@@ -73,7 +73,7 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
         let reserved = reserved.and_then(there).filter(|path| !path.exists());
         // A file with the same stem belongs to another run.
         let is_free = |path: &PathBuf| {
-            !(path.exists() || path.with_extension("csv").exists() || beside_of(path).exists())
+            !(path.exists() || path.with_extension("csv").exists() || output_dir_of(path).exists())
         };
         for path in reserved.into_iter().chain(names.filter(is_free)) {
             match write_new(&path, &document, written) {
@@ -84,7 +84,7 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
         }
         Err(Error::other("all names are taken"))
     };
-    patience::write_patiently(&attempt, work)?.map_err(|error| {
+    hang_detection::write_with_progress(&attempt, work)?.map_err(|error| {
         Trouble::new(attempt, error)
             .remedy("make room or name another place with -o DIR; the run is still printed here")
     })
@@ -149,7 +149,7 @@ fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<(
     let mut file = File::create_new(&part)?;
     let filled = fill(&part, &mut file);
     filled.map_err(|error| match std::fs::remove_file(&part) {
-        Err(why) if why.kind() != std::io::ErrorKind::NotFound => left(&part, &error),
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => leftovers(&part, &error),
         _ => error,
     })
 }
@@ -181,8 +181,8 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
         match next.symlink_metadata() {
             Ok(link) if link.is_symlink() => {
                 links += 1;
-                let others_write = at.metadata()?.mode() & OTHERS_WRITE != 0;
-                if others_write && ![own, 0].contains(&link.uid()) {
+                let is_writable_by_others = at.metadata()?.mode() & OTHERS_WRITE != 0;
+                if is_writable_by_others && ![own, 0].contains(&link.uid()) {
                     let (path, user) = (next.display(), link.uid());
                     return Err(Error::other(format!(
                         "{path} is a link of user {user}, put where others write"
@@ -205,7 +205,7 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Returns the same error, with the remark that a file is left.
-fn left(part: &Path, error: &Error) -> Error {
+fn leftovers(part: &Path, error: &Error) -> Error {
     Error::new(error.kind(), format!("{error}, and {} is left", part.display()))
 }
 
@@ -225,7 +225,7 @@ fn part_of(path: &Path) -> PathBuf {
 pub fn try_part(path: &Path) -> std::io::Result<()> {
     let part = part_of(&resolved(path)?);
     File::create_new(&part)?;
-    std::fs::remove_file(&part).map_err(|error| left(&part, &error))
+    std::fs::remove_file(&part).map_err(|error| leftovers(&part, &error))
 }
 
 /// Returns the paths of saved runs, newest first.
@@ -233,7 +233,7 @@ pub fn runs() -> Vec<PathBuf> {
     let paths = |directory: &Path| -> std::io::Result<Vec<_>> {
         Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect())
     };
-    let paths = directory().and_then(|directory| inputs::patiently(&directory, paths).ok());
+    let paths = directory().and_then(|directory| inputs::with_hang_check(&directory, paths).ok());
     let mut paths: Vec<_> = paths
         .into_iter()
         .flatten()
@@ -257,9 +257,9 @@ const RUNS_MIN: usize = 4;
 
 /// The tests of earlier runs on one place.
 #[derive(Debug, Default)]
-pub struct Earlier(Vec<PhaseRecord>);
+pub struct EarlierRuns(Vec<PhaseRecord>);
 
-impl Earlier {
+impl EarlierRuns {
     /// Returns the tests of the store's runs of the same version, on the same system and target.
     pub fn on(environment: &Environment) -> Self {
         let is_same = |run: &Run| {
@@ -342,8 +342,8 @@ fn find_named(name: &str) -> Result<PathBuf, String> {
     match &found[..] {
         [] => Ok(path),
         [only] => Ok(only.clone()),
-        several => {
-            let names: Vec<_> = several.iter().map(|path| run_names::short(path)).collect();
+        fleet_run => {
+            let names: Vec<_> = fleet_run.iter().map(|path| run_names::short(path)).collect();
             Err(format!("{name} may be one of several saved runs: {}", names.join(", ")))
         }
     }
@@ -405,14 +405,14 @@ mod tests {
             phase.figures.rate.ops_per_second = Some(ops_per_second);
             phase
         };
-        let earlier = Earlier([980.0, 1000.0, 1020.0].map(of_rate).into());
+        let earlier = EarlierRuns([980.0, 1000.0, 1020.0].map(of_rate).into());
         let next = earlier.next_after(&of_rate(1010.0)).unwrap();
         assert_eq!(next.runs, 4);
         assert!(next.low_ops_per_second < 980.0 && next.high_ops_per_second > 1020.0, "{next:?}");
         // Other work, or too few runs, give no range.
         let other = PhaseRecord { spec: "read:rnd4k:q17".into(), ..of_rate(1010.0) };
         assert_eq!(earlier.next_after(&other), None);
-        assert_eq!(Earlier([980.0, 1000.0].map(of_rate).into()).next_after(&of_rate(1010.0)), None);
+        assert_eq!(EarlierRuns([980.0, 1000.0].map(of_rate).into()).next_after(&of_rate(1010.0)), None);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use report::slug;
 use report::text::Detail;
 use report::trend::RunSummary;
 use run::ceilings::MEMORY;
-use run::{Cleaned, patience};
+use run::{CleanOutcome, hang_detection};
 
-use crate::Done;
+use crate::CommandResult;
 use crate::cli::{ListArguments, ReportArguments, WhyArguments};
 use crate::exit::{self, Failure};
 
@@ -20,7 +20,7 @@ use crate::signals::Interruption;
 use crate::{front_ends, outputs, run_names, store, terminal};
 
 /// `skye report`
-pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
+pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
     let markdown = (arguments.markdown.as_deref(), report::markdown::write as outputs::Form);
     let forms: Vec<_> = outputs::forms(&arguments.forms).into_iter().chain([markdown]).collect();
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
@@ -44,7 +44,7 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
     }
     let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
     if arguments.rejudge {
-        judge::again(&mut run);
+        judge::rejudge(&mut run);
         run.phases.iter_mut().for_each(wording::fill);
     }
     let mut written = false;
@@ -62,7 +62,7 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> Done {
 }
 
 /// `skye why`
-pub fn why(arguments: &WhyArguments) -> Done {
+pub fn why(arguments: &WhyArguments) -> CommandResult {
     let [first, second] = [&arguments.run, &arguments.row].map(Option::as_deref);
     // A single word is a row of the last run if there is such a row, else a run.
     let last = || store::find("@").and_then(|path| store::read(&path));
@@ -80,7 +80,9 @@ pub fn why(arguments: &WhyArguments) -> Done {
         Some(word) => slug::find(&run.phases, word),
     };
     let named = |rows: &mut dyn Iterator<Item = usize>| {
-        rows.map(|row| format!("{} {}", row + 1, slug::of(&run.phases[row]))).collect::<Vec<_>>().join(", ")
+        rows.map(|row| format!("{} {}", row + 1, slug::from_phase(&run.phases[row])))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     match (word, &rows[..]) {
         (Some(word), []) => {
@@ -98,7 +100,7 @@ pub fn why(arguments: &WhyArguments) -> Done {
 }
 
 /// `skye list`
-pub fn list(arguments: &ListArguments) -> Done {
+pub fn list(arguments: &ListArguments) -> CommandResult {
     let paths = store::runs();
     if paths.is_empty() {
         let place =
@@ -123,21 +125,21 @@ pub fn list(arguments: &ListArguments) -> Done {
 }
 
 /// `skye clean`
-pub fn clean(directory: &Path) -> Done {
+pub fn clean(directory: &Path) -> CommandResult {
     // Caught so that a user who presses ^C while a removal hangs still gets the report.
     let interruption = Interruption::catch()?;
     let mut found = clean_in(directory).map_err(Failure::failed)?.map_err(Failure::refused)?;
     // A killed run may have left the files of its comparison with memory there.
     if directory != Path::new(MEMORY) {
-        let removed = |cleaned: &Cleaned| matches!(cleaned, Cleaned::Removed(_));
+        let removed = |cleaned: &CleanOutcome| matches!(cleaned, CleanOutcome::Removed(_));
         let in_memory = run::clean(MEMORY.as_ref(), &AtomicU64::new(0)).unwrap_or_default();
         found.extend(in_memory.into_iter().filter(|(_, cleaned)| removed(cleaned)));
     }
     // So may a program that was killed while it was sent to this host.
     found.extend(places_of_sent_programs().into_iter().flat_map(|place| {
         let removed =
-            patience::look("look for leftovers", move || run::clean_sent(&place)).unwrap_or_default();
-        removed.into_iter().map(|path| (path, Cleaned::Removed(0)))
+            hang_detection::sample("look for leftovers", move || run::clean_sent(&place)).unwrap_or_default();
+        removed.into_iter().map(|path| (path, CleanOutcome::Removed(0)))
     }));
     let mut code = exit::DONE;
     if found.is_empty() {
@@ -149,12 +151,12 @@ pub fn clean(directory: &Path) -> Done {
     for (path, cleaned) in found {
         let path = report::printable(&path.display().to_string());
         let line = match cleaned {
-            Cleaned::Removed(0) => format!("removed  {path}"),
-            Cleaned::Removed(1) => format!("removed  {path} with 1 file"),
-            Cleaned::Removed(files) => format!("removed  {path} with {files} files"),
-            Cleaned::Live(0) => format!("in use   {path}"),
-            Cleaned::Live(pid) => format!("in use   {path} by process {pid}"),
-            Cleaned::Left(why) => {
+            CleanOutcome::Removed(0) => format!("removed  {path}"),
+            CleanOutcome::Removed(1) => format!("removed  {path} with 1 file"),
+            CleanOutcome::Removed(files) => format!("removed  {path} with {files} files"),
+            CleanOutcome::Live(0) => format!("in use   {path}"),
+            CleanOutcome::Live(pid) => format!("in use   {path} by process {pid}"),
+            CleanOutcome::Left(why) => {
                 code = exit::FAILED;
                 format!("left     {path}: {}", report::printable(&why))
             }
@@ -174,14 +176,14 @@ fn places_of_sent_programs() -> Vec<PathBuf> {
     places
 }
 
-type Found = Vec<(PathBuf, Cleaned)>;
+type Found = Vec<(PathBuf, CleanOutcome)>;
 
 /// Cleans as long as something is removed. The target may be on a server that does not answer.
 fn clean_in(directory: &Path) -> Result<Result<Found, Trouble>, Trouble> {
     let progress = Arc::new(AtomicU64::new(0));
     let (seen, theirs) = (Arc::clone(&progress), directory.to_owned());
     let attempt = format!("clean {}", directory.display());
-    patience::wait_while_it_moves(
+    hang_detection::wait_with_progress(
         &attempt,
         || progress.load(Ordering::Relaxed),
         move || run::clean(&theirs, &seen),

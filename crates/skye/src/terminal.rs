@@ -39,7 +39,7 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
         false => anstream::AutoStream::choice(&std::io::stdout()),
     };
     let mut styled = anstream::AutoStream::new(Vec::new(), choice);
-    writeln!(styled, "{text}").map_err(|error| of_write(&error))?;
+    writeln!(styled, "{text}").map_err(|error| from_write(&error))?;
     print_bytes(&styled.into_inner())
 }
 
@@ -48,13 +48,13 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| of_write(&error))
+    write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| from_write(&error))
 }
 
 /// Bytes that a pipe takes at once when it has room at all (PIPE_BUF of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
 /// Interval between checks for a signal while stdout or stdin blocks.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Time that a reader has to continue reading after a signal. Files left behind elsewhere matter more.
 const READER_MAX: Duration = Duration::from_secs(5);
 
@@ -64,7 +64,7 @@ pub fn wait_for_line(interrupt: &AtomicBool) {
     while !interrupt.load(Ordering::Relaxed) {
         let mut polled = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
         // A poll that a signal has interrupted says nothing, and a read would wait.
-        match rustix::event::poll(&mut polled, Some(&LOOK)) {
+        match rustix::event::poll(&mut polled, Some(&POLL_INTERVAL)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(_) => return,
@@ -98,7 +98,7 @@ pub fn reader_is_gone() -> bool {
 fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
-        match rustix::event::poll(&mut polled, Some(&LOOK)) {
+        match rustix::event::poll(&mut polled, Some(&POLL_INTERVAL)) {
             Ok(0) if signals::first_was_before(READER_MAX) => return Err(ErrorKind::BrokenPipe.into()),
             Ok(0) | Err(Errno::INTR) => continue,
             // A descriptor that cannot be polled is written to directly.
@@ -114,7 +114,7 @@ fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()
     Ok(())
 }
 
-fn of_write(error: &std::io::Error) -> Failure {
+fn from_write(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::ReaderGone,
         // Closed before we began: the same, from the user's side.
@@ -130,20 +130,20 @@ pub fn error(message: &str) {
 
 /// Prints a message to stderr, after a word for its kind. Errors are ignored: a closed stderr cannot show them.
 pub fn message(word: &str, message: &str) {
-    tell(format!("{word}: {}\n", printable(message)).as_bytes());
+    write_message(format!("{word}: {}\n", printable(message)).as_bytes());
 }
 
 /// Number of times that something was printed to stderr.
-static TOLD: AtomicUsize = AtomicUsize::new(0);
+static MESSAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns how often something was printed to stderr, which may be the same terminal as stdout.
-pub fn times_told() -> usize {
-    TOLD.load(Ordering::Relaxed)
+pub fn message_count() -> usize {
+    MESSAGES.load(Ordering::Relaxed)
 }
 
 /// Prints bytes to stderr as they are.
-pub fn tell(bytes: &[u8]) {
-    TOLD.fetch_add(1, Ordering::Relaxed);
+pub fn write_message(bytes: &[u8]) {
+    MESSAGES.fetch_add(1, Ordering::Relaxed);
     let _ = write_while_read(rustix::stdio::stderr(), bytes);
 }
 
@@ -160,13 +160,13 @@ pub fn erase_above(lines: usize) {
 
 /// Returns true if a user sees stdout as it is written. An MPI launcher gives its processes a pseudo-terminal, and
 /// copies the lines.
-pub fn is_shown() -> bool {
+pub fn is_visible() -> bool {
     std::io::stdout().is_terminal() && !job::is_rank()
 }
 
 /// Returns the style that stdout can show.
 pub fn style() -> Style {
-    Style { unicode: speaks_utf8(), width: width() }
+    Style { has_unicode: speaks_utf8(), width: width() }
 }
 
 fn speaks_utf8() -> bool {
@@ -183,6 +183,6 @@ fn width() -> usize {
     let stdout = std::io::stdout();
     // Width where nothing breaks lines. Tables have all of their columns; paragraphs stay narrow enough to read.
     const UNBROKEN: usize = 140;
-    let window = if is_shown() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
+    let window = if is_visible() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
     window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(UNBROKEN)
 }

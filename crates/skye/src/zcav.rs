@@ -18,22 +18,22 @@ use model::Trouble;
 use model::run::PhaseRecord;
 use observe::Root;
 
-use crate::dialect::{self, Documents, tell};
-use crate::driver::Ended;
+use crate::dialect::{self, Documents, print_note};
+use crate::driver::RunOutcome;
 use crate::exit::{self, Failure};
 use crate::keeping::Former;
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
-use crate::{Done, outputs, terminal};
-use target::{Found, Refused};
+use crate::{CommandResult, outputs, terminal};
+use target::{ResolvedTarget, TargetError};
 
 /// Exit code of the original for a target that is too small.
 const TOO_SMALL: u8 = 2;
 /// Longest results. A longer file is something else, and is not replaced.
-const LOOKED_AT_BYTES: u64 = 16 << 20;
+const HEAD_BYTES_MAX: u64 = 16 << 20;
 
 /// Measures as zcav does.
-pub fn zcav(words: &[OsString]) -> Done {
+pub fn zcav(words: &[OsString]) -> CommandResult {
     dialect::run(words, measure)
 }
 
@@ -42,28 +42,30 @@ pub struct Outcome {
     /// Results of its blocks, perhaps not of all.
     log: Log,
     /// Reason why it ended early, if that is not in the run.
-    trouble: Option<String>,
+    error: Option<String>,
     /// Note on parts that lie nowhere.
     holes: Option<String>,
     /// The run; `None` for one that could not begin, and where zeros were written.
-    ended: Option<Ended>,
+    ended: Option<RunOutcome>,
 }
 
-fn measure(options: &Options) -> Done {
+fn measure(options: &Options) -> CommandResult {
     let (user, group, json) = (options.user.as_deref(), options.group.as_deref(), options.json.as_deref());
     let becomes = user.is_some() || group.is_some();
-    let former =
-        becomes.then(|| dialect::become_asked("zcav", user, group, json, false)).transpose()?.flatten();
+    let former = becomes
+        .then(|| dialect::become_requested_user("zcav", user, group, json, false))
+        .transpose()?
+        .flatten();
     let root = Root::system();
     let mut all = Vec::with_capacity(options.targets.len());
     for target in &options.targets {
-        match Found::find(&root, target, options) {
+        match ResolvedTarget::find(&root, target, options) {
             Ok(found) => all.push(found),
-            Err(Refused::TooSmall(trouble)) => {
-                terminal::error(&trouble.to_string());
+            Err(TargetError::TooSmall(error)) => {
+                terminal::error(&error.to_string());
                 return Ok(TOO_SMALL);
             }
-            Err(Refused::Other(trouble)) => return Err(Failure::failed(trouble)),
+            Err(TargetError::Other(error)) => return Err(Failure::failed(error)),
         }
     }
     let interruption = Interruption::catch()?;
@@ -75,16 +77,20 @@ fn measure(options: &Options) -> Done {
     let notes = all.iter().flat_map(|found| found.notes.iter().cloned());
     notes.chain(writings.iter().map(zeros::Writing::note)).for_each(|note| terminal::message("note", &note));
     let is_live = all.len() == 1 && options.passes == 1 && all[0].log.is_none();
-    let teller = Arc::new(Teller { is_live, printed: AtomicUsize::new(0) });
+    let reporter = Arc::new(ProgressReporter { is_live, printed: AtomicUsize::new(0) });
     let outcomes = match options.writes {
-        true => zeros::write(writings, options.passes, &interruption, &teller),
-        false => reading::read(&readings, &interruption, &teller),
+        true => zeros::write(writings, options.passes, &interruption, &reporter),
+        false => reading::read(&readings, &interruption, &reporter),
     };
-    finish(options, &all, &outcomes, &documents, &teller, &interruption)
+    finish(options, &all, &outcomes, &documents, &reporter, &interruption)
 }
 
 /// Refuses files for results that are measured, that hold something else, or that are named twice.
-fn check_outputs(options: &Options, all: &[Found], former: Option<Former>) -> Result<Documents, Failure> {
+fn check_outputs(
+    options: &Options,
+    all: &[ResolvedTarget],
+    former: Option<Former>,
+) -> Result<Documents, Failure> {
     let runs = all.len() as u32;
     let documents: Vec<_> =
         options.json.iter().flat_map(|file| (1..=runs).map(|run| dialect::numbered(file, run))).collect();
@@ -130,7 +136,7 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
 }
 
 /// Refuses a measured file for results.
-fn refuse_measured(path: &Path, all: &[Found]) -> Result<(), Failure> {
+fn refuse_measured(path: &Path, all: &[ResolvedTarget]) -> Result<(), Failure> {
     let Some(found) = all.iter().find(|found| found.is(path)) else { return Ok(()) };
     let cause = format!("it is {}, which is measured", found.name);
     Err(Failure::failed(Trouble::new(format!("write {}", path.display()), cause).remedy("name another file")))
@@ -145,9 +151,9 @@ fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(LOOKED_AT_BYTES + 1).read_to_end(&mut bytes))
+        .and_then(|file| file.take(HEAD_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
-    if bytes.len() as u64 <= LOOKED_AT_BYTES && is_ours(&String::from_utf8_lossy(&bytes)) {
+    if bytes.len() as u64 <= HEAD_BYTES_MAX && is_ours(&String::from_utf8_lossy(&bytes)) {
         return Ok(());
     }
     Err(Failure::failed(
@@ -157,18 +163,18 @@ fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
 }
 
 /// Progress reporter: the passes of all files, and the lines of a single one.
-pub struct Teller {
+pub struct ProgressReporter {
     /// True if lines are printed as they come: those of one file in one pass.
     is_live: bool,
     /// Lines that were printed, the heading with the first.
     printed: AtomicUsize,
 }
 
-impl Teller {
+impl ProgressReporter {
     /// Prints the original's line for a finished pass.
     fn pass(&self, view: &LiveView, pass: usize, name: &str) {
         let name = report::printable(name);
-        view.above(|| tell(&format!("# Finished loop {pass}, on device {name} at {}", clock())));
+        view.above(|| print_note(&format!("# Finished loop {pass}, on device {name} at {}", clock())));
     }
 
     /// Prints the lines that cannot change any more: all but the last.
@@ -188,7 +194,7 @@ impl Teller {
 
     /// Returns what is left to print: one file as zcav prints it, several with their names, and apart as gnuplot wants
     /// it.
-    fn rest(&self, all: &[Found], outcomes: &[Outcome]) -> String {
+    fn rest(&self, all: &[ResolvedTarget], outcomes: &[Outcome]) -> String {
         let on_stdout = all
             .iter()
             .zip(outcomes)
@@ -210,15 +216,15 @@ impl Teller {
 /// Prints the remaining lines, writes logs, drawing and documents, and says what set the rates.
 fn finish(
     options: &Options,
-    all: &[Found],
+    all: &[ResolvedTarget],
     outcomes: &[Outcome],
     documents: &Documents,
-    teller: &Teller,
+    reporter: &ProgressReporter,
     interruption: &Interruption,
-) -> Done {
+) -> CommandResult {
     let mut failures = Vec::new();
     let mut keep = |result: Result<(), Failure>| failures.extend(result.err());
-    keep(terminal::print_bytes(teller.rest(all, outcomes).as_bytes()));
+    keep(terminal::print_bytes(reporter.rest(all, outcomes).as_bytes()));
     for (found, outcome) in all.iter().zip(outcomes) {
         if let Some(path) = found.log.as_deref().filter(|_| !outcome.log.lines.is_empty()) {
             let written = outputs::write(path, outcome.log.text());
@@ -234,7 +240,7 @@ fn finish(
         let logs: Vec<_> = outcomes.iter().map(|outcome| outcome.log.clone()).collect();
         keep(outputs::write(path, form::plot(&logs)));
     }
-    let is_well = tell_end(outcomes, interruption);
+    let is_well = report_end(outcomes, interruption);
     for (number, outcome) in (1..).zip(outcomes) {
         let saved = outcome.ended.iter().map(|ended| documents.save(number, ended));
         saved.for_each(&mut keep);
@@ -253,7 +259,7 @@ fn finish(
 }
 
 /// Says what must be known of each file. Returns true if all is well.
-fn tell_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
+fn report_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
     let reader_is_gone = interruption.exit_code() == Some(exit::DONE);
     if interruption.is_raised() && !reader_is_gone {
         let name = interruption.name();
@@ -261,13 +267,13 @@ fn tell_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
     }
     let mut is_well = true;
     let mut rows = Vec::new();
-    for Outcome { log, trouble, holes, ended } in outcomes {
+    for Outcome { log, error, holes, ended } in outcomes {
         let name = &log.name;
-        if let Some(trouble) = trouble {
+        if let Some(error) = error {
             is_well = false;
-            terminal::error(trouble);
+            terminal::error(error);
         }
-        is_well &= ended.as_ref().is_none_or(Ended::tell_failures);
+        is_well &= ended.as_ref().is_none_or(RunOutcome::report_failures);
         if !log.lines.is_empty() && log.lines.iter().all(|line| line.mib_per_second.is_none()) {
             terminal::message(
                 "note",
@@ -285,7 +291,7 @@ fn tell_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
     }
     if !reader_is_gone {
         let rows: Vec<(&str, &PhaseRecord)> = rows.iter().map(|(name, record)| (&**name, *record)).collect();
-        dialect::tell_limits(&rows);
+        dialect::print_limits(&rows);
     }
     is_well
 }

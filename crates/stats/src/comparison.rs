@@ -16,12 +16,12 @@ const STEPS_MAX: f64 = 100.0;
 /// Extra share that the permutation test needs over Student's t, divided by the number of runs, or of steps of p. With
 /// it, simulations find the change four times of five (`tests/known_answers/comparisons.rs`); without it, three times
 /// of five.
-const OF_FEW_RUNS: f64 = 0.35;
-const OF_FEW_STEPS: f64 = 0.08;
+const FEW_RUNS_EXTRA: f64 = 0.35;
+const FEW_STEPS_EXTRA: f64 = 0.08;
 /// Most runs that are proposed. Beyond that, reducing the noise is the better way.
 const RUNS_MAX: usize = 1000;
 /// Fewest proposed runs, as a multiple of the runs that did not settle a row.
-const MORE_RUNS: f64 = 1.5;
+const MORE_RUNS_FACTOR: f64 = 1.5;
 
 /// Relation of a quantity in one group of runs to that in another. The unit is a whole run: values within a run are
 /// correlated, and do not show differences between runs.
@@ -119,7 +119,7 @@ pub struct Margins {
 
 /// Decision on whether a quantity changed. There is no fourth one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Decision {
     /// It changed by the ratio, with the confidence of the interval.
     Changed,
     /// If it changed, then by less than the margin.
@@ -134,9 +134,9 @@ pub enum Answer {
 
 /// The answer for one change among others.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judged {
+pub struct AdjustedDecision {
     /// The answer.
-    pub answer: Answer,
+    pub answer: Decision,
     /// The p after the correction for all rows; `None` if there is none before it.
     pub p: Option<f64>,
     /// Smallest change, as a share, that as many runs with this spread would find four times of five. `None` with too
@@ -152,7 +152,7 @@ pub struct Judged {
 /// A row changed if the corrected p is at most 0.05, its interval excludes 1, and it changed by more than the floor. A
 /// row is equivalent if its interval is within the margin. That makes two one-sided tests (Schuirmann, 1987), with the
 /// 95 % interval that is shown instead of the usual 90 %.
-pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
+pub fn judge(changes: &[Change], margins: Margins) -> Vec<AdjustedDecision> {
     let corrected = holm(&changes.iter().map(|change| change.p).collect::<Vec<_>>());
     // A row without p is never significant. If no row has one, each reports the number of runs that all of them need.
     let rows = match corrected.iter().flatten().count() {
@@ -163,17 +163,17 @@ pub fn judge(changes: &[Change], margins: Margins) -> Vec<Judged> {
         let is_significant = p.is_some_and(|p| p <= SIGNIFICANCE);
         let log_floor = (1.0 + margins.floor).ln();
         let answer = match change.interval {
-            Some(interval) if is_within(&interval, margins.equivalent) => Answer::Equivalent,
+            Some(interval) if is_within(&interval, margins.equivalent) => Decision::Equivalent,
             Some(Interval { low, high })
                 if is_significant && (low > 1.0 || high < 1.0) && change.ratio.ln().abs() >= log_floor =>
             {
-                Answer::Changed
+                Decision::Changed
             }
-            _ => Answer::CannotTell { runs: runs_needed(change, rows, margins) },
+            _ => Decision::CannotTell { runs: runs_needed(change, rows, margins) },
         };
         let can_be_settled = change.p.is_some() && change.p_min * rows as f64 <= SIGNIFICANCE;
         let detectable = detectable(change, rows, margins).filter(|_| can_be_settled);
-        Judged { answer, p, detectable, can_be_settled }
+        AdjustedDecision { answer, p, detectable, can_be_settled }
     };
     changes.iter().zip(corrected).map(judged).collect()
 }
@@ -218,7 +218,7 @@ fn errors_to_find(rows: usize, runs: usize, are_pairs: bool) -> Option<f64> {
     let p = if steps < STEPS_MAX { steps * p_min } else { p_max };
     let degrees = if are_pairs { runs as f64 - 1.0 } else { 2.0 * runs as f64 - 2.0 };
     let student = StudentsT::new(0.0, 1.0, degrees.max(1.0)).ok()?;
-    let more = 1.0 + OF_FEW_RUNS / runs as f64 + OF_FEW_STEPS / steps.max(1.0);
+    let more = 1.0 + FEW_RUNS_EXTRA / runs as f64 + FEW_STEPS_EXTRA / steps.max(1.0);
     Some((student.inverse_cdf(1.0 - p / 2.0) + student.inverse_cdf(POWER)) * more)
 }
 
@@ -234,9 +234,9 @@ fn runs_needed(change: &Change, rows: usize, margins: Margins) -> Option<usize> 
     let settling = runs_to_settle(rows, change.are_pairs);
     let Some(variance) = change.variance_of_one else { return Some(settling) };
     let margin = (1.0 + margins.equivalent).ln();
-    let least = settling.max((change.runs as f64 * MORE_RUNS).ceil() as usize);
+    let runs_min = settling.max((change.runs as f64 * MORE_RUNS_FACTOR).ceil() as usize);
     // Each further run adds little, so the first number that is enough is as good as any.
-    (least..=RUNS_MAX).find(|runs| {
+    (runs_min..=RUNS_MAX).find(|runs| {
         errors_to_find(rows, *runs, change.are_pairs)
             .is_some_and(|errors| errors * (variance / *runs as f64).sqrt() <= margin)
     })
@@ -296,10 +296,10 @@ mod tests {
 
     #[test]
     fn holm_is_that_of_the_textbook() {
-        let shown = holm(&[Some(0.01), Some(0.04), None, Some(0.03), Some(0.005)]);
+        let corrected = holm(&[Some(0.01), Some(0.04), None, Some(0.03), Some(0.005)]);
         let expected = [Some(0.03), Some(0.06), None, Some(0.06), Some(0.02)];
-        for (shown, expected) in shown.iter().zip(expected) {
-            assert_eq!(shown.map(|p| (p * 1e6).round()), expected.map(|p: f64| (p * 1e6).round()));
+        for (corrected, expected) in corrected.iter().zip(expected) {
+            assert_eq!(corrected.map(|p| (p * 1e6).round()), expected.map(|p: f64| (p * 1e6).round()));
         }
         assert!((errors_to_find(1, 500, false).unwrap() - 2.8).abs() < 0.02);
         assert_eq!(errors_to_find(24, 6, false), None);
@@ -313,17 +313,17 @@ mod tests {
             (row, judge(&vec![row; rows], MARGINS)[0])
         };
         let (change, judged) = compared(1.05, 1);
-        assert!((change.ratio - 1.05).abs() < 1e-9 && judged.answer == Answer::Changed, "{change:?}");
+        assert!((change.ratio - 1.05).abs() < 1e-9 && judged.answer == Decision::Changed, "{change:?}");
         assert!(change.interval.is_some_and(|ends| ends.low > 1.03 && ends.high < 1.07));
         // The same in 23 rows, and no longer in 24.
-        assert_eq!(compared(1.05, 23).1.answer, Answer::Changed);
-        assert_eq!(compared(1.05, 24).1.answer, Answer::CannotTell { runs: Some(9) });
-        assert_eq!(compared(1.0, 1).1.answer, Answer::Equivalent);
+        assert_eq!(compared(1.05, 23).1.answer, Decision::Changed);
+        assert_eq!(compared(1.05, 24).1.answer, Decision::CannotTell { runs: Some(9) });
+        assert_eq!(compared(1.0, 1).1.answer, Decision::Equivalent);
         // Significantly different, but by less than matters.
-        assert_eq!(compared(1.015, 1).1.answer, Answer::Equivalent);
+        assert_eq!(compared(1.015, 1).1.answer, Decision::Equivalent);
         let spread = around_100(0.05, 6);
         let row = compare_groups(&spread, &times(&spread, 1.04), 0.0).unwrap();
-        let Answer::CannotTell { runs: Some(runs) } = judge(&[row], MARGINS)[0].answer else { panic!() };
+        let Decision::CannotTell { runs: Some(runs) } = judge(&[row], MARGINS)[0].answer else { panic!() };
         // A spread of 9.4 %: 15.7 (9.4 / 3)².
         assert!((150..165).contains(&runs), "{runs}");
     }
@@ -333,7 +333,7 @@ mod tests {
         let change = compare_groups(&[100.0], &[200.0], 0.0).unwrap();
         assert!((change.ratio - 2.0).abs() < 1e-9 && change.p.is_none() && change.interval.is_none());
         let judged = judge(&[change; 11], MARGINS);
-        assert_eq!(judged[0].answer, Answer::CannotTell { runs: Some(6) });
+        assert_eq!(judged[0].answer, Decision::CannotTell { runs: Some(6) });
         assert_eq!(judged[0].detectable, None);
     }
 
@@ -344,19 +344,19 @@ mod tests {
         let pairs: Vec<_> =
             drifting.iter().zip(noise).map(|(rate, noise)| (*rate, rate * 1.04 * noise)).collect();
         let paired = compare_pairs(&pairs, 0.0).unwrap();
-        assert_eq!(judge(&[paired; 12], MARGINS)[0].answer, Answer::Changed);
+        assert_eq!(judge(&[paired; 12], MARGINS)[0].answer, Decision::Changed);
         let after: Vec<_> = pairs.iter().map(|(_, after)| *after).collect();
         let unpaired = compare_groups(&drifting, &after, 0.0).unwrap();
-        assert!(matches!(judge(&[unpaired], MARGINS)[0].answer, Answer::CannotTell { .. }));
+        assert!(matches!(judge(&[unpaired], MARGINS)[0].answer, Decision::CannotTell { .. }));
     }
 
     #[test]
     fn values_that_do_not_differ_at_all() {
         let change = compare_groups(&[5.0; 6], &[5.0; 6], 0.0).unwrap();
         assert_eq!((change.ratio, change.p), (1.0, Some(1.0)));
-        assert_eq!(judge(&[change], MARGINS)[0].answer, Answer::Equivalent);
+        assert_eq!(judge(&[change], MARGINS)[0].answer, Decision::Equivalent);
         let change = compare_groups(&[5.0; 6], &[10.0; 6], 0.0).unwrap();
-        assert_eq!(judge(&[change], MARGINS)[0].answer, Answer::Changed);
+        assert_eq!(judge(&[change], MARGINS)[0].answer, Decision::Changed);
     }
 
     #[test]

@@ -30,11 +30,11 @@ const BATCHES: usize = 10;
 /// Fewest values that are cut into batches: two for each batch.
 const BATCHED_MIN: usize = 2 * BATCHES;
 /// Number of later values that may compensate for one that is too large.
-const MADE_UP_WITHIN: usize = 5;
+const NEGATIVE_CORRELATION_LAGS: usize = 5;
 /// Least share of such a value that the next ones compensate for. If they compensate for all of it, the sum is a half.
 /// One series in eight of a hundred independent values shows a quarter by chance, and batch means alone cover it as
 /// well.
-const MADE_UP: f64 = 0.25;
+const NEGATIVE_CORRELATION_MIN: f64 = 0.25;
 /// Largest accepted correlation of neighbours. Anything above is a trend, and would make the interval infinite.
 const CORRELATION_MAX: f64 = 0.98;
 
@@ -79,11 +79,11 @@ pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     let half = if count < CORRELATED_MIN {
         student(count as f64 - 1.0) * (variance(values) / count as f64).sqrt()
     } else if count < BATCHED_MIN {
-        of_autoregression(values, 0.0)
-    } else if makes_up(values) {
-        of_batches(values)
+        autoregressive_half_width(values, 0.0)
+    } else if is_negatively_correlated(values) {
+        batch_means_half_width(values)
     } else {
-        of_autoregression(values, -CORRELATION_MAX).max(of_batches(values))
+        autoregressive_half_width(values, -CORRELATION_MAX).max(batch_means_half_width(values))
     };
     half.is_finite().then_some(half)
 }
@@ -92,7 +92,7 @@ pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
 /// independent values. Here `r` is the correlation of neighbours, at least `correlation_min`. Its estimate is too low
 /// by `(1 + 4 r) / n`, so that is added (Marriott and Pope, "Bias in the estimation of autocorrelations", Biometrika
 /// 41, 1954).
-fn of_autoregression(values: &[f64], correlation_min: f64) -> f64 {
+fn autoregressive_half_width(values: &[f64], correlation_min: f64) -> f64 {
     let count = values.len() as f64;
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -120,7 +120,7 @@ pub fn independent(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    if values.len() < CORRELATED_MIN || squares == 0.0 || makes_up(values) {
+    if values.len() < CORRELATED_MIN || squares == 0.0 || is_negatively_correlated(values) {
         return count;
     }
     count / inflation(values, mean, squares, 0.0)
@@ -129,18 +129,18 @@ pub fn independent(values: &[f64]) -> f64 {
 /// True if the next values compensate for one that is too large. A limit that admits operations in batches gives two
 /// batches in one interval, then none in another. The mean is then more precise than the spread of single values
 /// suggests. The correlation of neighbours need not show that.
-fn makes_up(values: &[f64]) -> bool {
+fn is_negatively_correlated(values: &[f64]) -> bool {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let products = |lag: usize| -> f64 {
         values.iter().zip(&values[lag..]).map(|(one, other)| (one - mean) * (other - mean)).sum()
     };
-    let sum: f64 = (1..=MADE_UP_WITHIN).map(products).sum();
-    squares > 0.0 && sum < -MADE_UP * squares
+    let sum: f64 = (1..=NEGATIVE_CORRELATION_LAGS).map(products).sum();
+    squares > 0.0 && sum < -NEGATIVE_CORRELATION_MIN * squares
 }
 
 /// Half width from the spread of batch means, which are less correlated than their values.
-fn of_batches(values: &[f64]) -> f64 {
+fn batch_means_half_width(values: &[f64]) -> f64 {
     let bound = |batch: usize| batch * values.len() / BATCHES;
     let means: [f64; BATCHES] = std::array::from_fn(|batch| mean(&values[bound(batch)..bound(batch + 1)]));
     student(BATCHES as f64 - 1.0) * (variance(&means) / BATCHES as f64).sqrt()
@@ -215,11 +215,11 @@ mod tests {
     fn operations_shifted_between_ticks_do_not_widen_interval() {
         let mut values = vec![500.0; 40];
         values[20..24].copy_from_slice(&[848.0, 598.0, 554.0, 0.0]);
-        assert!(makes_up(&values));
+        assert!(is_negatively_correlated(&values));
         assert!(half_width(&values).unwrap() < 20.0, "{:?}", half_width(&values));
         // No later value compensates for this loss.
         values[20..24].copy_from_slice(&[500.0, 500.0, 500.0, 0.0]);
-        assert!(!makes_up(&values));
+        assert!(!is_negatively_correlated(&values));
     }
 
     #[test]

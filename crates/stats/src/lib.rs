@@ -24,7 +24,7 @@ mod share;
 mod short_series;
 
 pub use comparison::{
-    Answer, Change, Judged, Margins, centre, compare_groups, compare_pairs, judge, runs_to_settle,
+    AdjustedDecision, Change, Decision, Margins, centre, compare_groups, compare_pairs, judge, runs_to_settle,
 };
 pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, interval_of_next};
 pub use modes::{Mode, modes};
@@ -32,4 +32,4 @@ pub use quantiles::{Quantile, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
 pub use rounds::{EXCURSION_MAX, SLOPE_MAX, WINDOW_ROUNDS, Window, steady_round, window};
 pub use share::interval_of_share;
-pub use short_series::{FEW_MIN, Level, levels_of_few, middle};
+pub use short_series::{Level, SHORT_SERIES_MIN, levels_of_short_series, middle};

@@ -30,20 +30,20 @@ pub(crate) fn p_of_groups(one: &[f64], other: &[f64], seed: u64) -> Option<f64> 
     values.iter_mut().for_each(|value| *value -= centre);
     // All values sum to zero, so the sum of one group determines the difference of the means.
     let measured: f64 = values[..one.len()].iter().sum();
-    let least = least(measured, &values);
+    let sum_min = sum_min(measured, &values);
     if ways(values.len(), one.len()) <= WAYS_MAX && values.len() < 64 {
         let (mut all, mut as_far) = (0u32, 0u32);
         for chosen in choices(values.len(), one.len()) {
             let sum: f64 = places(chosen).map(|place| values[place]).sum();
             all += 1;
-            as_far += u32::from(sum.abs() >= least);
+            as_far += u32::from(sum.abs() >= sum_min);
         }
         return Some(f64::from(as_far) / f64::from(all));
     }
     let mut random = Rng::with_seed(seed);
     let as_far = (0..SAMPLES).filter(|_| {
         random.shuffle(&mut values);
-        values[..one.len()].iter().sum::<f64>().abs() >= least
+        values[..one.len()].iter().sum::<f64>().abs() >= sum_min
     });
     Some(with_measured(as_far.count()))
 }
@@ -57,13 +57,13 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
         return None;
     }
     let measured: f64 = differences.iter().sum();
-    let least = least(measured, differences);
+    let sum_min = sum_min(measured, differences);
     if differences.len() <= PAIRS_MAX {
         let (mut sum, mut as_far) = (measured, 0u32);
         let mut signs = vec![1.0; differences.len()];
         let ways = 1u32 << differences.len();
         for way in 1..=ways {
-            as_far += u32::from(sum.abs() >= least);
+            as_far += u32::from(sum.abs() >= sum_min);
             // One sign changes from each permutation to the next (Gray's code). The last step leads back to the first.
             let place = (way.trailing_zeros() as usize).min(differences.len() - 1);
             sum -= 2.0 * signs[place] * differences[place];
@@ -75,7 +75,7 @@ pub(crate) fn p_of_pairs(differences: &[f64], seed: u64) -> Option<f64> {
     let mut draw = || -> f64 {
         differences.iter().map(|value| if random.bool() { *value } else { -value }).sum::<f64>().abs()
     };
-    let as_far = (0..SAMPLES).filter(|_| draw() >= least).count();
+    let as_far = (0..SAMPLES).filter(|_| draw() >= sum_min).count();
     Some(with_measured(as_far))
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn p_min_of_pairs(pairs: usize) -> f64 {
 }
 
 /// Least absolute sum of a split whose difference counts as equally large.
-fn least(measured: f64, values: &[f64]) -> f64 {
+fn sum_min(measured: f64, values: &[f64]) -> f64 {
     let scale: f64 = values.iter().map(|value| value.abs()).sum();
     measured.abs() - ROUNDING * scale
 }
@@ -104,8 +104,8 @@ fn with_measured(as_far: usize) -> f64 {
 
 /// Number of ways to choose `chosen` of `all` positions.
 fn ways(all: usize, chosen: usize) -> f64 {
-    let few = chosen.min(all - chosen.min(all));
-    (0..few).map(|taken| (all - taken) as f64 / (few - taken) as f64).product()
+    let chosen_min = chosen.min(all - chosen.min(all));
+    (0..chosen_min).map(|taken| (all - taken) as f64 / (chosen_min - taken) as f64).product()
 }
 
 /// Every way to choose `chosen` of `all` positions, fewer than 64. Each way is the set bits of a number.

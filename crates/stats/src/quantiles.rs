@@ -42,10 +42,10 @@ const INTERVALS_MAX: usize = 600;
 /// Intervals from the order of independent samples are far too narrow where slow operations come together. They contain
 /// the truth in one of six cases, instead of in 95 of 100.
 pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Vec<Option<Quantile>> {
-    let counted = Counted::new(intervals);
-    let blocks = Blocks::new(&counted);
+    let bucket_counts = BucketCounts::new(intervals);
+    let blocks = Blocks::new(&bucket_counts);
     let mut drawn: Vec<Vec<usize>> = vec![Vec::with_capacity(DRAWS); wanted.len()];
-    let places: Vec<Option<usize>> = wanted.iter().map(|share| counted.place(*share)).collect();
+    let places: Vec<Option<usize>> = wanted.iter().map(|share| bucket_counts.place(*share)).collect();
     if let Some(blocks) = &blocks {
         let mut rng = Rng::with_seed(seed);
         for _ in 0..DRAWS {
@@ -63,15 +63,16 @@ pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Ve
         let outer = drawn.len() / 40;
         let ends = drawn.get(outer).zip(drawn.iter().rev().nth(outer));
         // All draws may be on one side of the percentile, as it is discrete.
-        let interval_ns =
-            ends.map(|(low, high)| (counted.upper_ns[*low.min(&place)], counted.upper_ns[*high.max(&place)]));
-        Some(Quantile { value_ns: counted.upper_ns[place], interval_ns })
+        let interval_ns = ends.map(|(low, high)| {
+            (bucket_counts.upper_ns[*low.min(&place)], bucket_counts.upper_ns[*high.max(&place)])
+        });
+        Some(Quantile { value_ns: bucket_counts.upper_ns[place], interval_ns })
     });
     answers.collect()
 }
 
 /// All intervals over the same buckets.
-struct Counted {
+struct BucketCounts {
     /// Upper ends of all buckets with counts, ascending.
     upper_ns: Vec<u64>,
     /// Counts of each interval in each bucket, one interval after the other.
@@ -80,17 +81,17 @@ struct Counted {
     totals: Vec<u64>,
 }
 
-impl Counted {
+impl BucketCounts {
     fn new(intervals: &[Vec<(u64, u64)>]) -> Self {
-        let upper_ns = buckets_of(intervals.iter().map(|interval| counted(interval)));
+        let upper_ns = buckets_of(intervals.iter().map(|interval| bucket_counts(interval)));
         let width = upper_ns.len();
-        let together = intervals.len().div_ceil(INTERVALS_MAX).max(1);
-        let mut counts = vec![0u64; intervals.len().div_ceil(together) * width];
+        let group_len = intervals.len().div_ceil(INTERVALS_MAX).max(1);
+        let mut counts = vec![0u64; intervals.len().div_ceil(group_len) * width];
         let mut totals = vec![0u64; width];
         for (index, interval) in intervals.iter().enumerate() {
-            let row = &mut counts[index / together * width..][..width];
+            let row = &mut counts[index / group_len * width..][..width];
             let mut after = 0;
-            for (upper, count) in counted(interval) {
+            for (upper, count) in bucket_counts(interval) {
                 if let Ok(bucket) = find(&upper_ns, upper, after) {
                     row[bucket] = row[bucket].saturating_add(count);
                     totals[bucket] = totals[bucket].saturating_add(count);
@@ -127,7 +128,7 @@ impl Counted {
 }
 
 /// Buckets of an interval with a count above 0.
-fn counted(interval: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
+fn bucket_counts(interval: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
     interval.iter().copied().filter(|(_, count)| *count > 0)
 }
 
@@ -175,16 +176,16 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(counted: &Counted) -> Option<Self> {
-        let width = counted.upper_ns.len();
-        let intervals = counted.counts.len().checked_div(width)?;
+    fn new(bucket_counts: &BucketCounts) -> Option<Self> {
+        let width = bucket_counts.upper_ns.len();
+        let intervals = bucket_counts.counts.len().checked_div(width)?;
         if intervals < DRAWN_MIN {
             return None;
         }
         let length = BLOCK.min(intervals / BLOCKS_MIN);
         let mut up_to = Vec::with_capacity((intervals + 1 - length) * width);
         let mut window = vec![0u64; width];
-        for (index, row) in counted.counts.chunks_exact(width).enumerate() {
+        for (index, row) in bucket_counts.counts.chunks_exact(width).enumerate() {
             window.iter_mut().zip(row).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
             if index + 1 < length {
                 continue;
@@ -194,7 +195,7 @@ impl Blocks {
                 sum = sum.saturating_add(*count);
                 sum
             }));
-            let oldest = &counted.counts[(index + 1 - length) * width..][..width];
+            let oldest = &bucket_counts.counts[(index + 1 - length) * width..][..width];
             window.iter_mut().zip(oldest).for_each(|(sum, count)| *sum = sum.saturating_sub(*count));
         }
         Some(Self { width, drawn: intervals.div_ceil(length), up_to })

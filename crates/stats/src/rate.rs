@@ -47,9 +47,9 @@ pub struct Analysis {
 /// not normal, and a difference of one is a large one.
 const COUNT_WANTED: f64 = 10.0;
 /// Most ticks of one observation.
-const TOGETHER_MAX: usize = 5;
+const GROUP_LEN_MAX: usize = 5;
 /// A last tick shorter than this share of the usual length is left out.
-const WHOLE_TICK: f64 = 0.5;
+const COMPLETE_TICK_SHARE: f64 = 0.5;
 /// Least share of the phase that a steady segment covers: one that began later may be an episode.
 const STEADY_SHARE: f64 = 0.4;
 /// Fewest ticks of a steady segment: with fewer, the interval is wide and a drift stays hidden.
@@ -82,7 +82,7 @@ const SLOPE_WIDENING: f64 = 1.0954;
 /// Of 100 phases that drift by 20 %, 93 are. If neighbours correlate by 0.6 and more, fewer than 100 ticks show false
 /// levels in one phase of four. The interval holds nevertheless, and more ticks settle it.
 pub fn analyse(ticks: &[Tick]) -> Analysis {
-    let ticks: Vec<Tick> = whole(ticks).iter().map(sound).collect();
+    let ticks: Vec<Tick> = complete_ticks(ticks).iter().map(sound).collect();
     let observations = observe(&ticks);
     let rates: Vec<f64> = observations.iter().map(|observation| observation.rate).collect();
     let mut bounds = vec![0];
@@ -96,8 +96,8 @@ pub fn analyse(ticks: &[Tick]) -> Analysis {
         is_steady(&rates[observed.clone()], level.ticks.len(), ticks.len()).then_some((inner, observed))
     });
     // A phase too short to be called steady may still have one level, which begins as others do.
-    let alone = levels.first().filter(|_| levels.len() == 1).map(|level| level.inner(&observations));
-    let (span, observed) = steady.clone().or(alone).unwrap_or((everything, 0..rates.len()));
+    let only_level = levels.first().filter(|_| levels.len() == 1).map(|level| level.inner(&observations));
+    let (span, observed) = steady.clone().or(only_level).unwrap_or((everything, 0..rates.len()));
     let rate = slope(&ticks[span]);
     let segments = levels.iter().map(|level| Segment {
         from: level.ticks.start,
@@ -134,10 +134,10 @@ fn levels(observations: &[Observation], ticks: &[Tick], mut bounds: Vec<usize>) 
 }
 
 /// Leaves out a last tick that is too short to be compared with the others.
-fn whole(ticks: &[Tick]) -> &[Tick] {
+fn complete_ticks(ticks: &[Tick]) -> &[Tick] {
     let usual_s = median(ticks.iter().map(|tick| sound(tick).length_s).collect());
     match ticks {
-        [before @ .., last] if sound(last).length_s < WHOLE_TICK * usual_s => before,
+        [before @ .., last] if sound(last).length_s < COMPLETE_TICK_SHARE * usual_s => before,
         all => all,
     }
 }
@@ -145,10 +145,10 @@ fn whole(ticks: &[Tick]) -> &[Tick] {
 /// Returns the tick with numbers fit for arithmetic.
 fn sound(tick: &Tick) -> Tick {
     /// Larger than any measured length or count, and its square is far from overflow.
-    const MOST: f64 = 1e15;
+    const VALUE_MAX: f64 = 1e15;
     /// Shorter than the resolution of any clock.
     const SHORTEST_S: f64 = 1e-9;
-    let finite = |value: f64| if value.is_finite() { value.clamp(0.0, MOST) } else { 0.0 };
+    let finite = |value: f64| if value.is_finite() { value.clamp(0.0, VALUE_MAX) } else { 0.0 };
     match finite(tick.length_s) {
         ..SHORTEST_S => Tick { length_s: 0.0, count: 0.0 },
         length_s => Tick { length_s, count: finite(tick.count) },
@@ -165,8 +165,8 @@ struct Observation {
 fn observe(ticks: &[Tick]) -> Vec<Observation> {
     let total: f64 = ticks.iter().map(|tick| tick.count).sum();
     // Without ticks or operations this is not a number or infinite, and either ends at a bound.
-    let together =
-        (COUNT_WANTED * ticks.len() as f64 / total).ceil().clamp(1.0, TOGETHER_MAX as f64) as usize;
+    let group_len =
+        (COUNT_WANTED * ticks.len() as f64 / total).ceil().clamp(1.0, GROUP_LEN_MAX as f64) as usize;
     let rate = |range: Range<usize>| {
         let (count, length_s) = ticks[range]
             .iter()
@@ -176,7 +176,7 @@ fn observe(ticks: &[Tick]) -> Vec<Observation> {
     let mut observations: Vec<Observation> = Vec::new();
     let mut from = 0;
     for to in 1..=ticks.len() {
-        if to - from >= together.max(1)
+        if to - from >= group_len.max(1)
             && let Some(rate) = rate(from..to)
         {
             observations.push(Observation { ticks: from..to, rate });
@@ -234,12 +234,12 @@ fn is_steady(rates: &[f64], ticks: usize, of_ticks: usize) -> bool {
     let Some(interval) = interval(rates, mean) else { return false };
     let half_width = interval.half_width() / mean;
     half_width <= HALF_WIDTH_MAX
-        && drift(&tamed(rates)).abs() / mean <= (DRIFT_HALF_WIDTHS * half_width).max(DRIFT)
+        && drift(&winsorized(rates)).abs() / mean <= (DRIFT_HALF_WIDTHS * half_width).max(DRIFT)
 }
 
 /// Returns the winsorized values: those far from the others are clamped. One interval without an operation would tilt
 /// the line through all of them. Such an interval follows the burst with which a limit begins.
-fn tamed(values: &[f64]) -> Vec<f64> {
+fn winsorized(values: &[f64]) -> Vec<f64> {
     let (middle, reach) = (median(values.to_vec()), reach(values));
     values.iter().map(|value| value.clamp(middle - reach, middle + reach)).collect()
 }

@@ -11,7 +11,7 @@ use crate::interval::mean;
 
 /// Fewest values in which a change is reported. With fewer, the spread is known so poorly that almost nothing is
 /// significant.
-pub const FEW_MIN: usize = 6;
+pub const SHORT_SERIES_MIN: usize = 6;
 /// Fewest values of a level. One value that differs may be odd; a second one shows that the level stays.
 const LEVEL_MIN: usize = 2;
 /// Fewest values of a temporary level. Two would not show that it lasts: if one run of ten is odd, one series of 15
@@ -43,8 +43,8 @@ pub struct Level {
 }
 
 /// Returns the levels of a series of 6 to about 100 values in the order of time. The levels tile the series. There is
-/// one level if the series does not change, or is shorter than [`FEW_MIN`]. There is none without values, or if one is
-/// not finite.
+/// one level if the series does not change, or is shorter than [`SHORT_SERIES_MIN`]. There is none without values, or
+/// if one is not finite.
 ///
 /// The first test is whether the series changes once. The position is taken at which two means explain most of the sum
 /// of squares around one mean. The share that they explain is compared with that of the best position in series without
@@ -60,7 +60,7 @@ pub struct Level {
 ///
 /// Values are taken to be independent. If neighbours correlate by 0.3, false changes are four to eight times as
 /// frequent.
-pub fn levels_of_few(values: &[f64]) -> Vec<Level> {
+pub fn levels_of_short_series(values: &[f64]) -> Vec<Level> {
     let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
         return Vec::new();
@@ -91,7 +91,7 @@ pub fn levels_of_few(values: &[f64]) -> Vec<Level> {
 
 /// Returns one change, two, or none.
 fn changes_within(values: &[f64]) -> Vec<usize> {
-    if values.len() < FEW_MIN {
+    if values.len() < SHORT_SERIES_MIN {
         return Vec::new();
     }
     for best in [best_once, best_twice] {
@@ -232,13 +232,13 @@ mod tests {
     use super::*;
 
     fn places(values: &[f64]) -> Vec<usize> {
-        levels_of_few(values).iter().map(|level| level.from).collect()
+        levels_of_short_series(values).iter().map(|level| level.from).collect()
     }
 
     #[test]
     fn levels_begin_where_the_rate_changes() {
         let values = [100.0, 101.0, 99.0, 100.5, 80.0, 80.5, 79.0];
-        let levels = levels_of_few(&values);
+        let levels = levels_of_short_series(&values);
         assert_eq!(levels.iter().map(|level| (level.from, level.to)).collect::<Vec<_>>(), [(0, 4), (4, 7)]);
         assert!(
             (levels[0].mean - 100.125).abs() < 1e-9 && (levels[1].mean - 79.833).abs() < 1e-3,
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn series_below_six_values_has_no_step() {
-        assert_eq!(levels_of_few(&[]), []);
-        assert_eq!(levels_of_few(&[1.0, f64::NAN]), []);
+        assert_eq!(levels_of_short_series(&[]), []);
+        assert_eq!(levels_of_short_series(&[1.0, f64::NAN]), []);
         assert_eq!(places(&[0.0; 8]), [0]);
         assert_eq!(places(&[100.0, 100.0, 100.0, 50.0, 50.0]), [0]);
         assert_eq!(places(&[100.0, 100.0, 100.0, 100.0, 50.0, 50.0]), [0, 4]);

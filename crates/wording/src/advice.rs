@@ -6,7 +6,7 @@ use model::advice::Advice;
 pub(crate) fn words(advice: &Advice) -> &'static str {
     use Advice::*;
     match advice {
-        InWords => "",
+        Unknown => "",
         LowerRate {} => "Ask for a lower rate.",
         ChooseDisk {} => "Choose a directory on a disk.",
         SizeTwiceMemory {} => "Ask for a --size of twice the memory.",
@@ -58,7 +58,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         WaitForInodes {} => "Wait 5 minutes after deleting many files here, or test in another directory.",
         FindLimit {} => "Look for a limit of a cgroup, of the volume type, or of the provider.",
         CoolDown {} => "Let the machine cool down, and check the airflow.",
-        WaitForUpkeep {} => "Wait until that is done, and run it again.",
+        WaitForMaintenance {} => "Wait until that is done, and run it again.",
         WholeStripes {} => "Try blocks of a whole stripe.",
         CheckLayout { .. } => "Check the layout of the array around {member}.",
         SweepFurther {} => "Sweep further.",

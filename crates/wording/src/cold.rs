@@ -19,11 +19,11 @@ pub fn cold_reads(phase: &PhaseRecord) -> Option<String> {
     let (at_most, reads, read_bytes, operations) = found?;
     let each = |amount: u64| amount as f64 / operations.max(1) as f64;
     let bytes = size::binary(each(read_bytes).round() as u64);
-    Some(format!("{at_most}{} device reads and {bytes} for each name", few(each(reads))))
+    Some(format!("{at_most}{} device reads and {bytes} for each name", format_small(each(reads))))
 }
 
 /// Formats a number that may be far below 1: "12", "1.02", "0.016". Below 1, it has two digits.
-fn few(value: f64) -> String {
+fn format_small(value: f64) -> String {
     let decimals = match value {
         value if value >= 10.0 => 0,
         value if value >= 1.0 || value <= 0.0 => 2,
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn small_numbers_keep_two_digits() {
-        let shown = [0.0, 0.000_51, 0.0163, 0.5, 1.02, 12.3].map(few);
-        assert_eq!(shown, ["0.00", "0.00051", "0.016", "0.50", "1.02", "12"]);
+        let texts = [0.0, 0.000_51, 0.0163, 0.5, 1.02, 12.3].map(format_small);
+        assert_eq!(texts, ["0.00", "0.00051", "0.016", "0.50", "1.02", "12"]);
     }
 }

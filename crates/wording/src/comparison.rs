@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use model::comparison::{Answer, Change, Difference, Direction, Measure, Row, SideResult};
+use model::comparison::{Change, Decision, Difference, Direction, Measure, Row, SideResult};
 use model::{Comparison, FileVerb};
 
 use model::numbers::{amount, latency, megabytes, percent};
@@ -12,13 +12,13 @@ pub const MISSING: &str = model::numbers::MISSING;
 
 /// Formats a value of a row: "2,655 MB/s", "412,310 IOPS", "142,310/s", "1.92 ms".
 pub fn value(row: &Row, value: f64) -> String {
-    let shown = match row.measure {
+    let formatted = match row.measure {
         Measure::BytesPerSecond => megabytes(value),
         Measure::OpsPerSecond if is_on_blocks(row) => amount(value).map(|rate| format!("{rate} IOPS")),
         Measure::OpsPerSecond => amount(value).map(|rate| format!("{rate}/s")),
         Measure::P99Ns => Some(latency(value as u64)),
     };
-    shown.unwrap_or_else(|| MISSING.into())
+    formatted.unwrap_or_else(|| MISSING.into())
 }
 
 /// Returns true if the row's operations move blocks, so that they are called IOPS.
@@ -43,9 +43,10 @@ pub fn signed(ratio: f64) -> String {
         return format!("×{}", amount(ratio).unwrap_or_default());
     }
     let percent = (ratio - 1.0) * 100.0;
-    let shown = if percent.abs() < 99.95 { format!("{percent:+.1} %") } else { format!("{percent:+.0} %") };
+    let formatted =
+        if percent.abs() < 99.95 { format!("{percent:+.1} %") } else { format!("{percent:+.0} %") };
     // A change of zero gets no sign.
-    if shown == "-0.0 %" || shown == "+0.0 %" { "0.0 %".into() } else { shown }
+    if formatted == "-0.0 %" || formatted == "+0.0 %" { "0.0 %".into() } else { formatted }
 }
 
 /// Formats a share in percent with as many digits as matter: "0.4 %", "12 %".
@@ -76,11 +77,11 @@ pub fn p(change: &Change) -> String {
 /// Formats the cell in the column of changes: "+2.2 %", "~ same", "~".
 pub fn answer(change: &Change) -> String {
     match (change.answer, change.p) {
-        (Answer::Changed, _) => signed(change.ratio),
-        (Answer::Equivalent, _) => "~ same".into(),
+        (Decision::Changed, _) => signed(change.ratio),
+        (Decision::Equivalent, _) => "~ same".into(),
         // Without repetitions, a change can be seen but not claimed.
-        (Answer::CannotTell, None) => format!("{} ?", signed(change.ratio)),
-        (Answer::CannotTell, Some(_)) => "~".into(),
+        (Decision::CannotTell, None) => format!("{} ?", signed(change.ratio)),
+        (Decision::CannotTell, Some(_)) => "~".into(),
     }
 }
 
@@ -89,9 +90,9 @@ pub fn answer(change: &Change) -> String {
 pub fn sentence(change: &Change, comparison: &Comparison) -> String {
     let each = each(comparison);
     match change.answer {
-        Answer::Changed => format!("changed by {} ({})", signed(change.ratio), ends(change)),
-        Answer::Equivalent => format!("equivalent within ± {}", margin(comparison.effect)),
-        Answer::CannotTell => match change.runs_needed {
+        Decision::Changed => format!("changed by {} ({})", signed(change.ratio), ends(change)),
+        Decision::Equivalent => format!("equivalent within ± {}", margin(comparison.effect)),
+        Decision::CannotTell => match change.runs_needed {
             Some(runs) => format!("cannot tell: would need {runs} {each}"),
             None => {
                 "cannot tell: more than 1,000 runs would be needed, so look for what disturbs them".into()
@@ -116,9 +117,9 @@ pub fn runs(count: u32) -> String {
 }
 
 /// Returns the first of several ways to name things that gives no two things the same name.
-pub fn first_apart(choices: impl IntoIterator<Item = Vec<String>>) -> Option<Vec<String>> {
-    let are_apart = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
-    choices.into_iter().find(are_apart)
+pub fn first_distinct(choices: impl IntoIterator<Item = Vec<String>>) -> Option<Vec<String>> {
+    let are_distinct = |names: &Vec<String>| names.iter().collect::<HashSet<_>>().len() == names.len();
+    choices.into_iter().find(are_distinct)
 }
 
 /// Formats a margin: "3 %", "0.5 %".
@@ -154,21 +155,21 @@ pub fn difference(difference: &Difference) -> String {
 /// Lists the rates that are not settled, with the number of runs that would settle them: one in a sentence, several in
 /// a list.
 pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
-    let mut told = Vec::new();
+    let mut open_changes = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.measure.is_rate()) {
         for (change, side) in row.changes.iter().zip(&comparison.sides[1..]) {
-            let Some(change) = change.as_ref().filter(|change| change.answer == Answer::CannotTell) else {
+            let Some(change) = change.as_ref().filter(|change| change.answer == Decision::CannotTell) else {
                 continue;
             };
             let on = if comparison.sides.len() > 2 { format!(" on {}", side.name) } else { String::new() };
-            told.push((format!("{}{on}", subject(row)), change));
+            open_changes.push((format!("{}{on}", subject(row)), change));
         }
     }
-    if let [(subject, change)] = &told[..] {
+    if let [(subject, change)] = &open_changes[..] {
         return vec![(vec![subject.clone()], sentence(change, comparison))];
     }
     let listed: Vec<_> =
-        told.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
+        open_changes.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
     match listed.is_empty() {
         true => Vec::new(),
         false => vec![(listed, format!("cannot tell; brackets: {} needed", each(comparison)))],
@@ -177,41 +178,41 @@ pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
 
 /// Lists the warnings about rows; rows with the same warning are together.
 pub fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
-    let mut said: Vec<(Vec<String>, String)> = Vec::new();
+    let mut grouped: Vec<(Vec<String>, String)> = Vec::new();
     for (row, warning) in
         comparison.rows.iter().flat_map(|row| row.warnings.iter().map(move |one| (row, one)))
     {
-        match said.iter_mut().find(|(_, known)| known == warning) {
+        match grouped.iter_mut().find(|(_, known)| known == warning) {
             Some((subjects, _)) => subjects.push(subject(row)),
-            None => said.push((vec![subject(row)], warning.clone())),
+            None => grouped.push((vec![subject(row)], warning.clone())),
         }
     }
-    said
+    grouped
 }
 
 /// Returns conclusions from the whole comparison, in sentences: the runs needed, the changes it could find, the
 /// questions it cannot answer.
 pub fn conclusions(comparison: &Comparison) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     if comparison.has_claims() {
-        said.extend(unsettled_for_want_of_runs(comparison));
-        said.extend(detectable(comparison));
-        if changes(comparison).any(|(_, change)| change.answer == Answer::Changed) {
-            said.extend(causes(comparison));
+        sentences.extend(unsettled_for_lack_of_runs(comparison));
+        sentences.extend(detectable(comparison));
+        if changes(comparison).any(|(_, change)| change.answer == Decision::Changed) {
+            sentences.extend(causes(comparison));
         }
-        said.push(match comparison.claims {
+        sentences.push(match comparison.claims {
             1 => "p is that of an exact permutation test.".into(),
             rows => format!("p is that of an exact permutation test, corrected for {rows} rows (Holm)."),
         });
         if !comparison.is_interleaved {
-            said.push(
+            sentences.push(
                 "The sides were measured one after the other: what drifted in between counts as a change. skye ab measures in \
                  turns."
                     .into(),
             );
         }
     } else if comparison.is_interleaved {
-        said.push("One pair claims nothing: give skye ab more time, by --total.".into());
+        sentences.push("One pair claims nothing: give skye ab more time, by --total.".into());
     } else {
         let repetitions = comparison.runs_to_settle.max(6);
         let single: Vec<_> =
@@ -221,12 +222,12 @@ pub fn conclusions(comparison: &Comparison) -> Vec<String> {
         } else {
             format!("One run of {}", single.join(" and "))
         };
-        said.push(format!(
+        sentences.push(format!(
             "{which}: what it spreads within itself says nothing about the next, so no change can be claimed. Measure each with \
              --repeat {repetitions}, or both in turns: skye ab."
         ));
     }
-    said
+    sentences
 }
 
 fn changes(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Change)> {
@@ -234,15 +235,15 @@ fn changes(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Change)> {
 }
 
 /// Returns a sentence on the rates that so few runs cannot settle, however far apart they lie.
-fn unsettled_for_want_of_runs(comparison: &Comparison) -> Option<String> {
+fn unsettled_for_lack_of_runs(comparison: &Comparison) -> Option<String> {
     let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
-    let fewest = rates.filter(|(_, change)| !change.can_be_settled).map(|(_, change)| change.runs).min()?;
+    let runs_min = rates.filter(|(_, change)| !change.can_be_settled).map(|(_, change)| change.runs).min()?;
     let (rows, needed) = (comparison.claims, comparison.runs_to_settle);
     let each = each(comparison);
     Some(match rows {
-        1 => format!("Fewer than {needed} {each} settle nothing, and here are {fewest}."),
+        1 => format!("Fewer than {needed} {each} settle nothing, and here are {runs_min}."),
         _ => format!(
-            "{rows} rows are judged together: that takes {needed} {each}, and of some there are {fewest}."
+            "{rows} rows are judged together: that takes {needed} {each}, and of some there are {runs_min}."
         ),
     })
 }
@@ -298,7 +299,7 @@ pub fn headline(comparison: &Comparison) -> String {
     let changes: Vec<_> = valid.iter().filter_map(|row| row.changes.first()?.as_ref()).collect();
     let of = |direction| changes.iter().filter(|change| change.direction == Some(direction)).count();
     let (better, worse) = (of(Direction::Better), of(Direction::Worse));
-    let same = changes.iter().filter(|change| change.answer == Answer::Equivalent).count();
+    let same = changes.iter().filter(|change| change.answer == Decision::Equivalent).count();
     let unknown = changes.len() - better - worse - same;
     let tests = |number: usize| if number == 1 { "1 test".to_owned() } else { format!("{number} tests") };
     let parts = [
@@ -307,7 +308,7 @@ pub fn headline(comparison: &Comparison) -> String {
         (same, format!("the same in {}", tests(same))),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
-    let mut said = match (parts.is_empty(), unknown) {
+    let mut sentence = match (parts.is_empty(), unknown) {
         (true, _) if !comparison.has_claims() => {
             let of = if comparison.is_interleaved { "pair" } else { "run a side" };
             format!("One {of}: whether \"{}\" is faster cannot be told.", after.name)
@@ -318,11 +319,11 @@ pub fn headline(comparison: &Comparison) -> String {
             format!("\"{}\" is {}; in {} it cannot be told.", after.name, parts.join(", "), tests(unknown))
         }
     };
-    said.push_str(&waiting(comparison));
+    sentence.push_str(&waiting(comparison));
     if !invalid.is_empty() {
-        said.push_str(&format!(" In {} a number is not what it looks like.", tests(invalid.len())));
+        sentence.push_str(&format!(" In {} a number is not what it looks like.", tests(invalid.len())));
     }
-    said
+    sentence
 }
 
 /// Returns a sentence on changes of p99. Where rates are the same and the waiting is not, that is the change. It is
@@ -345,8 +346,8 @@ mod tests {
 
     #[test]
     fn changes_are_signed() {
-        let shown = [1.022, 0.268, 1.0, 1.00001, 2.347, 0.0, 12.3, 1.9994].map(signed);
-        assert_eq!(shown, ["+2.2 %", "-73.2 %", "0.0 %", "0.0 %", "+135 %", "-100 %", "×12.3", "+99.9 %"]);
+        let texts = [1.022, 0.268, 1.0, 1.00001, 2.347, 0.0, 12.3, 1.9994].map(signed);
+        assert_eq!(texts, ["+2.2 %", "-73.2 %", "0.0 %", "0.0 %", "+135 %", "-100 %", "×12.3", "+99.9 %"]);
         assert_eq!([0.03, 0.005, 0.1].map(margin), ["3 %", "0.5 %", "10 %"]);
     }
 }

@@ -27,7 +27,7 @@ macro_rules! findings {
         pub(crate) fn words(finding: &Finding) -> (&'static str, &'static str) {
             match finding {
                 $($(Finding::$kind { .. } => ($clause, $sentence),)+)+
-                Finding::InWords => ("found by another version", ""),
+                Finding::Unknown => ("found by another version", ""),
             }
         }
     };
@@ -334,16 +334,16 @@ findings! {
         DriveHot "the drive is hot", "{device} was at {celsius} at the end of the test, and its limit is {limit_celsius}";
         CpuThrottled "CPUs were throttled", "CPUs were throttled {times} times for their temperature";
 
-    "upkeep" "`?`; `·` if this may concern another file system of the machine"
+    "maintenance" "`?`; `·` if this may concern another file system of the machine"
         when "an array that resyncs, recovers, is checked or is degraded; a btrfs that balances"
         means "The target was busy with itself.":
-        TargetUpkeep "the array or file system was busy", "the array or file system was busy with its own upkeep ({work})";
-        OtherUpkeep "upkeep ran on this machine", "upkeep ran on this machine, perhaps on another file system ({work})";
+        TargetMaintenance "the array or file system was busy", "the array or file system was busy with its own upkeep ({work})";
+        OtherMaintenance "upkeep ran on this machine", "upkeep ran on this machine, perhaps on another file system ({work})";
 
     "parity_writes" "`·`"
         when "writes on RAID 4, 5 or 6 whose members read more than a tenth of the bytes"
         means "The array reads parity before it writes parts of stripes.":
-        ParityWrites "the array reads parity first", "members of {array} read {read_bytes} and wrote {written_bytes} for {asked_bytes} of writes: the array reads parity before it writes parts of stripes";
+        ParityWrites "the array reads parity first", "members of {array} read {read_bytes} and wrote {written_bytes} for {requested_bytes} of writes: the array reads parity before it writes parts of stripes";
 
     "members_unbalanced" "`·`"
         when "RAID 0, 4, 5, 6, and writes on RAID 10; a member moved 1.5 times the mean of all"

@@ -7,12 +7,12 @@
 
 use std::fmt::Write;
 
-use model::health::{Check, Fitness, Governor, Health, Upkeep};
+use model::health::{Check, Governor, Health, Maintenance, Severity};
 use model::plan::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, plan};
 use model::target::{Backing, Device, DeviceKind, TargetKind};
 use model::{Request, Target, size};
 
-use Fitness::{Fine, Note, Unfit, Warn};
+use Severity::{Fail, Note, Pass, Warn};
 
 /// Share of steal, or of a busy thread's wait for a CPU, at which a result is suspect.
 const DISTURBED_WARN: f64 = 0.05;
@@ -73,7 +73,7 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     checks.extend(durable(health));
     checks.extend(remarks(health));
     checks.extend(health.arrays.iter().map(array));
-    checks.extend(upkeep(health));
+    checks.extend(maintenance(health));
     checks.extend(queues(&health.target));
     checks.extend(heat(health));
     if health.watch.length_ns > 0 {
@@ -88,20 +88,20 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     checks
 }
 
-fn check(fitness: Fitness, name: &'static str, found: impl Into<String>) -> Check {
-    Check { name: name.into(), fitness, found: found.into(), advice: None }
+fn check(severity: Severity, name: &'static str, found: impl Into<String>) -> Check {
+    Check { name: name.into(), severity, found: found.into(), advice: None }
 }
 
 fn fine(name: &'static str, found: impl Into<String>) -> Check {
-    check(Fine, name, found)
+    check(Pass, name, found)
 }
 
 /// Returns the worse of two levels that a value reaches.
-fn level(value: f64, note: f64, warn: f64) -> Fitness {
+fn level(value: f64, note: f64, warn: f64) -> Severity {
     match value {
         value if value >= warn => Warn,
         value if value >= note => Note,
-        _ => Fine,
+        _ => Pass,
     }
 }
 
@@ -135,10 +135,10 @@ fn storage(health: &Health) -> Check {
     let in_memory: Vec<_> = health.in_memory.iter().map(String::as_str).collect();
     match target.backing {
         Backing::Memory => {
-            check(Unfit, "storage", format!("{kind} is memory: nothing that is measured here is storage"))
+            check(Fail, "storage", format!("{kind} is memory: nothing that is measured here is storage"))
                 .advising("name a directory on a disk")
         }
-        Backing::Simulated => check(Unfit, "storage", "simulated: there is nothing to look at"),
+        Backing::Simulated => check(Fail, "storage", "simulated: there is nothing to look at"),
         Backing::RemoteOrUserSpace => check(Note, "storage", format!("{kind} from {}", target.source))
             .advising("the caches and devices of that server or program are not seen from here"),
         Backing::Unknown if target.hidden_inside().is_some() => fine("storage", kind.clone()),
@@ -171,10 +171,10 @@ fn access(health: &Health) -> Check {
         return fine("access", format!("{}, which a run only reads", health.target.kind.name()));
     }
     match (&health.unwritable, health.target.read_only) {
-        (_, true) => check(Unfit, "access", format!("{} is mounted read-only", health.target.mount_point))
+        (_, true) => check(Fail, "access", format!("{} is mounted read-only", health.target.mount_point))
             .advising("mount it for writing, or name another directory"),
         (Some(cause), _) => {
-            check(Unfit, "access", format!("a run could not make its directory here: {cause}"))
+            check(Fail, "access", format!("a run could not make its directory here: {cause}"))
                 .advising("name a directory that you may write to")
         }
         (None, false) => fine("access", "a run may make its directory here"),
@@ -185,14 +185,14 @@ fn access(health: &Health) -> Check {
 fn planned(health: &Health, standard: &Request) -> Check {
     let plan = match plan(standard, &health.target, &health.machine) {
         Ok(plan) => plan,
-        Err(trouble) => return check(Unfit, "plan", format!("a run would be refused: {trouble}")),
+        Err(trouble) => return check(Fail, "plan", format!("a run would be refused: {trouble}")),
     };
     let tests = plan.phases.len();
     let Some(dataset) = &plan.dataset else { return fine("plan", format!("{}: {tests} tests", plan.preset)) };
     let bytes = dataset.size_bytes_max;
     let mut found = format!("{}: {tests} tests on up to {} of data", plan.preset, size::binary(bytes));
     let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_of_all_max()));
-    if dataset.is_given {
+    if dataset.is_existing {
         return match bytes < DATASET_BYTES_MIN {
             true => check(Warn, "plan", found).advising("caches hold so little: name a larger one"),
             false => fine("plan", found),
@@ -226,8 +226,8 @@ fn space(health: &Health) -> Check {
         fullest = fullest.max(full);
     }
     match level(fullest, FULL_NOTE, FULL_WARN) {
-        Fine => fine("space", found),
-        fitness => check(fitness, "space", found)
+        Pass => fine("space", found),
+        severity => check(severity, "space", found)
             .advising("so full, it looks longer for room and scatters files; make room"),
     }
 }
@@ -328,28 +328,31 @@ fn array(array: &model::health::Array) -> Check {
     check(Warn, "array", found.join("; ")).advising(advice)
 }
 
-fn upkeep(health: &Health) -> Vec<Check> {
+fn maintenance(health: &Health) -> Vec<Check> {
     let kind = health.target.file_system.as_str();
-    if health.upkeep.is_empty() {
+    if health.maintenance.is_empty() {
         return match kind {
-            "ext4" => vec![fine("upkeep", "no inode tables are being initialised")],
-            "btrfs" => vec![fine("upkeep", "no scrub and no balance")],
+            "ext4" => vec![fine("maintenance", "no inode tables are being initialised")],
+            "btrfs" => vec![fine("maintenance", "no scrub and no balance")],
             _ => Vec::new(),
         };
     }
-    let one = |upkeep: &Upkeep| match upkeep {
-        Upkeep::InodeTables => inode_tables(health),
-        Upkeep::Scrub => check(Warn, "upkeep", "a btrfs of this machine, perhaps this, is being scrubbed")
-            .advising("wait until it is done; see `btrfs scrub status`"),
-        Upkeep::Operation(operation) if operation.ends_with("paused") => {
-            check(Note, "upkeep", format!("btrfs: {operation}")).advising("it goes on when somebody says so")
+    let one = |maintenance: &Maintenance| match maintenance {
+        Maintenance::InodeTables => inode_tables(health),
+        Maintenance::Scrub => {
+            check(Warn, "maintenance", "a btrfs of this machine, perhaps this, is being scrubbed")
+                .advising("wait until it is done; see `btrfs scrub status`")
         }
-        Upkeep::Operation(operation) => {
-            check(Warn, "upkeep", format!("btrfs is busy with itself ({operation})"))
+        Maintenance::Operation(operation) if operation.ends_with("paused") => {
+            check(Note, "maintenance", format!("btrfs: {operation}"))
+                .advising("it goes on when somebody says so")
+        }
+        Maintenance::Operation(operation) => {
+            check(Warn, "maintenance", format!("btrfs is busy with itself ({operation})"))
                 .advising("wait until it is done")
         }
     };
-    health.upkeep.iter().map(one).collect()
+    health.maintenance.iter().map(one).collect()
 }
 
 /// The thread does not say which file system it works on. If the devices write nothing, it is not this one.
@@ -358,12 +361,12 @@ fn inode_tables(health: &Health) -> Check {
     if health.watch.length_ns > 0 && !written {
         return check(
             Note,
-            "upkeep",
+            "maintenance",
             "ext4lazyinit runs, but nothing is written here: it initialises another ext4",
         );
     }
     let found = "ext4lazyinit runs: the inode tables of an ext4 of this machine, perhaps of this one, are still being written";
-    check(Warn, "upkeep", found)
+    check(Warn, "maintenance", found)
         .advising("wait until it is done, or make the file system with -E lazy_itable_init=0")
 }
 
@@ -381,8 +384,8 @@ fn queues(target: &Target) -> Vec<Check> {
     let named = |(queue, leaves): (Check, Vec<&str>)| {
         let queue = Check { found: format!("{}: {}", names(&leaves), queue.found), ..queue };
         // If members of an array are set differently, one waits for the other.
-        if differ && queue.fitness == Fine {
-            Check { fitness: Note, ..queue }
+        if differ && queue.severity == Pass {
+            Check { severity: Note, ..queue }
                 .advising("the devices under this file system are not all set alike")
         } else {
             queue
@@ -447,16 +450,16 @@ fn foreign_io(health: &Health) -> Option<Check> {
     let figures = devices.map(|device| {
         let bytes = device.read_bytes.saturating_add(device.written_bytes) as f64 / seconds;
         let busy = share(device.busy_ns, watch.length_ns).min(1.0);
-        let fitness = level(bytes, FOREIGN_BYTES_NOTE, FOREIGN_BYTES_WARN).max(level(
+        let severity = level(bytes, FOREIGN_BYTES_NOTE, FOREIGN_BYTES_WARN).max(level(
             busy,
             FOREIGN_BUSY_NOTE,
             FOREIGN_BUSY_WARN,
         ));
-        (fitness, busy, bytes, &device.name)
+        (severity, busy, bytes, &device.name)
     });
     let worst = figures.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
-    let (fitness, busy, bytes, name) = worst;
-    Some(if fitness == Fine {
+    let (severity, busy, bytes, name) = worst;
+    Some(if severity == Pass {
         let found = format!(
             "none to speak of on {name}: {}/s, busy {} of the time",
             size::decimal(bytes as u64),
@@ -469,7 +472,7 @@ fn foreign_io(health: &Health) -> Option<Check> {
             size::decimal(bytes as u64),
             percent(busy)
         );
-        check(fitness, "other I/O", found).advising("measure when it is quiet")
+        check(severity, "other I/O", found).advising("measure when it is quiet")
     })
 }
 
@@ -495,15 +498,14 @@ fn noise(health: &Health) -> Check {
         percent(waited)
     );
     let waiting = level(waited, DISTURBED_NOTE, DISTURBED_WARN);
-    let fitness = waiting.max(level(uneven.unwrap_or(0.0), UNEVEN_NOTE, UNEVEN_WARN));
-    match (fitness, waiting) {
-        (Fine, _) => fine("noise", found),
-        (_, Fine) => check(fitness, "noise", found).advising(
+    let severity = waiting.max(level(uneven.unwrap_or(0.0), UNEVEN_NOTE, UNEVEN_WARN));
+    match (severity, waiting) {
+        (Pass, _) => fine("noise", found),
+        (_, Pass) => check(severity, "noise", found).advising(
             "its frequency changes, or its core is shared: trust no smaller difference, and use --repeat",
         ),
-        _ => {
-            check(fitness, "noise", found).advising("something else wants the CPUs: stop it, or use --repeat")
-        }
+        _ => check(severity, "noise", found)
+            .advising("something else wants the CPUs: stop it, or use --repeat"),
     }
 }
 
@@ -524,8 +526,8 @@ fn steal(health: &Health) -> Check {
     let stolen = share(cpu.steal_ns, wanted_ns);
     let found = format!("{} of the CPU time that was wanted went to other guests", percent(stolen));
     match level(stolen, DISTURBED_NOTE, DISTURBED_WARN) {
-        Fine => fine("steal", found),
-        fitness => check(fitness, "steal", found)
+        Pass => fine("steal", found),
+        severity => check(severity, "steal", found)
             .advising("the host is crowded: measure at another time, or on CPUs of your own"),
     }
 }
@@ -539,11 +541,11 @@ fn load(health: &Health) -> Check {
     let mut found = format!("others use {others:.2} of {cpus} CPUs");
     let _ = health.load.map(|load| write!(found, ", load {load:.2} over the last minute"));
     match level(others / cpus, OTHERS_CPU_NOTE, OTHERS_CPU_WARN) {
-        Fine if health.load.is_some_and(|load| load >= cpus) => {
+        Pass if health.load.is_some_and(|load| load >= cpus) => {
             check(Note, "load", found).advising("it was busy until just now; what ran may come back")
         }
-        Fine => fine("load", found),
-        fitness => check(fitness, "load", found).advising("stop what else runs"),
+        Pass => fine("load", found),
+        severity => check(severity, "load", found).advising("stop what else runs"),
     }
 }
 
@@ -559,11 +561,11 @@ fn pressure(health: &Health) -> Check {
         percent(pressure.cpu)
     );
     match level(pressure.memory, MEMORY_PRESSURE_NOTE, MEMORY_PRESSURE_WARN) {
-        Fine if pressure.io >= IO_PRESSURE_NOTE => {
+        Pass if pressure.io >= IO_PRESSURE_NOTE => {
             check(Note, "pressure", found).advising("something else waits for a disk, if not for this one")
         }
-        Fine => fine("pressure", found),
-        fitness => check(fitness, "pressure", found)
+        Pass => fine("pressure", found),
+        severity => check(severity, "pressure", found)
             .advising("memory is short, so cached pages are lost while they are measured; free some"),
     }
 }
@@ -577,7 +579,7 @@ fn clock(health: &Health) -> Check {
         None => name.to_owned(),
     };
     if source.is_some_and(|source| TICKING_CLOCKS.contains(&source)) {
-        return check(Unfit, "clock", found).advising(
+        return check(Fail, "clock", found).advising(
             "it ticks every few milliseconds, and no latency is shorter; boot with another clocksource=",
         );
     }
@@ -626,17 +628,17 @@ fn frequency(health: &Health) -> Check {
 
 fn limits(health: &Health) -> Check {
     let mut found = Vec::new();
-    let mut fitness = Fine;
+    let mut severity = Pass;
     let mut advice = None;
     if let Some(bytes) = health.memory_limit_bytes.filter(|bytes| *bytes < health.machine.memory_total_bytes)
     {
         found.push(format!("{} of memory, page cache included", size::binary(bytes)));
-        fitness = Note;
+        severity = Note;
     }
     if let Some(cpus) = health.cpu_quota.filter(|cpus| *cpus < f64::from(health.machine.cpus_online)) {
         found.push(format!("{cpus:.2} of {} CPUs by quota", health.machine.cpus_online));
         // A single thread is stopped in each period of 100 ms.
-        fitness = fitness.max(if cpus < 1.0 { Warn } else { Note });
+        severity = severity.max(if cpus < 1.0 { Warn } else { Note });
         advice = Some(
             "when the quota is used up, threads stand still until the next period, which shows as latency",
         );
@@ -656,14 +658,14 @@ fn limits(health: &Health) -> Check {
             limit.device,
             parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
         ));
-        fitness = Warn;
+        severity = Warn;
         advice =
             Some("numbers are those of the limit, not of the device; leave the cgroup to measure the device");
     }
     if found.is_empty() {
         return fine("limits", "no cgroup limits CPU, memory or I/O, as far as can be seen");
     }
-    Check { advice: advice.map(str::to_owned), ..check(fitness, "limits", found.join("; ")) }
+    Check { advice: advice.map(str::to_owned), ..check(severity, "limits", found.join("; ")) }
 }
 
 fn io_uring(health: &Health) -> Check {
@@ -716,7 +718,7 @@ fn counters(health: &Health) -> Check {
 }
 
 fn root(health: &Health) -> Check {
-    if health.machine.root {
+    if health.machine.is_root {
         return fine("root", "you are root: nothing is out of reach");
     }
     let mut gains = vec!["drop cached names, so that `stat` and its kin reach the disk (--cold)"];

@@ -14,18 +14,18 @@ const CALLS_SHARE_MIN: f64 = 0.5;
 
 /// Operations that crossed the layers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Crossed {
+pub struct LayerPath {
     /// The layers as text: "8,041,234 putc → 1,964 write calls of 4 KiB → 260 requests of 31 KiB to vda".
     pub text: String,
     /// True if a layer changes the requests, so that the row differs from its label.
-    pub tells: bool,
+    pub changes_label: bool,
 }
 
 /// Returns the sizes of all layers; `None` if no layer below the test has counters.
-pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
-    let mut parts = vec![asked(phase)];
+pub fn layer_path(phase: &PhaseRecord) -> Option<LayerPath> {
+    let mut parts = vec![requested_operations(phase)];
     let mut sizes: Vec<f64> = phase.workload.block_bytes.map(|bytes| bytes as f64).into_iter().collect();
-    let mut tells = false;
+    let mut changes_label = false;
     for (count, mean_bytes, word) in calls(phase) {
         parts.push(format!("{} {word} calls of {}", thousands(count), size::binary(mean_bytes as u64)));
         sizes.push(mean_bytes);
@@ -40,7 +40,7 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
             }
             None => {
                 parts.push(format!("no request to {name}"));
-                tells = true;
+                changes_label = true;
             }
         }
     }
@@ -53,17 +53,17 @@ pub fn crossed(phase: &PhaseRecord) -> Option<Crossed> {
     if let Some(network) = network.filter(|_| phase.seen.device.is_none()).filter(carries) {
         let [sent, received] = [network.sent_bytes, network.received_bytes].map(size::decimal);
         parts.push(format!("{sent} sent, {received} received over {}", printable(&network.interface)));
-        tells = true;
+        changes_label = true;
     }
-    tells |= sizes.windows(2).any(|pair| {
+    changes_label |= sizes.windows(2).any(|pair| {
         let (smaller, larger) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
         larger >= smaller.max(1.0) * DIFFERS
     });
-    (parts.len() > 1).then(|| Crossed { text: parts.join(" → "), tells })
+    (parts.len() > 1).then(|| LayerPath { text: parts.join(" → "), changes_label })
 }
 
 /// Formats the test's operations.
-fn asked(phase: &PhaseRecord) -> String {
+fn requested_operations(phase: &PhaseRecord) -> String {
     let count = amount(phase.counts.ops as f64).unwrap_or_default();
     match phase.workload.verb.split_once('-') {
         Some(("byte", _)) => format!("{count} calls of a byte"),
@@ -101,8 +101,8 @@ pub fn steps(phase: &PhaseRecord) -> Option<String> {
         let asleep = step.waiting_ns.zip(step.elapsed_ns.filter(|elapsed_ns| *elapsed_ns > 0));
         let asleep = asleep.map(|(waiting_ns, elapsed_ns)| (waiting_ns as f64 / elapsed_ns as f64).min(1.0));
         let asleep = asleep.filter(|share| *share >= ASLEEP_MIN);
-        let told = asleep.map_or(String::new(), |share| format!(" ({} asleep)", percent(share)));
-        Some(format!("{} {}{told}", printable(&step.name), latency(mean)))
+        let suffix = asleep.map_or(String::new(), |share| format!(" ({} asleep)", percent(share)));
+        Some(format!("{} {}{suffix}", printable(&step.name), latency(mean)))
     });
     let known: Vec<_> = known.collect();
     (known.len() > 1).then(|| known.join(", "))

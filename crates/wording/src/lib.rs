@@ -29,7 +29,7 @@ use model::run::{Note, PhaseRecord, Scores};
 
 pub use cold::cold_reads;
 pub use findings::{FINDING_HELP, FindingHelp};
-pub use layers::{Crossed, crossed, steps};
+pub use layers::{LayerPath, layer_path, steps};
 pub use verdicts::{
     NO_LIMITER, are_alike_verdicts, evidence, next_steps, operation, operations, ranking, verdict_clause,
     verdict_paragraph, why,
@@ -40,13 +40,13 @@ pub const CLAUSE_MAX: usize = 40;
 
 /// Returns the scores of a run by IO500's arithmetic: "1.1 GiB/s of bandwidth, …".
 pub fn scores(scores: &Scores) -> String {
-    let told = |value: f64| amount(value).unwrap_or_else(|| "0".into());
+    let number = |value: f64| amount(value).unwrap_or_else(|| "0".into());
     format!(
         "{} GiB/s of bandwidth, {} kIOPS of metadata, score {} by IO500's arithmetic. Not an IO500 submission: sizes and \
          times are yours",
-        told(scores.bandwidth_gib_per_second),
-        told(scores.metadata_kiops),
-        told(scores.score)
+        number(scores.bandwidth_gib_per_second),
+        number(scores.metadata_kiops),
+        number(scores.score)
     )
 }
 
@@ -60,21 +60,21 @@ pub fn clause(finding: &Finding) -> &'static str {
 ///
 /// It leaves out findings of other kinds than the first, or about other things.
 pub fn sentence(all: &[&Finding]) -> String {
-    told(all, |finding| findings::words(finding).1)
+    filled_sentence(all, |finding| findings::words(finding).1)
 }
 
 /// Returns a sentence about an observation of one row or several, as [`sentence`] does.
 pub fn observation(all: &[&Observation]) -> String {
-    told(all, observations::words)
+    filled_sentence(all, observations::words)
 }
 
 /// Returns a sentence of advice for one row or several, with a full stop.
 pub fn advice(all: &[&Advice]) -> String {
-    told(all, advice::words)
+    filled_sentence(all, advice::words)
 }
 
 /// Fills the template of the first with the figures of all that are like it.
-fn told<T: Figures>(all: &[&T], words: fn(&T) -> &'static str) -> String {
+fn filled_sentence<T: Figures>(all: &[&T], words: fn(&T) -> &'static str) -> String {
     let Some(first) = all.first() else { return String::new() };
     let figures: Vec<_> =
         all.iter().filter(|other| is_alike(*first, **other)).map(|one| one.figures()).collect();
@@ -89,10 +89,10 @@ pub fn paragraph(all: &[&Finding], next: &[Advice]) -> String {
 }
 
 /// Returns the text of a note, or of several that are alike.
-pub fn of_notes(all: &[&Note]) -> String {
+pub fn text_of_notes(all: &[&Note]) -> String {
     match all.first() {
         None => String::new(),
-        Some(first) if is_in_words(first) => printable(&first.text),
+        Some(first) if is_unknown(first) => printable(&first.text),
         Some(first) => paragraph(&all.iter().map(|note| &note.finding).collect::<Vec<_>>(), &first.advice),
     }
 }
@@ -101,19 +101,19 @@ pub fn of_notes(all: &[&Note]) -> String {
 pub fn are_alike(one: &Note, other: &Note) -> bool {
     is_alike(&one.finding, &other.finding)
         && (one.mark, &one.advice) == (other.mark, &other.advice)
-        && (!is_in_words(one) || one.text == other.text)
+        && (!is_unknown(one) || one.text == other.text)
 }
 
 /// Returns true if another version made a note, so that only its words are known here.
-fn is_in_words(note: &Note) -> bool {
-    note.finding == Finding::InWords || note.advice.contains(&Advice::InWords)
+fn is_unknown(note: &Note) -> bool {
+    note.finding == Finding::Unknown || note.advice.contains(&Advice::Unknown)
 }
 
 /// Returns true if one sentence can cover both: they are of the same kind, and about the same things.
 pub(crate) fn is_alike<T: Figures>(one: &T, other: &T) -> bool {
     let names = |kind: &T| -> Vec<String> {
-        let named = kind.figures().into_iter().filter(|(_, figure)| figure.is_name());
-        named.map(|(_, figure)| template::named(&figure)).collect()
+        let names_of_kind = kind.figures().into_iter().filter(|(_, figure)| figure.is_name());
+        names_of_kind.map(|(_, figure)| template::name_text(&figure)).collect()
     };
     std::mem::discriminant(one) == std::mem::discriminant(other) && names(one) == names(other)
 }
@@ -121,13 +121,13 @@ pub(crate) fn is_alike<T: Figures>(one: &T, other: &T) -> bool {
 /// Makes a note on a finding, with its words.
 pub fn note(finding: Finding, advice: impl IntoIterator<Item = Advice>) -> Note {
     let note = Note::new(finding, advice.into_iter().collect());
-    Note { text: of_notes(&[&note]), ..note }
+    Note { text: text_of_notes(&[&note]), ..note }
 }
 
 /// Fills the strings of a record's document from its findings.
 pub fn fill(record: &mut PhaseRecord) {
-    for note in record.judged.notes.iter_mut().filter(|note| !is_in_words(note)) {
-        note.text = of_notes(&[note]);
+    for note in record.judged.notes.iter_mut().filter(|note| !is_unknown(note)) {
+        note.text = text_of_notes(&[note]);
     }
     if let Some(verdict) = &mut record.judged.verdict {
         verdicts::fill(verdict);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn finding_has_clause_and_sentence_with_its_quantities() {
-        for finding in Finding::of_each_kind() {
+        for finding in Finding::all_kinds() {
             let (clause, sentence) = (clause(&finding), sentence(&[&finding]));
             assert!((1..=CLAUSE_MAX).contains(&clause.chars().count()), "{clause}");
             for text in [clause, &sentence] {
@@ -149,10 +149,14 @@ mod tests {
             // The template has the name of each figure.
             for (name, _) in finding.figures() {
                 let template = findings::words(&finding).1;
-                let is_told =
-                    [format!("{{{name}}}"), format!("{{{name}:")].iter().any(|told| template.contains(told));
+                let has_placeholder = [format!("{{{name}}}"), format!("{{{name}:")]
+                    .iter()
+                    .any(|placeholder| template.contains(placeholder));
                 // Mount points and file systems may appear in the advice alone.
-                assert!(is_told || name == "mount_point" || name == "file_system", "{template}: {name}");
+                assert!(
+                    has_placeholder || name == "mount_point" || name == "file_system",
+                    "{template}: {name}"
+                );
             }
         }
     }
@@ -162,7 +166,7 @@ mod tests {
         let mut codes = Finding::CODES.to_vec();
         codes.dedup();
         assert!(FINDING_HELP.iter().map(|about| about.code).eq(codes));
-        for finding in Finding::of_each_kind() {
+        for finding in Finding::all_kinds() {
             let sign = finding.grade().mark().sign();
             let about = FINDING_HELP.iter().find(|about| about.code == finding.code()).unwrap();
             assert!(about.mark.contains(sign), "{finding:?}");
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn observation_sentence_contains_each_quantity() {
-        for seen in Observation::of_each_kind() {
+        for seen in Observation::all_kinds() {
             let (text, template) = (observation(&[&seen]), observations::words(&seen));
             assert!(!text.is_empty() && !text.contains(['{', '}']) && !text.ends_with('.'), "{text}");
             for (name, _) in seen.figures() {
@@ -185,7 +189,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_advice_is_a_sentence() {
-        for next in Advice::of_each_kind() {
+        for next in Advice::all_kinds() {
             let text = advice(&[&next]);
             assert!(text.ends_with(['.', '?']) && text.starts_with(char::is_uppercase), "{text}");
             assert!(!text.contains(['{', '}']), "{text}");
@@ -201,10 +205,13 @@ mod tests {
         let changed: Note = serde_json::from_str(other_figures).unwrap();
         let without_share = other_figures.replace("fell_behind\", \"missed\": 3", "steal\"");
         let lacks: Note = serde_json::from_str(&without_share).unwrap();
-        assert_eq!([of_notes(&[&changed]), of_notes(&[&lacks])], ["too slow", "too slow"]);
+        assert_eq!([text_of_notes(&[&changed]), text_of_notes(&[&lacks])], ["too slow", "too slow"]);
         let older: Note =
             serde_json::from_str(r#"{ "mark": "remark", "code": "old", "text": "it was slow" }"#).unwrap();
-        assert_eq!([of_notes(&[&newer]), of_notes(&[&older])], ["the moon was full", "it was slow"]);
+        assert_eq!(
+            [text_of_notes(&[&newer]), text_of_notes(&[&older])],
+            ["the moon was full", "it was slow"]
+        );
         assert!(!are_alike(&newer, &older) && are_alike(&older, &older));
     }
 

@@ -21,14 +21,14 @@ pub struct LimiterHelp {
     /// Next step to try.
     pub try_next: &'static str,
     /// Wrong conclusions from it.
-    pub not_meaning: &'static str,
+    pub does_not_mean: &'static str,
     /// Cases in which the rule was not tested against a known cause.
     pub untested: &'static str,
 }
 
 impl LimiterHelp {
     /// Returns the limiter's page.
-    pub fn of(limiter: Limiter) -> Option<&'static Self> {
+    pub fn from_limiter(limiter: Limiter) -> Option<&'static Self> {
         LIMITER_HELP.iter().find(|about| about.limiter == limiter)
     }
 
@@ -48,7 +48,7 @@ impl LimiterHelp {
             ("What it means", self.meaning.to_owned()),
             ("How it is told", self.evidence(thresholds)),
             ("What to try", self.try_next.to_owned()),
-            ("What it does not mean", self.not_meaning.to_owned()),
+            ("What it does not mean", self.does_not_mean.to_owned()),
             ("Not tested", self.untested.to_owned()),
         ]
     }
@@ -154,7 +154,7 @@ explained! {
             blocks of at least {large_blocks} and at least {deep_bytes} in flight, which is likely at best.",
         try_next: "Nothing, if the sequential rate was the question: this is the answer. A rate that falls after a while \
             (rate_dropped) was a cache of the device before; ask for a longer --time.",
-        not_meaning: "Not that the drive is at fault: its link, a controller, or on a virtual disk the host's limit looks \
+        does_not_mean: "Not that the drive is at fault: its link, a controller, or on a virtual disk the host's limit looks \
             the same. Blocks that compress are stored faster by some devices.",
         untested: "Real NVMe and SATA drives, spinning disks, md and device-mapper stacks. Tested on devices whose \
             bandwidth was set by a rig.",
@@ -167,7 +167,7 @@ explained! {
             best.",
         try_next: "Larger blocks, if your program can ask for them. If p99 matters more than the rate, less depth: beyond \
             the knee of a sweep (--sweep q1..q64) it buys waiting only.",
-        not_meaning: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
+        does_not_mean: "Not that the device is 100 % busy in the kernel's eyes: that counter only says that it was \
             not idle.",
         untested: "Real NVMe drives with many queues, spinning disks, md and device-mapper stacks.",
     }
@@ -179,7 +179,7 @@ explained! {
             and at most {few} in flight, which is likely at best.",
         try_next: "More depth or threads: the row says what 4 times as many gave. If your program waits for each \
             operation, this row is what it will see, and only a faster device or a cache helps.",
-        not_meaning: "Not that the device is slow, and nothing about what it can do at most: see the rows with \
+        does_not_mean: "Not that the device is slow, and nothing about what it can do at most: see the rows with \
             more depth.",
         untested: "Real NVMe drives. Below about 50 µs an operation is part device and part kernel; such rows are mixed, \
             and rightly so.",
@@ -191,7 +191,7 @@ explained! {
             answer of the server, and experiments show that it has room.",
         try_next: "More depth or threads. Fewer round trips: larger blocks, fewer small files. On NFS, mount options that \
             let attributes be cached, if your data allow it.",
-        not_meaning: "Not that the server is busy: then more depth would give nothing.",
+        does_not_mean: "Not that the server is busy: then more depth would give nothing.",
         untested: "Nothing known. Tested on FUSE with a known time for each request, on sshfs, on NFS with a slow device or a \
             far server, and on SMB.",
     }
@@ -203,7 +203,7 @@ explained! {
             that it is full. A queue of which less than {filled} is taken says otherwise.",
         try_next: "Raise what is full: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
             nconnect of an NFS mount.",
-        not_meaning: "Not the device's own limit: a longer queue may show that the device can do no more either.",
+        does_not_mean: "Not the device's own limit: a longer queue may show that the device can do no more either.",
         untested: "Nothing known. Tested with nr_requests = 4, with FUSE, and with two slots of NFS.",
     }
     IoThrottle BY_CAP {
@@ -216,7 +216,7 @@ explained! {
             experiment, it is likely at best, and only where the device has at most {all_but_idle} of the operations.",
         try_next: "Look at the cap that the row names, or measure outside of the container. A provider's cap goes with the \
             size or class of a volume.",
-        not_meaning: "Nothing about the device beneath the cap. Latencies of a throttled row are those of the \
+        does_not_mean: "Nothing about the device beneath the cap. Latencies of a throttled row are those of the \
             throttle.",
         untested: "Caps of io.latency and io.cost, and providers' caps, which cannot be read. Tested with caps of cgroup v1 \
             and v2 (io.max) on operations and bytes.",
@@ -227,14 +227,14 @@ explained! {
             {short_max} below the one that was asked for, beyond three standard deviations of a Poisson process, it is likely at \
             best.",
         try_next: "A higher rate, or --sweep rate, to see where latency begins to rise.",
-        not_meaning: "Not that the storage can do no more.",
+        does_not_mean: "Not that the storage can do no more.",
         untested: "Nothing: it follows from what was asked for.",
     }
     ThinkTime BY_CAP {
         meaning: "The mix asks for pauses (think_ms), and threads spend most of their time in them.",
         evidence: "All flows together took less than {paused_min} of the threads' time.",
         try_next: "More threads, or rate=N, with which no thread pauses.",
-        not_meaning: "Not that the storage can do no more.",
+        does_not_mean: "Not that the storage can do no more.",
         untested: "Nothing: it follows from what was asked for.",
     }
     NetworkBandwidth BY_LINE {
@@ -248,7 +248,7 @@ explained! {
             back either end.",
         try_next: "A faster link; several connections (nconnect) where one of them is the limit; compression, if the data \
             allow it.",
-        not_meaning: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
+        does_not_mean: "Not the speed of the server's disks. A link that is shaped below what it claims shows the \
             same.",
         untested: "SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s, and with NFS over one of 40 Mbit/s.",
@@ -259,7 +259,7 @@ explained! {
         evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no limit of \
             the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the test says nothing.",
         try_next: "Let skye try: run without --no-probe, and with --probe-writes for tests that write.",
-        not_meaning: "Not that both hold it back together.",
+        does_not_mean: "Not that both hold it back together.",
         untested: "SMB. Tested on sshfs and NFS.",
     }
     ServerSaturated BY_CAP {
@@ -269,7 +269,7 @@ explained! {
             behind with all that it may have in flight, which is likely at best.",
         try_next: "Look at the server itself: skye sees this side only. Run it there, on the directory that is \
             exported.",
-        not_meaning: "Not what exactly the server lacks: its disks, its CPUs and its threads look the same from \
+        does_not_mean: "Not what exactly the server lacks: its disks, its CPUs and its threads look the same from \
             here.",
         untested: "SMB servers. Tested on an NFS server with one thread, and on a FUSE server with a known number of servers and time for each \
             request.",
@@ -282,7 +282,7 @@ explained! {
             kind.",
         try_next: "To see the device: direct, or --cache cold, or a --size beyond memory. To know how fast cached data are \
             read, this is the right number.",
-        not_meaning: "Nothing about the device. That a program's files are in the cache when it needs them is \
+        does_not_mean: "Nothing about the device. That a program's files are in the cache when it needs them is \
             another matter.",
         untested: "ZFS, whose cache is its own.",
     }
@@ -292,7 +292,7 @@ explained! {
             than asleep; the device took less than {to_device} of the bytes.",
         try_next: "sync=end, which is the rule if nothing else is said, or a longer --time: memory fills, and then the \
             device sets the rate.",
-        not_meaning: "Not a durable rate: what is in memory is lost with the power.",
+        does_not_mean: "Not a durable rate: what is in memory is lost with the power.",
         untested: "File systems that delay their writes for other reasons (ZFS).",
     }
     MetadataCache BY_COUNTERS {
@@ -301,7 +301,7 @@ explained! {
             for one, for longer than asleep; the device read less than 6 bytes for each operation, or the kernel \
             charged the test with less, or there is no device.",
         try_next: "As root, --cold; or many more --files than memory can hold.",
-        not_meaning: "Nothing about the disk, and nothing about a first visit.",
+        does_not_mean: "Nothing about the disk, and nothing about a first visit.",
         untested: "ZFS. Tested on NFS with attribute caching, too.",
     }
     DirtyThrottling BY_WAITS {
@@ -311,7 +311,7 @@ explained! {
             kernel balances dirty pages. Where the line to a server is full meanwhile, the network is named.",
         try_next: "The direct row of the same test shows what the device can do. Larger vm.dirty_bytes only \
             delay the moment.",
-        not_meaning: "Not a fault: memory filled faster than the device empties it.",
+        does_not_mean: "Not a fault: memory filled faster than the device empties it.",
         untested: "Limits of a cgroup v2 on writeback. Tested on NFS, where the line was full.",
     }
     MemoryPressure BY_COUNTERS {
@@ -321,7 +321,7 @@ explained! {
             a second. Or, likely: the cgroup did, threads were asleep for at least half of their time, and at least half \
             of what was read had been in memory before (refaults of the machine).",
         try_next: "Free memory, raise the cgroup's limit, or make the data set smaller.",
-        not_meaning: "Not that a disk is slow, though one that swaps is busy too.",
+        does_not_mean: "Not that a disk is slow, though one that swaps is busy too.",
         untested: "Limits of a cgroup v2 (memory.high). Machines that swap.",
     }
     FsyncJournal BY_WAITS {
@@ -331,7 +331,7 @@ explained! {
             at least {sync_most} of an operation; from {sync_half} on, the write before it counts as much.",
         try_next: "More threads: most journals commit for all at once. A device with protection against loss of power \
             flushes at no cost. Fewer, larger transactions in the program.",
-        not_meaning: "Not the device's rate for plain writes: see the direct row. Mount options that leave out flushes make it \
+        does_not_mean: "Not the device's rate for plain writes: see the direct row. Mount options that leave out flushes make it \
             faster and nothing durable.",
         untested: "ZFS, bcachefs; kernels before 6.x, where the functions have other names.",
     }
@@ -344,7 +344,7 @@ explained! {
             times the rate. With fewer than 4 CPUs it is likely at best.",
         try_next: "A file or directory for each thread (without shared); direct writes that do not extend a file, which some \
             file systems let pass together.",
-        not_meaning: "Not a limit of the device. What the holder waits for may be one, and is then the verdict.",
+        does_not_mean: "Not a limit of the device. What the holder waits for may be one, and is then the verdict.",
         untested: "Machines with many CPUs. On few, threads spin \
             for a lock rather than sleep, which looks like kernel CPU. Files for each thread are tried only where \
             another test of the same run has them.",
@@ -356,7 +356,7 @@ explained! {
             of a ring, its threads asleep for less than {ring_blocked}. A device that was mostly idle, and a rate above {near} of \
             the same calls on memory, are further kinds. Open loops and tests that poll are not asked.",
         try_next: "Larger calls: write instead of putc. More threads, if there are CPUs for them.",
-        not_meaning: "Nothing about the storage. A faster device gives the same number.",
+        does_not_mean: "Nothing about the storage. A faster device gives the same number.",
         untested: "Nothing known. The split between own code and kernel is the kernel's, by ticks on some kernels.",
     }
     KernelCpu BY_TIME {
@@ -367,7 +367,7 @@ explained! {
             asked.",
         try_next: "More threads; larger blocks, as a call costs much the same for any size; direct instead of buffered, which \
             saves the copy; io_uring with depth.",
-        not_meaning: "Not that the device can do no more: it was idle for part of the time. Devices as fast as memory (zram, \
+        does_not_mean: "Not that the device can do no more: it was idle for part of the time. Devices as fast as memory (zram, \
             loop over memory) always show it.",
         untested: "Other architectures than x86-64. On a virtual machine, memory that is touched for the first time costs the \
             host time that shows here.",
@@ -378,7 +378,7 @@ explained! {
             least {all_cpus} of all CPUs. Likely at best, as a device that is as full as the CPUs cannot be told from \
             them.",
         try_next: "Fewer threads with more depth through io_uring; more CPUs.",
-        not_meaning: "Not that others disturbed. Latencies of such a row contain the wait for a CPU.",
+        does_not_mean: "Not that others disturbed. Latencies of such a row contain the wait for a CPU.",
         untested: "Machines with many CPUs.",
     }
     CpuContention BY_TIME {
@@ -387,7 +387,7 @@ explained! {
             other; where there are more, it is likely at best. Others that used more than {other_busy} of a CPU are counted, and the busiest named. \
             Interrupts and the kernel's own threads may work for the test, so programs must have used as much.",
         try_next: "Stop them, or wait, and run it again: the number is theirs as much as the storage's.",
-        not_meaning: "Nothing about the storage.",
+        does_not_mean: "Nothing about the storage.",
         untested: "Containers that do not show the processes of others.",
     }
     CpuQuota BY_TIME {
@@ -396,7 +396,7 @@ explained! {
             counted, and the quota can be read.",
         try_next: "Raise the quota (--cpus in Docker, limits in Kubernetes), or measure outside. With it, it is what your \
             program will get there.",
-        not_meaning: "Nothing about the storage.",
+        does_not_mean: "Nothing about the storage.",
         untested: "The quota of cgroup v2 (cpu.max). Tested with cgroup v1 at 20 % of a CPU.",
     }
     HypervisorSteal BY_TIME {
@@ -404,7 +404,7 @@ explained! {
         evidence: "At least {steal} of the threads' time was taken by the hypervisor, as the machine's own counter \
             says.",
         try_next: "Run it at another time, or on a machine whose CPUs are its own.",
-        not_meaning: "Nothing about the storage.",
+        does_not_mean: "Nothing about the storage.",
         untested: "High steal could not be provoked where this was developed: the rule rests on the kernel's counter. Some \
             hypervisors do not report it.",
     }
@@ -416,7 +416,7 @@ explained! {
             others are not named. Not asked of writes on file systems that copy on write, with data=journal, or \
             where threads wait for the journal.",
         try_next: "Stop them, or wait, and run it again. The row says which device and how much.",
-        not_meaning: "Not that the device is slow: part of it was used by somebody else.",
+        does_not_mean: "Not that the device is slow: part of it was used by somebody else.",
         untested: "Neighbours on other machines, which only the server or the host sees. The bytes of others are tested with a \
             neighbour that reads; that they are the limit rests on cases.",
     }
@@ -431,7 +431,7 @@ explained! {
             full.",
         try_next: "More of them, where that can be had: several connections, cipher options that work in the \
             caller's thread.",
-        not_meaning: "Not the device beneath it.",
+        does_not_mean: "Not the device beneath it.",
         untested: "All but loop devices and dm-crypt: the rule follows from how they work and stands on cases alone.",
     }
     BelowOs BY_CAP {
@@ -441,7 +441,7 @@ explained! {
             its bytes were others'. The rates of whole seconds vary by more than {unstable}, over at least {unstable_seconds} \
             seconds with {unstable_ops} operations each on average. Likely at best.",
         try_next: "Repeat it at another time (--repeat 3). Ask whoever runs the host.",
-        not_meaning: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
+        does_not_mean: "Not the file system, and not this machine's CPUs. A drive that collects garbage shows the \
             same.",
         untested: "No host could be loaded on purpose: the rule excludes what can be seen, and names what is left.",
     }
@@ -450,7 +450,7 @@ explained! {
         evidence: "A sweep over clients (--sweep h1..hn). From the row with at most half as many clients, the rate grew as \
             their number did, but for {clients_grew}. Likely at best.",
         try_next: "More clients. The document has the limit of each.",
-        not_meaning: "Not the speed of the storage: nobody has seen how much more it can do.",
+        does_not_mean: "Not the speed of the storage: nobody has seen how much more it can do.",
         untested: "Nothing known. Tested with clients that each have a limit of their own.",
     }
     BelowClients BY_COUNTERS {
@@ -462,7 +462,7 @@ explained! {
             instead: its CPUs, CPU quota, link or device at {server_full}, or NFS threads of which at most {server_woken} of the packets woke one.",
         try_next: "Run it with half the clients. If the rate stays, what they share is full; if it halves, each client is \
             its own limit, and more clients bring more. With --observe SERVER:DIR, skye reads the server's counters meanwhile.",
-        not_meaning: "Not that the server is full: a slow answer to each client looks the same from here.",
+        does_not_mean: "Not that the server is full: a slow answer to each client looks the same from here.",
         untested: "Nothing known. Tested with a server of known speed that several clients share.",
     }
     BenchmarkItself BY_CEILING {
@@ -471,7 +471,7 @@ explained! {
             that do nothing (a nop ring). Or in a direct test at depth, more than {idle_slots} of the slots waited for skye's \
             loop: likely at best.",
         try_next: "More threads, larger blocks.",
-        not_meaning: "Not a limit of the storage or the kernel: this number says nothing about either.",
+        does_not_mean: "Not a limit of the storage or the kernel: this number says nothing about either.",
         untested: "No device was fast enough to show it.",
     }
     Mixed BY_CAP {
@@ -483,7 +483,7 @@ explained! {
             more, but less than in proportion. Likely at best.",
         try_next: "Either helps in part. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the cap on \
             the other.",
-        not_meaning: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \
+        does_not_mean: "Not that nothing is known: near the knee of a device, and with operations of some 50 µs, two limits \
             are the truth.",
         untested: "Shares are estimates; they were compared with known shares on rigs only.",
     }
@@ -493,7 +493,7 @@ explained! {
             contradict each other say nothing, nor do fewer than {samples_min} samples of sleeping threads.",
         try_next: "A longer --time on a quieter machine. skye doctor says what cannot be read here; root sees \
             more.",
-        not_meaning: "Not that nothing limits it: all that was seen is in the document and in --markdown.",
+        does_not_mean: "Not that nothing limits it: all that was seen is in the document and in --markdown.",
         untested: "Nothing: it claims nothing.",
     }
 }
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn texts_are_whole_sentences() {
         for about in LIMITER_HELP {
-            let texts = [about.meaning, about.evidence, about.try_next, about.not_meaning, about.untested];
+            let texts = [about.meaning, about.evidence, about.try_next, about.does_not_mean, about.untested];
             for text in texts {
                 let code = about.limiter.code();
                 assert!(text.ends_with('.') && !text.contains("  "), "{code}: {text}");

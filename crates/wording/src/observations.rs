@@ -6,7 +6,7 @@ use model::observation::Observation;
 pub(crate) fn words(observation: &Observation) -> &'static str {
     use Observation::*;
     match observation {
-        InWords => "",
+        Unknown => "",
         TimeSpent { .. } => "its threads spent {time}",
         CpusUsed { .. } => "its threads used {used} of {cpus} CPUs",
         SleptIn { .. } => "sleeping threads waited for {class} in {asleep_share} of samples ({symbol})",
@@ -87,13 +87,13 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         RateVaried { .. } => {
             "the rate of single seconds varies by {variation}, and nobody else here uses the device"
         }
-        Received { .. } => "{interface} received {bytes_per_second}, {asked_share} of the bytes asked for",
-        Sent { .. } => "{interface} sent {bytes_per_second}, {asked_share} of the bytes asked for",
+        Received { .. } => "{interface} received {bytes_per_second}, {requests_share} of the bytes asked for",
+        Sent { .. } => "{interface} sent {bytes_per_second}, {requests_share} of the bytes asked for",
         LineCarried { .. } => "experiments on another test found {interface} full at {bytes_per_second}",
         LineMoved { .. } => {
             "another test moved {bytes_per_second} over {interface}, and this one {share} of it"
         }
-        RateAsked { .. } => "the rate asked for was {ops_per_second}",
+        RateRequested { .. } => "the rate asked for was {ops_per_second}",
         Paused { .. } => "the mix asks for pauses, which took {share} of the threads' time",
         OperationsAllowed { .. } => {
             "{source} allows {ops_per_second} on {device}, and the rate was {reached_ops_per_second}"

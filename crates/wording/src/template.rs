@@ -3,7 +3,7 @@
 use model::figure::{Figure, TimePart, TimeShare, WaitClass};
 use model::numbers::{MISSING, amount, latency, megabytes, percent, thousands};
 use model::printable::printable;
-use model::run::UpkeepRecord;
+use model::run::MaintenanceRecord;
 use model::size;
 
 /// Fills a template with its figures. For several sets, each figure becomes the range from the lowest to the highest.
@@ -35,7 +35,9 @@ fn range(figures: &[&Figure<'_>]) -> String {
         return time(first, figures);
     }
     let ends = figures.iter().min_by(by_size).zip(figures.iter().max_by(by_size));
-    let Some((low, high)) = ends.map(|(low, high)| (told(low), told(high))) else { return MISSING.into() };
+    let Some((low, high)) = ends.map(|(low, high)| (figure_text(low), figure_text(high))) else {
+        return MISSING.into();
+    };
     between(&low, &high)
 }
 
@@ -117,23 +119,23 @@ fn value(figure: &Figure<'_>) -> f64 {
 }
 
 /// Returns the part of a figure that identifies its subject. Figures that differ in it have different subjects.
-pub(crate) fn named(figure: &Figure<'_>) -> String {
+pub(crate) fn name_text(figure: &Figure<'_>) -> String {
     match figure {
-        Figure::Upkeep(work) => {
-            let named = work.iter().map(|upkeep| upkeep_of(upkeep, None));
-            named.collect::<Vec<_>>().join("; ")
+        Figure::Maintenance(work) => {
+            let texts = work.iter().map(|maintenance| maintenance_text(maintenance, None));
+            texts.collect::<Vec<_>>().join("; ")
         }
         Figure::Time(parts) => parts.iter().map(|part| time_part(part.part)).collect::<Vec<_>>().join(", "),
         Figure::Helpers(helpers) => {
             helpers.iter().map(|helper| helper.name.as_str()).collect::<Vec<_>>().join(", ")
         }
-        figure => told(figure),
+        figure => figure_text(figure),
     }
 }
 
 /// Formats a figure with its unit.
-pub(crate) fn told(figure: &Figure<'_>) -> String {
-    let or_missing = |told: Option<String>| told.unwrap_or_else(|| MISSING.into());
+pub(crate) fn figure_text(figure: &Figure<'_>) -> String {
+    let or_missing = |text: Option<String>| text.unwrap_or_else(|| MISSING.into());
     match figure {
         Figure::Share(share) => percent(*share),
         // Near 1, the digits behind the point matter.
@@ -151,30 +153,30 @@ pub(crate) fn told(figure: &Figure<'_>) -> String {
         Figure::Ratio(_) | Figure::Mean(_) | Figure::Seconds(_) | Figure::Celsius(_) => MISSING.into(),
         Figure::Name(name) => printable(name),
         Figure::Modes(modes) => {
-            let told =
+            let text =
                 modes.iter().map(|mode| format!("{} around {}", percent(mode.share), latency(mode.at_ns)));
-            told.collect::<Vec<_>>().join(", ")
+            text.collect::<Vec<_>>().join(", ")
         }
-        Figure::Upkeep(work) => {
-            let told = work.iter().map(|upkeep| upkeep_of(upkeep, upkeep.progress));
-            told.collect::<Vec<_>>().join("; ")
+        Figure::Maintenance(work) => {
+            let text = work.iter().map(|maintenance| maintenance_text(maintenance, maintenance.progress));
+            text.collect::<Vec<_>>().join("; ")
         }
         Figure::Time(parts) => time(parts, &[figure]),
         Figure::Wait(class) => waited_for(*class).to_owned(),
         Figure::Tried(experiment) => experiment.word().to_owned(),
         Figure::Change(change) => printable(change),
         Figure::Helpers(helpers) => {
-            let told = helpers
+            let text = helpers
                 .iter()
                 .map(|helper| format!("{} ({})", printable(&helper.name), percent(helper.cpu_share)));
-            told.collect::<Vec<_>>().join(", ")
+            text.collect::<Vec<_>>().join(", ")
         }
     }
 }
 
 /// Formats maintenance: "md0: resync, 31 % done".
-fn upkeep_of(upkeep: &UpkeepRecord, progress: Option<f64>) -> String {
-    let device = upkeep.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
+fn maintenance_text(maintenance: &MaintenanceRecord, progress: Option<f64>) -> String {
+    let device = maintenance.device.as_ref().map_or(String::new(), |device| format!("{device}: "));
     let done = progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
-    printable(&format!("{device}{}{done}", upkeep.work))
+    printable(&format!("{device}{}{done}", maintenance.work))
 }

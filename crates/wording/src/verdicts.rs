@@ -21,21 +21,21 @@ fn all_alike<T: Figures>(one: &[T], other: &[T]) -> bool {
 }
 
 /// Returns true if another version made a verdict, so that some of it is known here only in words.
-fn is_in_words(verdict: &Verdict) -> bool {
+fn is_unknown(verdict: &Verdict) -> bool {
     verdict.observations.is_empty()
-        || verdict.observations.contains(&Observation::InWords)
-        || verdict.contrary.contains(&Observation::InWords)
+        || verdict.observations.contains(&Observation::Unknown)
+        || verdict.contradicting.contains(&Observation::Unknown)
 }
 
 /// Returns true if one paragraph can cover both verdicts.
 pub fn are_alike_verdicts(one: &Verdict, other: &Verdict) -> bool {
     let limiters = |verdict: &Verdict| verdict.ranking.iter().map(|part| part.limiter).collect::<Vec<_>>();
     let is_shared = matches!(one.limiter, Some(Limiter::Mixed | Limiter::NotClear));
-    let has_words = |verdict: &Verdict| is_in_words(verdict) || verdict.next.contains(&Advice::InWords);
+    let has_words = |verdict: &Verdict| is_unknown(verdict) || verdict.next.contains(&Advice::Unknown);
     (one.limiter, one.confidence) == (other.limiter, other.confidence)
         && (!is_shared || limiters(one) == limiters(other))
         && all_alike(&one.observations, &other.observations)
-        && all_alike(&one.contrary, &other.contrary)
+        && all_alike(&one.contradicting, &other.contradicting)
         && all_alike(&one.next, &other.next)
         && (!has_words(one) && !has_words(other)
             || (&one.evidence, &one.advice) == (&other.evidence, &other.advice))
@@ -44,7 +44,7 @@ pub fn are_alike_verdicts(one: &Verdict, other: &Verdict) -> bool {
 /// Returns the sentences from one source of evidence, for one verdict or several that are alike.
 fn sentences(all: &[&Verdict], source: Source) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
-    if is_in_words(first) {
+    if is_unknown(first) {
         let words = first.evidence.as_ref().and_then(|evidence| in_words(evidence, source));
         return words.map(|text| printable(text.trim().trim_end_matches('.'))).into_iter().collect();
     }
@@ -57,7 +57,7 @@ fn sentences(all: &[&Verdict], source: Source) -> Vec<String> {
         sentences.collect()
     };
     let mut sentences = of(|verdict| &verdict.observations, "");
-    sentences.extend(of(|verdict| &verdict.contrary, "but "));
+    sentences.extend(of(|verdict| &verdict.contradicting, "but "));
     sentences
 }
 
@@ -70,11 +70,11 @@ pub fn evidence(all: &[&Verdict], source: Source) -> Option<String> {
 /// and the evidence that says most, in at most `sentences_max` sentences.
 pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
     let Some(limiter) = all.first().and_then(|verdict| verdict.limiter) else { return String::new() };
-    let by_weight = LimiterHelp::of(limiter).map_or(&[][..], |about| about.by_weight);
+    let by_weight = LimiterHelp::from_limiter(limiter).map_or(&[][..], |about| about.by_weight);
     let shares = matches!(limiter, Limiter::Mixed | Limiter::NotClear).then(|| ranking(all));
     let evidence = by_weight.iter().flat_map(|source| sentences(all, *source)).take(sentences_max);
-    let told = shares.into_iter().filter(|shares| !shares.is_empty()).chain(evidence);
-    told.collect::<Vec<_>>().join("; ")
+    let parts = shares.into_iter().filter(|shares| !shares.is_empty()).chain(evidence);
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the words of another version.
@@ -92,7 +92,7 @@ fn in_words(evidence: &Evidence, source: Source) -> Option<&str> {
 /// Returns the steps that one verdict, or several that are alike, advise to try; `None` where there is nothing to try.
 pub fn next_steps(all: &[&Verdict]) -> Option<String> {
     let first = all.first()?;
-    if first.next.is_empty() || first.next.contains(&Advice::InWords) {
+    if first.next.is_empty() || first.next.contains(&Advice::Unknown) {
         return first.advice.as_deref().map(printable);
     }
     let sentences = (0..first.next.len()).map(|index| {
@@ -109,18 +109,18 @@ pub fn ranking(all: &[&Verdict]) -> String {
     if ranked.len() < 2 {
         return String::new();
     }
-    let told = ranked.iter().enumerate().map(|(index, Ranked { limiter, .. })| {
+    let parts = ranked.iter().enumerate().map(|(index, Ranked { limiter, .. })| {
         let shares = all.iter().filter_map(|verdict| Some(verdict.ranking.get(index)?.share));
         format!("{} {}", limiter.title(), template::shares(shares))
     });
-    told.collect::<Vec<_>>().join(", ")
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the limiter of a mix's operation, its share of the time, and the evidence, without a full stop. Example: "72 % of
 /// the time, commit / flush (likely): its threads waited for a commit or flush in 83 % of 412 samples
 /// (jbd2_log_wait_commit)".
 pub fn operation(verdict: &OperationVerdict) -> String {
-    told(verdict, true)
+    operation_text(verdict, true)
 }
 
 /// Same as [`operation`] for all operations of a test. Only the first text includes the time of awake threads, which is
@@ -128,14 +128,14 @@ pub fn operation(verdict: &OperationVerdict) -> String {
 pub fn operations(verdicts: &[OperationVerdict]) -> Vec<String> {
     let shows = |verdict: &OperationVerdict| verdict.observations.iter().any(is_of_all);
     let first = verdicts.iter().position(shows);
-    verdicts.iter().enumerate().map(|(at, verdict)| told(verdict, first == Some(at))).collect()
+    verdicts.iter().enumerate().map(|(at, verdict)| operation_text(verdict, first == Some(at))).collect()
 }
 
 fn is_of_all(seen: &Observation) -> bool {
     matches!(seen, Observation::AwakeSpent { .. })
 }
 
-fn told(verdict: &OperationVerdict, tells_all: bool) -> String {
+fn operation_text(verdict: &OperationVerdict, has_all: bool) -> String {
     let likely = if verdict.confidence == Confidence::Likely { " (likely)" } else { "" };
     let parts = verdict.ranking.iter().take(2);
     let parts: Vec<_> =
@@ -145,19 +145,19 @@ fn told(verdict: &OperationVerdict, tells_all: bool) -> String {
         Limiter::Mixed => format!("{title}: {}", parts.join(", ")),
         _ => title.to_owned(),
     };
-    let evidence = evidence_of(verdict, tells_all).map_or(String::new(), |evidence| format!(": {evidence}"));
+    let evidence = evidence_of(verdict, has_all).map_or(String::new(), |evidence| format!(": {evidence}"));
     let time = percent(verdict.time_share);
     format!("{time} of the time, {title}{likely}{evidence}")
 }
 
 /// Returns the evidence for the limiter of an operation, without a full stop; `None` where there is none.
-fn evidence_of(verdict: &OperationVerdict, tells_all: bool) -> Option<String> {
-    if verdict.observations.contains(&Observation::InWords) {
+fn evidence_of(verdict: &OperationVerdict, has_all: bool) -> Option<String> {
+    if verdict.observations.contains(&Observation::Unknown) {
         return verdict.evidence.as_deref().map(printable);
     }
-    let told = verdict.observations.iter().filter(|seen| tells_all || !is_of_all(seen));
-    let told = told.map(|seen| observation(&[seen]));
-    Some(told.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+    let sentences = verdict.observations.iter().filter(|seen| has_all || !is_of_all(seen));
+    let sentences = sentences.map(|seen| observation(&[seen]));
+    Some(sentences.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
 /// Returns a clause about a verdict: "device latency (likely)".
@@ -173,14 +173,14 @@ pub fn verdict_clause(verdict: &Verdict) -> String {
 /// try.
 pub fn verdict_paragraph(verdict: &Verdict, sentences_max: usize) -> String {
     let reason = Some(why(&[verdict], sentences_max)).filter(|reason| !reason.is_empty());
-    let told = [Some(verdict_clause(verdict)), reason].into_iter().flatten().collect::<Vec<_>>().join(": ");
-    [Some(format!("{told}.")), next_steps(&[verdict])].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let text = [Some(verdict_clause(verdict)), reason].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    [Some(format!("{text}.")), next_steps(&[verdict])].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Fills the strings of a verdict from its evidence.
 pub(crate) fn fill(verdict: &mut Verdict) {
     let of = |source| evidence(&[verdict], source);
-    let told = Evidence {
+    let texts = Evidence {
         budget: of(Source::Budget),
         wait_channel: of(Source::WaitChannel),
         counters: of(Source::Counters),
@@ -192,5 +192,5 @@ pub(crate) fn fill(verdict: &mut Verdict) {
         operation.evidence = evidence_of(operation, true);
     }
     verdict.advice = next_steps(&[verdict]);
-    verdict.evidence = verdict.limiter.map(|_| told);
+    verdict.evidence = verdict.limiter.map(|_| texts);
 }

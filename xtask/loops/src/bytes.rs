@@ -19,24 +19,24 @@ use super::work::{CONTENT, SEED};
 pub struct ByteLoop {
     /// Name on the command line.
     pub name: &'static str,
-    ours: fn(u64) -> Result<()>,
+    run_skye: fn(u64) -> Result<()>,
     bare: fn(OwnedFd, u64) -> Result<()>,
 }
 
 /// Every verb on bytes.
 pub const BYTE_LOOPS: &[ByteLoop] = &[
-    ByteLoop { name: "byte-write", ours: |ops| by_call(true, ops), bare: bare_bytes::write },
-    ByteLoop { name: "byte-read", ours: |ops| by_call(false, ops), bare: bare_bytes::read },
-    ByteLoop { name: "putc", ours: |ops| by_stream::<false>(true, ops), bare: bare_bytes::put::<false> },
-    ByteLoop { name: "getc", ours: |ops| by_stream::<false>(false, ops), bare: bare_bytes::get::<false> },
+    ByteLoop { name: "byte-write", run_skye: |ops| by_call(true, ops), bare: bare_bytes::write },
+    ByteLoop { name: "byte-read", run_skye: |ops| by_call(false, ops), bare: bare_bytes::read },
+    ByteLoop { name: "putc", run_skye: |ops| by_stream::<false>(true, ops), bare: bare_bytes::put::<false> },
+    ByteLoop { name: "getc", run_skye: |ops| by_stream::<false>(false, ops), bare: bare_bytes::get::<false> },
     ByteLoop {
         name: "putc_unlocked",
-        ours: |ops| by_stream::<true>(true, ops),
+        run_skye: |ops| by_stream::<true>(true, ops),
         bare: bare_bytes::put::<true>,
     },
     ByteLoop {
         name: "getc_unlocked",
-        ours: |ops| by_stream::<true>(false, ops),
+        run_skye: |ops| by_stream::<true>(false, ops),
         bare: bare_bytes::get::<true>,
     },
 ];
@@ -49,7 +49,7 @@ pub(super) fn run(name: &str, ops: u64) -> Option<Result<()>> {
     let pair = BYTE_LOOPS.iter().find(|pair| pair.name == bare.unwrap_or(name))?;
     Some(match bare {
         Some(_) => file().and_then(|file| (pair.bare)(file, ops)),
-        None => (pair.ours)(ops),
+        None => (pair.run_skye)(ops),
     })
 }
 
@@ -61,24 +61,24 @@ fn file() -> Result<OwnedFd> {
     Ok(file)
 }
 
-fn by_call(writes: bool, ops: u64) -> Result<()> {
+fn by_call(is_write: bool, ops: u64) -> Result<()> {
     let calls = SystemCalls::new(vec![file()?]);
     match Tsc::calibrate() {
-        Some(tsc) => ours(calls, tsc.anchored(), writes, ops),
-        None => ours(calls, Monotonic, writes, ops),
+        Some(tsc) => run_skye(calls, tsc.anchored(), is_write, ops),
+        None => run_skye(calls, Monotonic, is_write, ops),
     }
 }
 
-fn by_stream<const UNLOCKED: bool>(writes: bool, ops: u64) -> Result<()> {
-    ours(Stream::<UNLOCKED>::new(vec![file()?], writes, None), Monotonic, writes, ops)
+fn by_stream<const UNLOCKED: bool>(is_write: bool, ops: u64) -> Result<()> {
+    run_skye(Stream::<UNLOCKED>::new(vec![file()?], is_write, None), Monotonic, is_write, ops)
 }
 
-fn ours<C: Clock, B: ByteCalls>(calls: B, clock: C, writes: bool, ops: u64) -> Result<()> {
+fn run_skye<C: Clock, B: ByteCalls>(calls: B, clock: C, is_write: bool, ops: u64) -> Result<()> {
     let (recorder, reader) = Recorder::new(Shape::default());
     let stop = AtomicBool::new(false);
     let tally = Recorded { recorder, stop: &stop };
     let spans = vec![Span { file: 0, start_bytes: 0, end_bytes: SIZE_BYTES }];
-    let content = writes.then_some(CONTENT);
+    let content = is_write.then_some(CONTENT);
     let worker = ByteWorker::new(calls, clock, tally, spans, content, Stamping::unverified(SEED), ops);
     worker.run(Monotonic.now_ns(), u64::MAX).result.map_err(|failure| anyhow!("{failure:?}"))?;
     let mut counted = 0;

@@ -18,10 +18,10 @@ use anyhow::{Context, Result, anyhow, ensure};
 use engine::budget::BOUNDLESS;
 use engine::clock::{Clock, Timer};
 use engine::data_loop::{Calls, DataLoop};
-use engine::files::{self, FileOps, Flows, Part, Place, RoundLimits, Visits, measured, round};
+use engine::files::{self, FileLocation, FileOps, Flows, Part, RoundLimits, VisitOrder, measured, round};
 use engine::names::Tree;
 use engine::recorder::{DeltaReader, Recorder, Shape};
-use engine::sim::{SimClock, SimLoop, World};
+use engine::sim::{SimClock, SimLoop, SimSystem};
 use engine::uring::Options;
 use engine::verb::Steps;
 use engine::worker::{Layout, Limits, Stamping};
@@ -102,7 +102,7 @@ fn null(depth: u32, ops: u64) -> Result<()> {
 fn sim(depth: u32, ops: u64) -> Result<()> {
     const DEVICE: &str = "parallelism = 8\nlatency = { kind = \"exponential\", mean_us = 80 }";
     let device = SimDevice::from_toml(DEVICE).map_err(|problem| anyhow!(problem))?;
-    let world = World::new(&device, 1, SEED).map_err(|problem| anyhow!(problem))?;
+    let world = SimSystem::new(&device, 1, SEED).map_err(|problem| anyhow!(problem))?;
     let work = Work::random_4k(SIZE_BYTES, ops);
     let (recorder, reader) = Recorder::new(Shape::default());
     let stop = AtomicBool::new(false);
@@ -167,16 +167,16 @@ fn mix(name: MixName, ops: u64) -> Result<()> {
     let mix = Mix::shipped(name);
     let population = &mix.population;
     let tree = Tree { files: population.files, dirs: population.dirs, levels: population.levels };
-    let mut flows = Flows::of_nothing(mix, population.files, tree, SEED);
+    let mut flows = Flows::without_calls(mix, population.files, tree, SEED);
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     // No call reaches it.
-    let place = Place { directory: rustix::fs::CWD, leaves: &[], tree };
+    let place = FileLocation { directory: rustix::fs::CWD, leaves: &[], tree };
     flows.populate(&place, limits);
     let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
     let weights: u64 = mix.flows.iter().map(|flow| flow.weight).sum();
     let operations: u64 = mix.flows.iter().map(|flow| flow.weight * flow.operations.len() as u64).sum();
-    let visits = Visits::in_sequence(0, ops * weights / operations);
+    let visits = VisitOrder::in_sequence(0, ops * weights / operations);
     let timer = Timer::best().anchored();
     let round = round(&mut flows, &place, visits, &timer, &mut recorder, limits);
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
@@ -203,19 +203,19 @@ fn rounds(specs: &[&str], ops: u64) -> Result<()> {
 
 fn turns(specs: &[&str], ops: u64, directory: BorrowedFd<'_>) -> Result<()> {
     let tree = Tree { files: FILES, dirs: 1, levels: 1 };
-    let place = Place { directory, leaves: &[], tree };
+    let place = FileLocation { directory, leaves: &[], tree };
     let (stop, timer) = (AtomicBool::new(false), Timer::best().anchored());
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     let (mut recorder, _) = Recorder::new(Shape::closed(specs.len()));
     let mut turn = |verb: &mut dyn files::Measured| {
-        let visits = Visits::in_sequence(0, FILES);
+        let visits = VisitOrder::in_sequence(0, FILES);
         let round = verb.round(&place, visits, &timer, &mut recorder, limits);
         round.result.map_err(|failure| anyhow!("{failure:?}"))
     };
     let verb = |spec: &str| {
         let workload = parse(spec, &Defaults::default()).map_err(|refusal| anyhow!("{refusal:?}"))?;
         let work = workload.files().context("a verb on files")?;
-        Ok(measured(work, Part::whole(tree.plain(), None, SEED)))
+        Ok(measured(work, Part::single_thread(tree.plain(), None, SEED)))
     };
     let mut verbs = specs.iter().copied().map(verb).collect::<Result<Vec<_>>>()?;
     let makes = specs.contains(&"create");

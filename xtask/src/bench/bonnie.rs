@@ -24,13 +24,13 @@ pub(super) const BENCH: Bench =
 
 /// A command line, its place, and its tests.
 struct Part {
-    place: Place,
+    place: FileSystem,
     words: &'static [&'static str],
     /// Tests in their order. Those after the last one are not run by bonnie++.
     tests: &'static [Test],
 }
 
-enum Place {
+enum FileSystem {
     Tmpfs,
     /// A device in memory that allows direct I/O.
     Ext4,
@@ -51,7 +51,7 @@ const EQUAL: Limit = Limit::Reaches(1.0);
 /// Work whose shortest test takes some 50 ms. One seek is the least that both accept.
 const PARTS: [Part; 3] = [
     Part {
-        place: Place::Tmpfs,
+        place: FileSystem::Tmpfs,
         words: &["-s", "1024:8k:1:1", "-f2", "-n", "0"],
         tests: &[
             test("byte by byte, written", Limit::None),
@@ -62,7 +62,7 @@ const PARTS: [Part; 3] = [
         ],
     },
     Part {
-        place: Place::Tmpfs,
+        place: FileSystem::Tmpfs,
         words: &["-s", "0", "-n", "64"],
         tests: &[
             test("files, created in sequence", EQUAL),
@@ -75,7 +75,7 @@ const PARTS: [Part; 3] = [
     },
     // Only the block write of this run is direct.
     Part {
-        place: Place::Ext4,
+        place: FileSystem::Ext4,
         words: &["-s", "256:8k:1:1", "-f", "-D", "-n", "0"],
         tests: &[test("blocks, written directly", EQUAL)],
     },
@@ -99,8 +99,8 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
 impl Part {
     fn run(&self, setting: &Setting) -> Result<Vec<Row>> {
         match self.place {
-            Place::Tmpfs => self.compare(Tmpfs::mount()?.path(), setting),
-            Place::Ext4 => {
+            FileSystem::Tmpfs => self.compare(Tmpfs::mount()?.path(), setting),
+            FileSystem::Ext4 => {
                 let spec = Spec::disk().file_system("ext4").size_mib(DEVICE_MIB);
                 let disk = Disk::build(&spec).context("make a file system in memory")?;
                 self.compare(&disk.path(), setting)

@@ -43,8 +43,8 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         Some(why) => Row::skipped(what, limit, why),
         None => {
             let job = job(&path, &pinned);
-            let ours = || ours(&files, PASSES, tsc, &pinned);
-            let values = alternate(setting.pairs, ours, || by_fio(&job, &pinned))?;
+            let measure_skye = || measure_skye(&files, PASSES, tsc, &pinned);
+            let values = alternate(setting.pairs, measure_skye, || by_fio(&job, &pinned))?;
             Row::new(what, "×", values, limit).noted(job.command_line())
         }
     })?;
@@ -53,14 +53,15 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         Some(why) => Row::skipped(what, limit, why),
         None => {
             let dd = dd(&path, &pinned);
-            let values = alternate(setting.pairs, || ours(&files, 1, tsc, &pinned), || by_dd(&dd, &pinned))?;
+            let values =
+                alternate(setting.pairs, || measure_skye(&files, 1, tsc, &pinned), || by_dd(&dd, &pinned))?;
             Row::new(what, "×", values, limit).noted(foreign::command_line(&dd))
         }
     })
 }
 
 /// Bytes per second, over the time from start to end.
-fn ours(files: &Arc<[OwnedFd]>, passes: u64, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
+fn measure_skye(files: &Arc<[OwnedFd]>, passes: u64, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
     let engine = || Ok(SyncEngine::new(Arc::clone(files), BLOCK_BYTES as usize, None));
     let blocks = SIZE_BYTES / BLOCK_BYTES;
     let work =

@@ -8,12 +8,12 @@ use anyhow::{Context, Result, ensure};
 /// Instructions of one operation: the difference between two runs, over the difference of their operations. The
 /// instructions of start and end cancel.
 pub(super) fn per_operation(ops: [u64; 2], command: impl Fn(u64) -> Vec<String>) -> Result<f64> {
-    let [few, many] = ops.map(|ops| whole(&command(ops)));
+    let [few, many] = ops.map(|ops| program_instructions(&command(ops)));
     Ok((many? as f64 - few? as f64) / (ops[1] - ops[0]) as f64)
 }
 
 /// Instructions of all threads of a program from its start to its end.
-fn whole(command: &[String]) -> Result<u64> {
+fn program_instructions(command: &[String]) -> Result<u64> {
     let directory = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
     let out = directory.path().join("callgrind.out");
     let mut valgrind = Command::new("valgrind");

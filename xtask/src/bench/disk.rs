@@ -56,18 +56,18 @@ const SERVED_OFF: f64 = 0.005;
 #[derive(Debug, Clone, Copy)]
 struct Test {
     name: &'static str,
-    writes: bool,
+    is_write: bool,
     is_random: bool,
     block_bytes: u64,
     depth: u32,
 }
 
 const TESTS: [Test; 5] = [
-    Test { name: "read 4 KiB random q32", writes: false, is_random: true, block_bytes: 4096, depth: 32 },
-    Test { name: "read 4 KiB random q1", writes: false, is_random: true, block_bytes: 4096, depth: 1 },
-    Test { name: "read 1 MiB q8", writes: false, is_random: false, block_bytes: 1 << 20, depth: 8 },
-    Test { name: "write 1 MiB q8", writes: true, is_random: false, block_bytes: 1 << 20, depth: 8 },
-    Test { name: "write 4 KiB random q32", writes: true, is_random: true, block_bytes: 4096, depth: 32 },
+    Test { name: "read 4 KiB random q32", is_write: false, is_random: true, block_bytes: 4096, depth: 32 },
+    Test { name: "read 4 KiB random q1", is_write: false, is_random: true, block_bytes: 4096, depth: 1 },
+    Test { name: "read 1 MiB q8", is_write: false, is_random: false, block_bytes: 1 << 20, depth: 8 },
+    Test { name: "write 1 MiB q8", is_write: true, is_random: false, block_bytes: 1 << 20, depth: 8 },
+    Test { name: "write 4 KiB random q32", is_write: true, is_random: true, block_bytes: 4096, depth: 32 },
 ];
 
 /// A rate, and latencies measured at the same time.
@@ -102,7 +102,7 @@ fn disk(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     for file in &files {
         file_of(file, SIZE_BYTES)?;
     }
-    TESTS.into_iter().try_for_each(|test| rows.extend(of_test(test, &files, setting, &bed)?))
+    TESTS.into_iter().try_for_each(|test| rows.extend(compare_test(test, &files, setting, &bed)?))
 }
 
 fn loop_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
@@ -110,7 +110,7 @@ fn loop_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let disk = Disk::build(&Spec::disk().size_mib(LOOP_BYTES >> 20).in_directory(bed.scratch.path()))?;
     let device = std::fs::File::options().write(true).open(disk.path());
     fill(&mut device.context("open the loop device")?, LOOP_BYTES)?;
-    TESTS.into_iter().try_for_each(|test| rows.extend(of_test(test, &[disk.path()], setting, &bed)?))
+    TESTS.into_iter().try_for_each(|test| rows.extend(compare_test(test, &[disk.path()], setting, &bed)?))
 }
 
 fn served_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
@@ -120,12 +120,12 @@ fn served_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     // With as many requests in flight as slots, each slot waits for its next one: fio shows how long.
     let as_many = Test { name: "read 4 KiB random q4", depth: SLOTS, ..TESTS[0] };
     for test in TESTS.into_iter().filter(|test| test.block_bytes == 4096).chain([as_many]) {
-        rows.extend(of_test(test, &[disk.path()], setting, &bed)?)?;
+        rows.extend(compare_test(test, &[disk.path()], setting, &bed)?)?;
     }
     for depth in [2 * SLOTS, 8 * SLOTS] {
         let test = Test { depth, ..TESTS[0] };
         let values = (0..setting.pairs).map(|_| {
-            let found = ours(test, &disk.path(), SERVED_NS, &bed)?;
+            let found = measure_skye(test, &disk.path(), SERVED_NS, &bed)?;
             Ok((found.per_second / SERVED_PER_SECOND - 1.0).abs())
         });
         let what = format!("{SLOTS} at a time of 1 ms, q{depth}: off by");
@@ -136,20 +136,20 @@ fn served_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
 
 /// Ratios of a test: skye over fio with its fastest options. Pairs alternate between the files, two on each, and the
 /// two start with different sides.
-fn of_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Result<[Row; 3]> {
+fn compare_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Result<[Row; 3]> {
     let pinned = &bed.pinned;
     let tuned = fastest(test, files, pinned)?;
     let mut ratios = [const { Vec::new() }; 3];
     for pair in 0..=setting.pairs {
         let file = &files[pair / 2 % files.len()];
-        let ours = || ours(test, file, TIME_NS, bed);
-        let theirs = || theirs(test, file, tuned, pinned);
+        let measure_skye = || measure_skye(test, file, TIME_NS, bed);
+        let measure_fio = || measure_fio(test, file, tuned, pinned);
         let (a, b) = if pair.is_multiple_of(2) {
-            let a = ours()?;
-            (a, theirs()?)
+            let a = measure_skye()?;
+            (a, measure_fio()?)
         } else {
-            let b = theirs()?;
-            (ours()?, b)
+            let b = measure_fio()?;
+            (measure_skye()?, b)
         };
         // The first pair loads programs and caches.
         if pair > 0 {
@@ -171,7 +171,7 @@ fn of_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Resul
 }
 
 /// Measures skye's worker on a file.
-fn ours(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figures> {
+fn measure_skye(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figures> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;
     let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).context("ask for its size")?;
@@ -184,12 +184,12 @@ fn ours(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figures> {
         time_ns,
     };
     let engine = || {
-        let (reads, writes) = (!test.writes, test.writes.then_some(CONTENT));
+        let (reads, writes) = (!test.is_write, test.is_write.then_some(CONTENT));
         let block_bytes = test.block_bytes as usize;
         UringEngine::<false>::new(files, block_bytes, test.depth, reads, writes, Options::default())
             .context("make a ring")
     };
-    let done = if test.writes {
+    let done = if test.is_write {
         through_loop(engine, bed.tsc, ClosedLoop, Write, work, &bed.pinned)?
     } else {
         through_loop(engine, bed.tsc, ClosedLoop, Read, work, &bed.pinned)?
@@ -216,7 +216,7 @@ fn job(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Job {
     let block = format!("--bs={}", test.block_bytes);
     let depth = format!("--iodepth={}", test.depth);
     let time = format!("--runtime={}ms", TIME_NS / 1_000_000);
-    let verb = match (test.writes, test.is_random) {
+    let verb = match (test.is_write, test.is_random) {
         (false, false) => "--rw=read",
         (false, true) => "--rw=randread",
         (true, false) => "--rw=write",
@@ -227,7 +227,7 @@ fn job(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Job {
     Job::new(&[&shape[..], &own, &LATENCIES, WAYS[way]].concat(), pinned)
 }
 
-fn theirs(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Result<Figures> {
+fn measure_fio(test: Test, file: &Path, way: usize, pinned: &Pinned) -> Result<Figures> {
     let answer = job(test, file, way, pinned).run(pinned)?;
     ensure!(answer.p50_ns > 0.0 && answer.p99_ns > 0.0, "fio tells no latencies");
     Ok(Figures { per_second: answer.iops, p50_ns: answer.p50_ns, p99_ns: answer.p99_ns })
@@ -238,7 +238,7 @@ fn fastest(test: Test, files: &[PathBuf], pinned: &Pinned) -> Result<usize> {
     let mut best = (0, 0.0);
     for file in [&files[0], &files[files.len() - 1]] {
         for way in 0..WAYS.len() {
-            let rate = theirs(test, file, way, pinned)?.per_second;
+            let rate = measure_fio(test, file, way, pinned)?.per_second;
             if rate > best.1 {
                 best = (way, rate);
             }

@@ -12,7 +12,7 @@ use super::pinned::Pinned;
 
 /// Counts of a worker, all intervals together.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct WorkerCounts {
     /// Number of operations.
     pub ops: u64,
     /// Latencies of operations.
@@ -48,7 +48,7 @@ impl Buckets {
     }
 }
 
-impl Counted {
+impl WorkerCounts {
     fn add(&mut self, delta: &Delta) {
         self.ops += delta.ops;
         self.latencies.add(&delta.latencies);
@@ -64,13 +64,13 @@ pub(super) fn while_drained<T>(
     pinned: &Pinned,
     reader: DeltaReader,
     work: impl FnOnce() -> T,
-) -> Result<(T, Counted)> {
+) -> Result<(T, WorkerCounts)> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let over = &over;
         let drain = scope.spawn(move || {
             pinned.yield_cpu()?;
-            let mut counted = Counted::default();
+            let mut counted = WorkerCounts::default();
             // The last look comes after the end of the work.
             loop {
                 let last = over.load(Ordering::Acquire);
@@ -85,7 +85,7 @@ pub(super) fn while_drained<T>(
         let raise = Raise(over, drain.thread().clone());
         let answer = work();
         drop(raise);
-        let counted: Result<Counted> = drain.join().map_err(|_| anyhow!("the reader panicked"))?;
+        let counted: Result<WorkerCounts> = drain.join().map_err(|_| anyhow!("the reader panicked"))?;
         Ok((answer, counted?))
     })
 }

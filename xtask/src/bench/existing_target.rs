@@ -40,7 +40,7 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let file = disk.path().join("file");
     file_of(&file, FILE_BYTES)?;
     let device = device_below(&disk.path())?;
-    let part = longest(&shown(Command::new("filefrag").args(["-v", "-b4096"]).arg(&file))?)?;
+    let part = longest(&output_of(Command::new("filefrag").args(["-v", "-b4096"]).arg(&file))?)?;
     for test in TESTS {
         let rate = |target: &Path, first: u64| {
             let (from, to) = (first * BLOCK_BYTES, (first + part.blocks) * BLOCK_BYTES);
@@ -58,8 +58,8 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
 /// Returns the device that is mounted at a place.
 fn device_below(place: &Path) -> Result<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").context("read /proc/self/mounts")?;
-    let is_there = |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(place);
-    let line = mounts.lines().find(is_there).context("the rig is not mounted")?;
+    let is_mounted_here = |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(place);
+    let line = mounts.lines().find(is_mounted_here).context("the rig is not mounted")?;
     Ok(line.split(' ').next().unwrap_or_default().into())
 }
 
@@ -86,7 +86,7 @@ fn longest(table: &str) -> Result<Part> {
 }
 
 /// Runs a command, and returns what it prints.
-fn shown(command: &mut Command) -> Result<String> {
+fn output_of(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("run {command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -103,7 +103,7 @@ fn rate(program: &Path, target: &Path, test: &str, home: &Path) -> Result<f64> {
         .args(options)
         .env("HOME", home)
         .stdin(Stdio::null());
-    let document: Value = serde_json::from_str(&shown(&mut command)?).context("read its document")?;
+    let document: Value = serde_json::from_str(&output_of(&mut command)?).context("read its document")?;
     document["phases"][0]["rate"]["ops_per_second"].as_f64().context("it has no rate")
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::budget::BOUNDLESS;
 use engine::clock::Timer;
-use engine::files::{Create, Measured, NameChange, Numbered, Place, RoundLimits, Stat, Visits};
+use engine::files::{Create, FileLocation, IndexedOps, Measured, NameChange, RoundLimits, Stat, VisitOrder};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
 use engine::recorder::{Recorder, Shape};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -75,7 +75,7 @@ impl Files {
         let parent = rustix::fs::open(path, DIRECTORY_FLAGS, Mode::empty()).context("open the directory")?;
         let tree = Tree { files, dirs: 1, levels: 1 };
         let mut name = Name::new(tree.plain(), Kind::File);
-        let names = (0..files).flat_map(|file| name.of(file).to_bytes_with_nul().to_vec()).collect();
+        let names = (0..files).flat_map(|file| name.path_of(file).to_bytes_with_nul().to_vec()).collect();
         Ok(Self { parent, tree, names, timer: Timer::best() })
     }
 
@@ -90,7 +90,7 @@ impl Files {
     fn pair(&self, pair: usize, names: &[&CStr], pinned: &Pinned) -> Result<[f64; 3]> {
         thread::sleep(PAUSE);
         let (ours, theirs) = (self.make_directory(OURS)?, self.make_directory(BARE)?);
-        let place = Place { directory: ours.as_fd(), leaves: &[], tree: self.tree };
+        let place = FileLocation { directory: ours.as_fd(), leaves: &[], tree: self.tree };
         let mode = Mode::RUSR.union(Mode::WUSR);
         let create = |name: &CStr| rustix::fs::openat(&theirs, name, CREATE_FLAGS, mode).map(drop);
         let stat = |name: &CStr| {
@@ -102,7 +102,7 @@ impl Files {
         let slice = |at: usize| names.len() * at / SLICES..names.len() * (at + 1) / SLICES;
         let ours_names = self.tree.plain();
         let mut ours_create = Create::new(ours_names, None, false);
-        let mut ours_stat = Numbered::new(ours_names, Stat::new(false, false));
+        let mut ours_stat = IndexedOps::new(ours_names, Stat::new(false, false));
         let mut ours_unlink = NameChange::unlink(ours_names, Kind::File, false);
         let ratios = [
             interleave(
@@ -140,7 +140,7 @@ impl Files {
 /// Seconds that the program's loop takes for some of the files.
 fn through_loop(
     verb: &mut dyn Measured,
-    place: &Place<'_>,
+    place: &FileLocation<'_>,
     files: Range<usize>,
     timer: Timer,
     pinned: &Pinned,
@@ -149,7 +149,7 @@ fn through_loop(
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
     let timer = timer.anchored();
-    let visits = Visits::in_sequence(files.start as u64, files.len() as u64);
+    let visits = VisitOrder::in_sequence(files.start as u64, files.len() as u64);
     let ((seconds, round), counted) = while_drained(pinned, reader, || {
         cpu_seconds(|| verb.round(place, visits, &timer, &mut recorder, limits))
     })?;

@@ -21,7 +21,7 @@ pub(super) struct Job(Vec<String>);
 
 /// Results that fio reports for a job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answer {
+pub(super) struct FioResult {
     /// Number of reads, or of writes if the job writes.
     pub ios: u64,
     /// Operations per second, by fio's own clock.
@@ -52,13 +52,13 @@ impl Job {
         &self.0
     }
 
-    pub(super) fn run(&self, pinned: &Pinned) -> Result<Answer> {
+    pub(super) fn run(&self, pinned: &Pinned) -> Result<FioResult> {
         let (stdout, stderr) = foreign::run(&self.0, pinned)?;
         answer(&stdout).with_context(|| format!("{}: {stdout}{stderr}", self.command_line()))
     }
 }
 
-fn answer(stdout: &str) -> Result<Answer> {
+fn answer(stdout: &str) -> Result<FioResult> {
     // Messages may come before the JSON.
     let json = stdout.find('{').map_or("", |start| &stdout[start..]);
     let document: Value = serde_json::from_str(json).context("its output is not JSON")?;
@@ -74,7 +74,13 @@ fn answer(stdout: &str) -> Result<Answer> {
     ensure!(ios > 0.0 && iops > 0.0, "it did nothing");
     let latency_ns = |name: &str| part["lat_ns"]["percentile"][name].as_f64().unwrap_or(0.0);
     let (p50_ns, p99_ns) = (latency_ns("50.000000"), latency_ns("99.000000"));
-    Ok(Answer { ios: ios as u64, iops, cpu_ns_per_io: percent / 100.0 * seconds * 1e9 / ios, p50_ns, p99_ns })
+    Ok(FioResult {
+        ios: ios as u64,
+        iops,
+        cpu_ns_per_io: percent / 100.0 * seconds * 1e9 / ios,
+        p50_ns,
+        p99_ns,
+    })
 }
 
 #[cfg(test)]

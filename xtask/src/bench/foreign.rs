@@ -11,7 +11,8 @@ use crate::packages;
 
 /// Returns the reason why a command cannot run here, or `None` if it can.
 pub(super) fn absent(command: &str, package: &str) -> Option<String> {
-    (!packages::is_there(command)).then(|| format!("{command} is not installed (apt-get install {package})"))
+    (!packages::is_installed(command))
+        .then(|| format!("{command} is not installed (apt-get install {package})"))
 }
 
 /// Formats a command line as a user would type it.

@@ -35,9 +35,9 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         return rows.push(Row::skipped("instructions of an operation", Limit::None, why));
     }
     let binary = crate::release("loops")?;
-    let here = Circumstances::here()?;
+    let here = Conditions::here()?;
     let found = count(&binary)?;
-    if setting.bless {
+    if setting.updates_baseline {
         Baseline { of: here.clone(), loops: found.clone() }.write()?;
     }
     let baseline = Baseline::read()?;
@@ -106,7 +106,7 @@ fn over_fio(binary: &Path) -> Result<Vec<Row>> {
 
 /// Conditions on which instructions depend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Circumstances {
+struct Conditions {
     /// Output of `rustc --version`.
     compiler: String,
     /// Clock that the loops read.
@@ -114,13 +114,13 @@ struct Circumstances {
     architecture: String,
 }
 
-impl std::fmt::Display for Circumstances {
+impl std::fmt::Display for Conditions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} on {} with the clock {}", self.compiler, self.architecture, self.clock)
     }
 }
 
-impl Circumstances {
+impl Conditions {
     fn here() -> Result<Self> {
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let output = Command::new(rustc).arg("--version").current_dir(crate::root()).output();
@@ -134,7 +134,7 @@ impl Circumstances {
 
 /// Instructions of an operation when they were last accepted.
 struct Baseline {
-    of: Circumstances,
+    of: Conditions,
     loops: Vec<(&'static str, f64)>,
 }
 
@@ -160,7 +160,7 @@ impl Baseline {
             let word = table.get(key).and_then(toml::Value::as_str).map(String::from);
             word.with_context(|| format!("`{key}` is missing"))
         };
-        let of = Circumstances {
+        let of = Conditions {
             compiler: word("compiler")?,
             clock: word("clock")?,
             architecture: word("architecture")?,
@@ -173,7 +173,7 @@ impl Baseline {
     }
 
     fn print(&self) -> String {
-        let Circumstances { compiler, clock, architecture } = &self.of;
+        let Conditions { compiler, clock, architecture } = &self.of;
         let mut text = format!(
             "{HEAD}compiler = {compiler:?}\nclock = {clock:?}\narchitecture = {architecture:?}\n\n[instructions]\n"
         );
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn written_baseline_reads_back_unchanged() {
-        let of = Circumstances {
+        let of = Conditions {
             compiler: "rustc 1.95.0".into(),
             clock: "tsc".into(),
             architecture: "x86_64".into(),
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn no_loop_has_become_longer() {
         crate::require!(valgrind);
-        let (baseline, here) = (Baseline::read().unwrap(), Circumstances::here().unwrap());
+        let (baseline, here) = (Baseline::read().unwrap(), Conditions::here().unwrap());
         if baseline.of != here {
             let why = format!("the baseline is of {}, this is {here}", baseline.of);
             return crate::capability::list_skip(

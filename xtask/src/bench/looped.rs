@@ -10,26 +10,26 @@ use engine::clock::{Clock, Monotonic, Tsc};
 use engine::pacing::Pacing;
 use engine::recorder::{Recorder, Shape};
 use engine::verb::Verb;
-use engine::worker::{Ended, Limits};
+use engine::worker::{Limits, WorkerResult};
 use loops::{Work, worker};
 
-use super::drained::{Counted, while_drained};
+use super::drained::{WorkerCounts, while_drained};
 use super::pinned::{Pinned, cpu_seconds};
 
 /// Results of a loop, and its time.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct LoopResult {
     /// CPU time of the worker's thread.
     pub cpu_seconds: f64,
     /// Time from the start to the end of the loop.
     pub seconds: f64,
     /// Start of the work, on the worker's clock.
     pub start_ns: u64,
-    pub ended: Ended,
-    pub counted: Counted,
+    pub ended: WorkerResult,
+    pub counted: WorkerCounts,
 }
 
-impl Done {
+impl LoopResult {
     /// Operations per second of CPU time.
     pub(super) fn ops_per_cpu_second(&self) -> f64 {
         self.counted.ops as f64 / self.cpu_seconds
@@ -61,7 +61,7 @@ pub(super) fn through_loop<E: DataEngine, P: Pacing + Send, V: Verb + Send>(
     verb: V,
     work: Work,
     pinned: &Pinned,
-) -> Result<Done> {
+) -> Result<LoopResult> {
     in_thread(|| match tsc.map(Tsc::anchored) {
         Some(tsc) => with_clock(engine()?, tsc, pacing, verb, work, pinned),
         None => with_clock(engine()?, Monotonic, pacing, verb, work, pinned),
@@ -75,8 +75,8 @@ fn with_clock<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     verb: V,
     work: Work,
     pinned: &Pinned,
-) -> Result<Done> {
-    let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
+) -> Result<LoopResult> {
+    let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, P::IS_OPEN));
     let stop = AtomicBool::new(false);
     let start_ns = Monotonic.now_ns();
     let limits = Limits { deadline_ns: start_ns.saturating_add(work.time_ns), stop: &stop };
@@ -87,5 +87,5 @@ fn with_clock<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
         (start.elapsed().as_secs_f64(), cpu_seconds, ended)
     })?;
     ended.result.map_err(|failure| anyhow!("{failure:?}"))?;
-    Ok(Done { cpu_seconds, seconds, start_ns, ended, counted })
+    Ok(LoopResult { cpu_seconds, seconds, start_ns, ended, counted })
 }

@@ -16,8 +16,8 @@ use anyhow::{Context, Result, anyhow};
 use engine::budget::BOUNDLESS;
 use engine::clock::Timer;
 use engine::data::PERIOD_BYTES;
-use engine::files::flows::{Calls, Flows, Kernel, Own};
-use engine::files::{FileOps, Place, RoundLimits, Visits, round};
+use engine::files::flows::{Calls, Flows, Kernel, PrivateFiles};
+use engine::files::{FileLocation, FileOps, RoundLimits, VisitOrder, round};
 use engine::names::Tree;
 use engine::recorder::{Recorder, Shape};
 use model::mix::Mix;
@@ -62,7 +62,7 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     }
     for (name, flows) in MIXES {
         let mix = Mix::shipped(name);
-        let tapes: Vec<_> = (0..THREADS).map(|thread| Tape::of(mix, thread as u64, flows)).collect();
+        let tapes: Vec<_> = (0..THREADS).map(|thread| Tape::record(mix, thread as u64, flows)).collect();
         let ours = || through_loop(mix, path, flows).map(|seconds| 1.0 / seconds);
         let bare = || bare(mix, path, &tapes).map(|seconds| 1.0 / seconds);
         let ratios = alternate(setting.pairs, ours, bare)?;
@@ -79,13 +79,13 @@ fn tree(mix: &Mix) -> Tree {
 /// Nanoseconds of an operation whose calls do nothing.
 fn nothing(mix: &Mix) -> Result<f64> {
     let root = rustix::fs::open("/", DIRECTORY_FLAGS, Mode::empty()).context("open /")?;
-    let place = Place { directory: root.as_fd(), leaves: &[], tree: tree(mix) };
+    let place = FileLocation { directory: root.as_fd(), leaves: &[], tree: tree(mix) };
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
-    let mut flows = Flows::of_nothing(mix, mix.population.files, tree(mix), 1);
+    let mut flows = Flows::without_calls(mix, mix.population.files, tree(mix), 1);
     flows.populate(&place, limits);
     let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
-    let visits = Visits::in_sequence(0, FLOWS_OF_NOTHING);
+    let visits = VisitOrder::in_sequence(0, FLOWS_OF_NOTHING);
     let round = round(&mut flows, &place, visits, &Timer::best().anchored(), &mut recorder, limits);
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
     let weights: u64 = mix.flows.iter().map(|flow| flow.weight).sum();
@@ -132,11 +132,11 @@ fn through_loop(mix: &Mix, path: &Path, flows: u64) -> Result<f64> {
             readers.push(reader);
             let start = &start;
             threads.push(scope.spawn(move || {
-                let place = Place { directory: directory.as_fd(), leaves: &[], tree: tree(mix) };
+                let place = FileLocation { directory: directory.as_fd(), leaves: &[], tree: tree(mix) };
                 let mut loops = Flows::new(mix, mix.population.files, tree(mix), thread as u64);
                 let populated = loops.populate(&place, limits);
                 start.wait();
-                let visits = Visits::in_sequence(0, flows);
+                let visits = VisitOrder::in_sequence(0, flows);
                 let done = round(&mut loops, &place, visits, &timer, &mut recorder, limits);
                 drop(recorder);
                 populated.map_or(Ok(()), |(round, _)| round.result).and(done.result)
@@ -150,9 +150,9 @@ fn through_loop(mix: &Mix, path: &Path, flows: u64) -> Result<f64> {
             }
         });
         start.wait();
-        let begun = Instant::now();
+        let started = Instant::now();
         let ended = join(threads);
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = started.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Relaxed);
         ended.map(|()| seconds)
     })
@@ -182,9 +182,9 @@ fn bare(mix: &Mix, path: &Path, tapes: &[Tape]) -> Result<f64> {
             }));
         }
         start.wait();
-        let begun = Instant::now();
+        let started = Instant::now();
         join(threads)?;
-        Ok(begun.elapsed().as_secs_f64())
+        Ok(started.elapsed().as_secs_f64())
     })
 }
 
@@ -222,34 +222,35 @@ struct Tape {
 }
 
 impl Tape {
-    fn of(mix: &Mix, seed: u64, flows: u64) -> Self {
+    fn record(mix: &Mix, seed: u64, flows: u64) -> Self {
         let stop = AtomicBool::new(false);
         let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
         // No call is made.
         let root = rustix::fs::CWD;
-        let place = Place { directory: root, leaves: &[], tree: tree(mix) };
-        let taping = Taping(RefCell::new(Vec::new()));
+        let place = FileLocation { directory: root, leaves: &[], tree: tree(mix) };
+        let call_recorder = CallRecorder(RefCell::new(Vec::new()));
         let files = mix.population.files;
-        let mut loops = Flows::with(&taping, Own::new(files, mix.created()), mix, files, tree(mix), seed);
+        let mut loops =
+            Flows::with(&call_recorder, PrivateFiles::new(files, mix.created()), mix, files, tree(mix), seed);
         loops.populate(&place, limits);
-        let population = taping.0.take();
+        let population = call_recorder.0.take();
         let (mut recorder, _) = Recorder::new(Shape::default());
-        let visits = Visits::in_sequence(0, flows);
+        let visits = VisitOrder::in_sequence(0, flows);
         round(&mut loops, &place, visits, &Timer::Kernel, &mut recorder, limits);
-        Self { population, calls: taping.0.take() }
+        Self { population, calls: call_recorder.0.take() }
     }
 }
 
 /// Keeps the calls instead of making them.
-struct Taping(RefCell<Vec<Call>>);
+struct CallRecorder(RefCell<Vec<Call>>);
 
-impl Taping {
+impl CallRecorder {
     fn keep(&self, call: Call) {
         self.0.borrow_mut().push(call);
     }
 }
 
-impl Calls for &Taping {
+impl Calls for &CallRecorder {
     type File = Open;
 
     fn create(&self, _: BorrowedFd<'_>, path: &CStr) -> Result<Open, Errno> {
@@ -263,8 +264,8 @@ impl Calls for &Taping {
         Ok(Open::Other)
     }
 
-    fn open_to_write(&self, _: BorrowedFd<'_>, path: &CStr, cuts: bool) -> Result<Open, Errno> {
-        self.keep(Call::OpenToWrite(path.to_owned(), cuts));
+    fn open_to_write(&self, _: BorrowedFd<'_>, path: &CStr, truncates_file: bool) -> Result<Open, Errno> {
+        self.keep(Call::OpenToWrite(path.to_owned(), truncates_file));
         Ok(Open::Other)
     }
 
@@ -372,8 +373,8 @@ impl<'a> Player<'a> {
                 Call::Create(path, Open::Log) => self.log = Some(Kernel.create(directory, path)?),
                 Call::Create(path, Open::Other) => self.other = Some(Kernel.create(directory, path)?),
                 Call::Open(path) => self.other = Some(Kernel.open(directory, path)?),
-                Call::OpenToWrite(path, cuts) => {
-                    self.other = Some(Kernel.open_to_write(directory, path, *cuts)?);
+                Call::OpenToWrite(path, truncates_file) => {
+                    self.other = Some(Kernel.open_to_write(directory, path, *truncates_file)?);
                 }
                 Call::Close => Kernel.close(self.other.take().ok_or(Errno::BADF)?)?,
                 Call::Read(bytes) => {
@@ -412,7 +413,7 @@ mod tests {
         let scratch = program::scratch_in_memory().unwrap();
         for (name, _) in MIXES {
             let mix = Mix::shipped(name);
-            let tapes: Vec<_> = (0..THREADS).map(|thread| Tape::of(mix, thread as u64, 20)).collect();
+            let tapes: Vec<_> = (0..THREADS).map(|thread| Tape::record(mix, thread as u64, 20)).collect();
             assert!(tapes.iter().all(|tape| tape.calls.len() >= 20));
             assert!(bare(mix, scratch.path(), &tapes).unwrap() > 0.0);
             assert!(through_loop(mix, scratch.path(), 20).unwrap() > 0.0);

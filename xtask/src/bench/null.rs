@@ -7,12 +7,12 @@ use engine::clock::Tsc;
 use engine::null::NullEngine;
 use engine::pacing::ClosedLoop;
 use engine::verb::Read;
-use engine::{Completion, DataEngine, Draft, Io};
+use engine::{Completion, DataEngine, Io, PendingBlock};
 use loops::Work;
 use rustix::io::Errno;
 
 use super::fio::{self, Job};
-use super::looped::{Done, through_loop};
+use super::looped::{LoopResult, through_loop};
 use super::pinned::Pinned;
 use super::{Bench, Limit, Row, Rows, Setting};
 
@@ -37,33 +37,33 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     for (depth, limit_ns) in LIMITS {
         every_block_is_visited_once_a_pass(depth, &pinned)?;
         // The first measurement warms up.
-        let values = (0..=setting.pairs).map(|_| ours(depth, tsc, &pinned)).skip(1);
+        let values = (0..=setting.pairs).map(|_| measure_skye(depth, tsc, &pinned)).skip(1);
         let values = values.collect::<Result<_>>()?;
         rows.push(Row::new(format!("read, depth {depth}, ours"), "ns", values, Limit::AtMost(limit_ns)))?;
         let what = format!("read, depth {depth}, fio's null engine");
         rows.push(match fio::absent() {
             Some(why) => Row::skipped(what, Limit::None, why),
-            None => theirs(what, depth, setting, &pinned)?,
+            None => measure_fio(what, depth, setting, &pinned)?,
         })?;
     }
     Ok(())
 }
 
 /// CPU time of an operation in nanoseconds.
-fn ours(depth: u32, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
+fn measure_skye(depth: u32, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
     let engine = || Ok(NullEngine::new(depth, 4096));
     let done = through_loop(engine, tsc, ClosedLoop, Read, Work::random_4k(SIZE_BYTES, OPS), pinned)?;
     all_were_counted(&done, OPS)?;
     Ok(done.cpu_ns_per_op())
 }
 
-fn all_were_counted(done: &Done, ops: u64) -> Result<()> {
+fn all_were_counted(done: &LoopResult, ops: u64) -> Result<()> {
     let (counted, latencies) = (done.counted.ops, done.counted.latencies.count());
     ensure!(counted == ops && latencies == ops, "of {ops}, {counted} were counted, {latencies} latencies");
     Ok(())
 }
 
-fn theirs(what: String, depth: u32, setting: &Setting, pinned: &Pinned) -> Result<Row> {
+fn measure_fio(what: String, depth: u32, setting: &Setting, pinned: &Pinned) -> Result<Row> {
     let (size, ios, depth) = (
         format!("--size={SIZE_BYTES}"),
         format!("--io_size={}", FIO_OPS * 4096),
@@ -81,12 +81,12 @@ fn theirs(what: String, depth: u32, setting: &Setting, pinned: &Pinned) -> Resul
 }
 
 /// An engine that counts the requests of each block.
-struct Marking<'a> {
+struct VisitRecorder<'a> {
     engine: NullEngine,
     visits: &'a Mutex<Vec<u32>>,
 }
 
-impl DataEngine for Marking<'_> {
+impl DataEngine for VisitRecorder<'_> {
     fn depth(&self) -> u32 {
         self.engine.depth()
     }
@@ -96,7 +96,7 @@ impl DataEngine for Marking<'_> {
         self.engine.block_bytes()
     }
 
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         self.engine.draft(slot)
     }
 
@@ -120,7 +120,7 @@ fn every_block_is_visited_once_a_pass(depth: u32, pinned: &Pinned) -> Result<()>
     const BLOCKS: u64 = 100_003;
     for passes in 1..=3 {
         let visits = Mutex::new(vec![0; BLOCKS as usize]);
-        let engine = || Ok(Marking { engine: NullEngine::new(depth, 4096), visits: &visits });
+        let engine = || Ok(VisitRecorder { engine: NullEngine::new(depth, 4096), visits: &visits });
         let work = Work::random_4k(BLOCKS * 4096, BLOCKS * u64::from(passes));
         let done = through_loop(engine, None, ClosedLoop, Read, work, pinned)?;
         all_were_counted(&done, work.ops)?;

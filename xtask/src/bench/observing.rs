@@ -32,9 +32,9 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         let test = format!("{test}:t{cpus}");
         let runs = RefCell::new(Vec::new());
         let measure = |more: &[&str]| -> Result<f64> {
-            let seen = measure(&binary, scratch.path(), &test, more)?;
-            runs.borrow_mut().push(seen);
-            Ok(seen.rate)
+            let result = measure(&binary, scratch.path(), &test, more)?;
+            runs.borrow_mut().push(result);
+            Ok(result.rate)
         };
         let rates = alternate(setting.pairs, || measure(&[]), || measure(&["--unobserved"]))?;
         // A rate varies by a tenth from process to process; the time that its threads wait for a CPU does not.
@@ -58,14 +58,14 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
 
 /// Result of one run, observed or not.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct RunResult {
     rate: f64,
     /// Share of the time in which its threads did not wait for a CPU.
     on_cpu: f64,
     telemetry_cpu_share: f64,
 }
 
-fn measure(binary: &Path, directory: &Path, test: &str, more: &[&str]) -> Result<Seen> {
+fn measure(binary: &Path, directory: &Path, test: &str, more: &[&str]) -> Result<RunResult> {
     let file = directory.join("run.json");
     let json = file.to_string_lossy();
     let words = ["--size", "64m", "--time", "1.5", "--no-probe", "--quiet", "--allow", "low-space,busy"];
@@ -75,7 +75,7 @@ fn measure(binary: &Path, directory: &Path, test: &str, more: &[&str]) -> Result
     let document: Value = serde_json::from_slice(&fs::read(&file)?)?;
     let phase = &document["phases"][0];
     let waited = phase["budget"]["run_queue"].as_f64().context("the kernel hides who waits for a CPU")?;
-    Ok(Seen {
+    Ok(RunResult {
         rate: phase["rate"]["whole_ops_per_second"].as_f64().context("it has no rate")?,
         on_cpu: 1.0 - waited,
         telemetry_cpu_share: document["tool"]["telemetry_cpu_share"].as_f64().context("it has no share")?,

@@ -10,12 +10,12 @@ use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing, Start};
 use engine::uring::{Options, UringEngine};
 use engine::verb::Read;
-use engine::{Completion, DataEngine, Draft, Io};
+use engine::{Completion, DataEngine, Io, PendingBlock};
 use loops::{SEED, Work};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::looped::{Done, through_loop};
+use super::looped::{LoopResult, through_loop};
 use super::pinned::Pinned;
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Rows, Setting};
@@ -44,7 +44,7 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
             continue;
         }
         let engine = || Ok(NullEngine::new(32, 4096));
-        of(&format!("null, {clock}"), engine, tsc, setting, &pinned, rows)?;
+        compare_starts(&format!("null, {clock}"), engine, tsc, setting, &pinned, rows)?;
     }
     rows.extend(starts(tsc, setting, &pinned)?)?;
     if let Some(why) = engine::uring::refusal() {
@@ -56,11 +56,11 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         UringEngine::<false>::new(Arc::clone(&files), 4096, 8, true, None, Options::default())
             .context("make a ring")
     };
-    of("zram, ring of 8", engine, tsc, setting, &pinned, rows)
+    compare_starts("zram, ring of 8", engine, tsc, setting, &pinned, rows)
 }
 
 /// Compares the started operations with the schedule, for fixed and random distances of arrivals.
-fn of<E: DataEngine>(
+fn compare_starts<E: DataEngine>(
     what: &str,
     engine: impl Fn() -> Result<E> + Sync,
     tsc: Option<Tsc>,
@@ -101,11 +101,11 @@ fn starts(tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Result<Vec<Ro
     for _ in 0..setting.pairs {
         let (noted, instants) = channel();
         let pacing = OpenLoop::new(SPARSE_OPS_PER_SECOND, true, 0, 1, SEED);
-        let pacing = Noting { of: pacing, instants_ns: Vec::with_capacity(room), to: noted };
+        let pacing = StartRecorder { of: pacing, instants_ns: Vec::with_capacity(room), to: noted };
         let (noted, started) = channel();
         let engine = || {
             let of = NullEngine::new(32, 4096);
-            Ok(Noting { of, instants_ns: Vec::with_capacity(room), to: noted })
+            Ok(StartRecorder { of, instants_ns: Vec::with_capacity(room), to: noted })
         };
         through_loop(engine, tsc, pacing, Read, work, pinned)?;
         let (intended_ns, started_ns) = (instants.recv()?, started.recv()?);
@@ -146,20 +146,20 @@ fn from_exponential(instants_ns: &[u64]) -> f64 {
 }
 
 /// An engine or a pacing that notes the instants of its operations. It sends them when it is dropped.
-struct Noting<T> {
+struct StartRecorder<T> {
     of: T,
     instants_ns: Vec<u64>,
     to: Sender<Vec<u64>>,
 }
 
-impl<T> Drop for Noting<T> {
+impl<T> Drop for StartRecorder<T> {
     fn drop(&mut self) {
         // After a failure, there is no receiver.
         let _ = self.to.send(std::mem::take(&mut self.instants_ns));
     }
 }
 
-impl Pacing for Noting<OpenLoop> {
+impl Pacing for StartRecorder<OpenLoop> {
     const IS_OPEN: bool = true;
 
     fn begin(&mut self, start_ns: u64) {
@@ -179,7 +179,7 @@ impl Pacing for Noting<OpenLoop> {
     }
 }
 
-impl<E: DataEngine> DataEngine for Noting<E> {
+impl<E: DataEngine> DataEngine for StartRecorder<E> {
     fn depth(&self) -> u32 {
         self.of.depth()
     }
@@ -189,7 +189,7 @@ impl<E: DataEngine> DataEngine for Noting<E> {
         self.of.block_bytes()
     }
 
-    fn draft(&mut self, slot: u32) -> Draft<'_> {
+    fn draft(&mut self, slot: u32) -> PendingBlock<'_> {
         self.of.draft(slot)
     }
 
@@ -208,7 +208,7 @@ impl<E: DataEngine> DataEngine for Noting<E> {
 }
 
 /// Counts the operations that were due before the end, by drawing them again.
-fn scheduled(mut pacing: OpenLoop, done: &Done) -> Result<u64> {
+fn scheduled(mut pacing: OpenLoop, done: &LoopResult) -> Result<u64> {
     pacing.begin(done.start_ns);
     let last_ns = done.start_ns + TIME_NS - 1;
     let due =

@@ -53,13 +53,13 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         UringEngine::<false>::new(files.clone(), 4096, 32, true, None, Options::default())
             .context("make a ring")
     };
-    rows.extend(of("ring, depth 32", 32.0, ring, &disk, tsc, setting, &pinned)?)?;
+    rows.extend(compare_quantiles("ring, depth 32", 32.0, ring, &disk, tsc, setting, &pinned)?)?;
     let sync = || Ok(SyncEngine::new(files.clone(), 4096, None));
-    rows.extend(of("sync, depth 1", 1.0, sync, &disk, tsc, setting, &pinned)?)
+    rows.extend(compare_quantiles("sync, depth 1", 1.0, sync, &disk, tsc, setting, &pinned)?)
 }
 
 /// Differences at some quantiles, relative to the allowed ones.
-fn of<E: DataEngine>(
+fn compare_quantiles<E: DataEngine>(
     what: &str,
     depth: f64,
     engine: impl Fn() -> Result<E> + Sync,

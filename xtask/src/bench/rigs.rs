@@ -73,7 +73,7 @@ fn served(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         for _ in 0..setting.pairs {
             server.take_served();
             rate(&server.path().join("file"), 8)?;
-            let times = server.take_served().of(Direction::Read).times_ns();
+            let times = server.take_served().in_direction(Direction::Read).times_ns();
             let late = |time: &u64| if *time < 20_000_000 { *time - 2_000_000 } else { *time - 20_000_000 };
             let mut late: Vec<_> = times.iter().map(late).collect();
             late.sort_unstable();
@@ -161,8 +161,8 @@ const HEADERS: f64 = 0.06;
 fn lookups(directory: &Path) -> Result<f64> {
     let begin_ns = now_ns() + WARM_UP_NS;
     let end_ns = begin_ns + TIME_NS;
-    let looked_up = thread::scope(|scope| {
-        let looks = |thread: u64| {
+    let lookup_count = thread::scope(|scope| {
+        let count_lookups = |thread: u64| {
             (0_u64..)
                 .map(|look| {
                     // No name comes twice, and the error of each says nothing.
@@ -173,11 +173,11 @@ fn lookups(directory: &Path) -> Result<f64> {
                 .filter(|ended_ns| *ended_ns >= begin_ns)
                 .count()
         };
-        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || looks(thread))).collect();
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || count_lookups(thread))).collect();
         let counts = threads.into_iter().map(|one| one.join().map_err(|_| anyhow!("a thread panicked")));
         Ok::<_, anyhow::Error>(counts.collect::<Result<Vec<_>>>()?.iter().sum::<usize>())
     })?;
-    Ok(looked_up as f64 * 1e9 / TIME_NS as f64)
+    Ok(lookup_count as f64 * 1e9 / TIME_NS as f64)
 }
 
 const BURSTS: &str = "a limit lets through a tenth of a second's worth at once: over any time, a rate is off by as \

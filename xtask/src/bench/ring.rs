@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use super::bare_ring::BareRing;
 use super::drained::while_accompanied;
 use super::fio::{self, Job};
-use super::looped::{Done, in_thread, through_loop};
+use super::looped::{LoopResult, in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
 use super::{Bench, Limit, Row, Rows, Setting};
@@ -81,26 +81,30 @@ fn over_fio(
             continue;
         }
         let job = fastest(&jobs, pinned)?;
-        let ours = || Ok(ours::<false>(files, DEPTH, LONG, tsc, pinned)?.ops_per_second());
-        let values = alternate(setting.pairs, ours, || theirs(&job, pinned))?;
+        let measure_skye = || Ok(measure_skye::<false>(files, DEPTH, LONG, tsc, pinned)?.ops_per_second());
+        let values = alternate(setting.pairs, measure_skye, || measure_fio(&job, pinned))?;
         rows.push(Row::new(what, "×", values, limit).noted(job.command_line()))?;
     }
     Ok(())
 }
 
 /// Runs the work with our worker, at that depth.
-fn ours<const NOP: bool>(
+fn measure_skye<const NOP: bool>(
     files: &Arc<[OwnedFd]>,
     depth: u32,
     work: Work,
     tsc: Option<Tsc>,
     pinned: &Pinned,
-) -> Result<Done> {
+) -> Result<LoopResult> {
     let engine = || {
         let options = Options::default();
         let engine = UringEngine::<NOP>::new(Arc::clone(files), 4096, depth, true, None, options);
         let engine = engine.context("make a ring")?;
-        ensure!(engine.lost().is_empty(), "our ring does without {:?}, which a bare one has", engine.lost());
+        ensure!(
+            engine.missing_features().is_empty(),
+            "our ring does without {:?}, which a bare one has",
+            engine.missing_features()
+        );
         Ok(engine)
     };
     let done = through_loop(engine, tsc, ClosedLoop, Read, work, pinned)?;
@@ -126,7 +130,7 @@ fn over_bare(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, setting: &Setting, pinned
     let offsets = SHORT.offsets();
     let values = alternate(
         PAIRS * setting.pairs,
-        || Ok(ours::<false>(files, DEPTH, SHORT, tsc, pinned)?.ops_per_cpu_second()),
+        || Ok(measure_skye::<false>(files, DEPTH, SHORT, tsc, pinned)?.ops_per_cpu_second()),
         || Ok(offsets.len() as f64 / bare::<false>(files, DEPTH, &offsets, pinned)?),
     )?;
     Ok(Row::new("zram, ours over a bare ring", "×", values, Limit::AtLeast(0.97)))
@@ -140,7 +144,7 @@ fn nops(depth: u32, tsc: Option<Tsc>, setting: &Setting, pinned: &Pinned) -> Res
     let ratios = alternate(
         setting.pairs,
         || {
-            let done = ours::<true>(&files, depth, NOPS, tsc, pinned)?;
+            let done = measure_skye::<true>(&files, depth, NOPS, tsc, pinned)?;
             times_ns.push(done.cpu_ns_per_op());
             Ok(done.cpu_seconds)
         },
@@ -178,7 +182,7 @@ fn job(engine: &str, extra: &[&str], path: &Path, generator: &str, batch: u32, p
 fn fastest(jobs: &[Job], pinned: &Pinned) -> Result<Job> {
     let mut best: Option<(f64, &Job)> = None;
     for job in jobs.iter().chain(jobs) {
-        let rate = theirs(job, pinned)?;
+        let rate = measure_fio(job, pinned)?;
         if best.is_none_or(|(most, _)| rate > most) {
             best = Some((rate, job));
         }
@@ -187,7 +191,7 @@ fn fastest(jobs: &[Job], pinned: &Pinned) -> Result<Job> {
 }
 
 /// Reads per second by fio's own clock.
-fn theirs(job: &Job, pinned: &Pinned) -> Result<f64> {
+fn measure_fio(job: &Job, pinned: &Pinned) -> Result<f64> {
     let answer = job.run(pinned)?;
     ensure!(answer.ios == LONG.ops, "fio read {} blocks of {}", answer.ios, LONG.ops);
     Ok(answer.iops)

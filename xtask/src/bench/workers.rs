@@ -32,17 +32,17 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         return rows.push(Row::skipped("workers over processes", LIMIT, "this machine has one CPU"));
     }
     let binary = crate::release("loops")?;
-    of(&binary, "null-32", NULL_OPS, None, workers, setting, rows)?;
+    compare_workers(&binary, "null-32", NULL_OPS, None, workers, setting, rows)?;
     match engine::uring::refusal() {
         Some(why) => rows.push(Row::skipped("rings over processes", LIMIT, format!("io_uring: {why}"))),
         None => {
             let file = ZramFile::new(SIZE_BYTES)?;
-            of(&binary, "ring-32", RING_OPS, Some(&file.path()), workers, setting, rows)
+            compare_workers(&binary, "ring-32", RING_OPS, Some(&file.path()), workers, setting, rows)
         }
     }
 }
 
-fn of(
+fn compare_workers(
     binary: &Path,
     name: &str,
     ops: u64,
@@ -58,12 +58,12 @@ fn of(
     };
     // Operations per second, all together.
     let rate = |processes: usize, threads: usize| {
-        let begun = Instant::now();
+        let started = Instant::now();
         let children: Result<Vec<Child>> = (0..processes).map(|_| start(threads)).collect();
         for mut child in children? {
             ensure!(child.wait().context("wait for the loop")?.success(), "the loop {name} failed");
         }
-        Ok(ops as f64 * (processes * threads) as f64 / begun.elapsed().as_secs_f64())
+        Ok(ops as f64 * (processes * threads) as f64 / started.elapsed().as_secs_f64())
     };
     let over_processes = alternate(setting.pairs, || rate(1, workers), || rate(workers, 1))?;
     let what = format!("{name}, {workers} workers over processes");

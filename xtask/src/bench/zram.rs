@@ -39,14 +39,14 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let mut buffer = AlignedBuffer::new(WORK.block_bytes as usize);
     let values = alternate(
         PAIRS * setting.pairs,
-        || ours(&files, tsc, &pinned),
+        || measure_skye(&files, tsc, &pinned),
         || bare(&files[0], &offsets, &mut buffer, &pinned),
     )?;
     rows.push(Row::new("4 KiB random reads, ours over bare", "×", values, Limit::AtLeast(SHARE)))
 }
 
 /// Reads per second through the program's loop: each is timed, and the order is computed on the way.
-fn ours(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
+fn measure_skye(files: &Arc<[OwnedFd]>, tsc: Option<Tsc>, pinned: &Pinned) -> Result<f64> {
     let engine = || Ok(SyncEngine::new(Arc::clone(files), WORK.block_bytes as usize, None));
     let done = through_loop(engine, tsc, ClosedLoop, Read, WORK, pinned)?;
     ensure!(done.counted.ops == WORK.ops, "{} reads counted of {}", done.counted.ops, WORK.ops);

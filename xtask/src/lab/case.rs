@@ -56,7 +56,7 @@ pub struct Case {
     pub seconds: u32,
     /// True if skye can remove nothing, because the target no longer works.
     #[serde(default)]
-    pub left: bool,
+    pub leaves_files: bool,
     /// Exit code of `run`.
     #[serde(default)]
     pub exit: i32,
@@ -71,7 +71,7 @@ pub struct Case {
     pub near: BTreeMap<String, (f64, f64)>,
     /// Texts in the document, or in what the program prints.
     #[serde(default)]
-    pub says: Vec<String>,
+    pub expected_texts: Vec<String>,
     /// Texts that are in neither.
     #[serde(default)]
     pub never: Vec<String>,
@@ -85,7 +85,7 @@ fn usual_seconds() -> u32 {
 #[derive(Debug)]
 pub struct Answer {
     /// Answer of skye: limiter and confidence of each row, or else its exit code.
-    pub said: String,
+    pub verdicts: String,
     /// Differences from what it must say; none if it is right.
     pub wrong: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl Case {
     }
 
     /// Returns what skye must say, for people: limiters, rates and texts.
-    pub fn must_say(&self) -> Vec<String> {
+    pub fn expectations(&self) -> Vec<String> {
         let title = |value: &Value| {
             let limiter = serde_json::from_value::<Limiter>(value.clone()).ok();
             limiter.map_or_else(|| value.to_string(), |limiter| limiter.title().to_owned())
@@ -127,7 +127,7 @@ impl Case {
             };
             format!("{value} ± {percent} %")
         });
-        let texts = self.says.iter().map(|text| format!("“{text}”"));
+        let texts = self.expected_texts.iter().map(|text| format!("“{text}”"));
         let mut words: Vec<_> =
             limiters.map(|(_, value)| title(value)).chain(either).chain(near).chain(texts).collect();
         words.dedup();
@@ -156,7 +156,7 @@ impl Case {
         let status = read("status");
         if status.is_empty() {
             let wrong = format!("it was not built: {}", read("setup.out"));
-            return Answer { said: "–".into(), wrong: vec![wrong] };
+            return Answer { verdicts: "–".into(), wrong: vec![wrong] };
         }
         let (printed, document) = (format!("{}\n{}", read("out"), read("err")), read("document.json"));
         let value = serde_json::from_str::<Value>(&document).unwrap_or(Value::Null);
@@ -165,10 +165,10 @@ impl Case {
             wrong.push(format!("exit code {status}, not {}; it printed {printed}", self.exit));
         }
         let left = read("left");
-        if !left.is_empty() && !self.left {
+        if !left.is_empty() && !self.leaves_files {
             wrong.push(format!("it left {left}"));
         }
-        Answer { said: said(&value).unwrap_or_else(|| format!("exit code {status}")), wrong }
+        Answer { verdicts: verdicts(&value).unwrap_or_else(|| format!("exit code {status}")), wrong }
     }
 
     fn differences(&self, document: &Value, text: &str) -> Vec<String> {
@@ -193,7 +193,10 @@ impl Case {
             }
         }
         wrong.extend(
-            self.says.iter().filter(|words| !text.contains(*words)).map(|words| format!("no {words:?}")),
+            self.expected_texts
+                .iter()
+                .filter(|words| !text.contains(*words))
+                .map(|words| format!("no {words:?}")),
         );
         wrong.extend(
             self.never.iter().filter(|words| text.contains(*words)).map(|words| format!("{words:?}")),
@@ -203,7 +206,7 @@ impl Case {
 }
 
 /// Limiters of all rows, each with its confidence.
-fn said(document: &Value) -> Option<String> {
+fn verdicts(document: &Value) -> Option<String> {
     let of = |row: &Value| {
         let verdict = &row["verdict"];
         Some(format!("{} ({})", verdict["limiter"].as_str()?, verdict["confidence"].as_str()?))
@@ -240,7 +243,7 @@ mod tests {
 name = "one"
 built = "a limit"
 run = "measure /mnt --test read"
-says = ["io.max"]
+expected_texts = ["io.max"]
 never = ["not clear"]
 [case.equals]
 "/phases/0/verdict/limiter" = "io_throttle"
@@ -265,7 +268,7 @@ never = ["not clear"]
             )
         };
         let right = answer(&row("io_throttle", 710.0), "0\n");
-        assert_eq!((right.said.as_str(), right.wrong.len()), ("io_throttle (likely)", 0));
+        assert_eq!((right.verdicts.as_str(), right.wrong.len()), ("io_throttle (likely)", 0));
         assert_eq!(answer(&row("device_ops", 710.0), "0").wrong.len(), 1);
         assert_eq!(answer(&row("io_throttle", 750.0), "0").wrong.len(), 1);
         assert_eq!(answer(&row("io_throttle", 710.0), "3").wrong.len(), 1);

@@ -56,7 +56,7 @@ pub struct Cuts {
 /// # Errors
 /// No guest can run here, or one does not come to its end.
 pub fn replay(kernel: &Kernel, program: &Path, points: usize) -> Result<Cuts> {
-    let supplies = Supplies::of(kernel)?;
+    let supplies = Supplies::load(kernel)?;
     let disks = super::scratch()?;
     let put = |shared: &Path| super::put(program, shared);
     let logged = Guest::boot(&supplies, disks.path(), &[CHECKS, LOGGED].concat(), put)?.wait(LOG)?;
@@ -81,11 +81,11 @@ pub fn replay(kernel: &Kernel, program: &Path, points: usize) -> Result<Cuts> {
         }
         Ok(())
     };
-    let looked =
+    let checked =
         Guest::boot(&supplies, super::scratch()?.path(), &[CHECKS, REPLAYED].concat(), images)?.wait(LOG)?;
     let mut found = Cuts::default();
-    found.read(&looked.path().join("lab"));
-    found.cuts = lines(&looked.path().join("lab/looked")).len().try_into()?;
+    found.read(&checked.path().join("lab"));
+    found.cuts = lines(&checked.path().join("lab/looked")).len().try_into()?;
     Ok(found)
 }
 
@@ -94,7 +94,7 @@ pub fn replay(kernel: &Kernel, program: &Path, points: usize) -> Result<Cuts> {
 /// # Errors
 /// No guest can run here, or one does not come up.
 pub fn run(kernel: &Kernel, program: &Path, cuts: u32) -> Result<Cuts> {
-    let supplies = Supplies::of(kernel)?;
+    let supplies = Supplies::load(kernel)?;
     let disks = super::scratch()?;
     let mut found = Cuts::default();
     let mut before = None;
@@ -105,11 +105,11 @@ pub fn run(kernel: &Kernel, program: &Path, cuts: u32) -> Result<Cuts> {
         guest.wait_for("checked", CHECK)?;
         let shared = guest.shared();
         if let Some(before) = before.take() {
-            found.look(&before, &shared).with_context(|| format!("after cut {number}"))?;
+            found.check(&before, &shared).with_context(|| format!("after cut {number}"))?;
         }
         if number < cuts {
             sleep(WRITES_MAX.mul_f64(fastrand::f64()));
-            before = Some(Calls::of(&guest.cut()?.path().join("lab"))?);
+            before = Some(Calls::load(&guest.cut()?.path().join("lab"))?);
         }
     }
     Ok(found)
@@ -124,7 +124,7 @@ impl Cuts {
     }
 
     /// Compares what a guest found on the disk with the calls before the cut.
-    fn look(&mut self, calls: &Calls, shared: &Path) -> Result<()> {
+    fn check(&mut self, calls: &Calls, shared: &Path) -> Result<()> {
         self.cuts += 1;
         self.read(shared);
         for ((path, offset), must) in &calls.acknowledged {
@@ -133,7 +133,7 @@ impl Cuts {
             let Ok(file) = fs::read(shared.join("rescued").join(path)) else { continue };
             let at = usize::try_from(*offset)?;
             let is = file.get(at..).and_then(Stamp::from_bytes);
-            let may = calls.begun.get(&(format!("/mnt/t/{path}"), *offset));
+            let may = calls.in_flight.get(&(format!("/mnt/t/{path}"), *offset));
             self.blocks += 1;
             if is != Some(*must) && !may.is_some_and(|may| is.is_some_and(|is| may.contains(&is))) {
                 self.wrong.push(format!("cut {}: {path} at {offset} has {is:?}, not {must:?}", self.cuts));
@@ -149,20 +149,20 @@ fn lines(path: &Path) -> Vec<String> {
 }
 
 /// File and offset of a block.
-type Place = (String, u64);
+type BlockLocation = (String, u64);
 
 /// Calls of a program before a cut, as strace saw them.
 #[derive(Debug, Default)]
 struct Calls {
     /// Stamps of blocks that were said to be durable.
-    acknowledged: BTreeMap<Place, Stamp>,
+    acknowledged: BTreeMap<BlockLocation, Stamp>,
     /// Stamps of blocks whose writing began after that.
-    begun: BTreeMap<Place, Vec<Stamp>>,
+    in_flight: BTreeMap<BlockLocation, Vec<Stamp>>,
 }
 
 impl Calls {
     /// Reads both logs of a guest: a write is durable when it returns, or else when `fdatasync` does.
-    fn of(shared: &Path) -> Result<Self> {
+    fn load(shared: &Path) -> Result<Self> {
         let mut calls = Self::default();
         for (name, needs_sync) in [("written", false), ("synced", true)] {
             // A guest that was killed early has no log.
@@ -174,12 +174,12 @@ impl Calls {
 
     fn read(&mut self, log: &str, needs_sync: bool) {
         // By thread: a write that has not returned.
-        let mut open: HashMap<&str, (Place, Stamp)> = HashMap::new();
-        let mut written: Vec<(Place, Stamp)> = Vec::new();
+        let mut open: HashMap<&str, (BlockLocation, Stamp)> = HashMap::new();
+        let mut written: Vec<(BlockLocation, Stamp)> = Vec::new();
         for line in log.lines() {
             let Some((thread, call)) = line.split_once(' ') else { continue };
             if let Some(write) = call.trim_start().strip_prefix("pwrite64(").and_then(parse_write) {
-                self.begun.entry(write.0.clone()).or_default().push(write.1);
+                self.in_flight.entry(write.0.clone()).or_default().push(write.1);
                 open.insert(thread, write);
             }
             let has_returned = |value: &str| call.trim_end().ends_with(&format!("= {value}"));
@@ -195,14 +195,14 @@ impl Calls {
         }
     }
 
-    fn acknowledge(&mut self, (place, stamp): (Place, Stamp)) {
-        self.begun.remove(&place);
+    fn acknowledge(&mut self, (place, stamp): (BlockLocation, Stamp)) {
+        self.in_flight.remove(&place);
         self.acknowledged.insert(place, stamp);
     }
 }
 
 /// Reads the arguments of a `pwrite64` of one block: `5<\x2f\x64…>, "\x01\x02…"..., 4096, 8192`.
-fn parse_write(arguments: &str) -> Option<(Place, Stamp)> {
+fn parse_write(arguments: &str) -> Option<(BlockLocation, Stamp)> {
     let (_, rest) = arguments.split_once('<')?;
     let (path, rest) = rest.split_once('>')?;
     let (_, rest) = rest.split_once('"')?;
@@ -241,7 +241,7 @@ mod tests {
         let mut calls = Calls::default();
         calls.read(&log, false);
         assert_eq!(calls.acknowledged[&place], stamp(1));
-        assert_eq!(calls.begun[&place], [stamp(2)]);
+        assert_eq!(calls.in_flight[&place], [stamp(2)]);
         calls.read(&format!("{log}11 <... pwrite64 resumed>) = 4096\n"), false);
         assert_eq!(calls.acknowledged[&place], stamp(2));
         let mut calls = Calls::default();

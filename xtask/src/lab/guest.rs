@@ -59,7 +59,7 @@ impl Accelerator {
     }
 
     fn find() -> Result<Self> {
-        let supplies = Supplies::of(&KERNELS[0])?;
+        let supplies = Supplies::load(&KERNELS[0])?;
         // Known until this machine boots again: a processor that runs no guests costs a lot of time each time.
         let known = super::directory().join("accelerator");
         let boot =
@@ -205,11 +205,11 @@ impl Guest {
         let start = Instant::now();
         while self.is_alive()? {
             if start.elapsed() > limit {
-                bail!("a guest did not end within {} s; {}", limit.as_secs(), self.told());
+                bail!("a guest did not end within {} s; {}", limit.as_secs(), self.last_output());
             }
             sleep(PATIENCE);
         }
-        ensure!(self.shared().join("ended").exists(), "a guest ended too early; {}", self.told());
+        ensure!(self.shared().join("ended").exists(), "a guest ended too early; {}", self.last_output());
         self.cut()
     }
 
@@ -221,7 +221,12 @@ impl Guest {
         let start = Instant::now();
         while !self.shared().join(name).exists() {
             let is_late = start.elapsed() > limit || !self.is_alive()?;
-            ensure!(!is_late, "a guest has not made {name} within {} s; {}", limit.as_secs(), self.told());
+            ensure!(
+                !is_late,
+                "a guest has not made {name} within {} s; {}",
+                limit.as_secs(),
+                self.last_output()
+            );
             sleep(PATIENCE);
         }
         Ok(())
@@ -252,13 +257,13 @@ impl Guest {
     fn is_alive(&mut self) -> Result<bool> {
         let status = self.qemu.try_wait().context("wait for QEMU")?;
         if let Some(status) = status {
-            ensure!(status.success(), "QEMU: {status}; {}", self.told());
+            ensure!(status.success(), "QEMU: {status}; {}", self.last_output());
         }
         Ok(status.is_none())
     }
 
     /// Last words of QEMU and of the guest.
-    fn told(&self) -> String {
+    fn last_output(&self) -> String {
         let read = |name: &str| {
             let text = fs::read(self.home.path().join(name)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::case::Case;
 use super::supplies::{self, Kernel};
-use super::{Told, Wish, run, scratch};
+use super::{CaseResult, LabOptions, run, scratch};
 
 /// Cases that build what is recorded.
 const CASES: &str = include_str!("../../lab/fixtures.toml");
@@ -23,15 +23,15 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// # Errors
 /// The command line is not understood, no guest can run here, or a tree cannot be replaced.
 pub fn command(arguments: &[String]) -> Result<bool> {
-    let wish = Wish::parse(arguments)?;
-    let is_wanted = |case: &Case| wish.only.is_empty() || wish.only.contains(&case.name.as_str());
+    let options = LabOptions::parse(arguments)?;
+    let is_wanted = |case: &Case| options.only.is_empty() || options.only.contains(&case.name.as_str());
     let cases = Case::read(CASES)?.into_iter().filter(is_wanted);
     let cases: Vec<_> = cases.map(|case| Case { seconds: SECONDS, ..case }).collect();
     ensure!(!cases.is_empty(), "no such case");
     let program = crate::release("skye")?;
     let mut is_good = true;
-    for kernel in &wish.kernels {
-        is_good &= record(kernel, &cases, &program, wish.keep)?;
+    for kernel in &options.kernels {
+        is_good &= record(kernel, &cases, &program, options.keep)?;
     }
     Ok(is_good)
 }
@@ -40,9 +40,9 @@ fn record(kernel: &Kernel, cases: &[Case], program: &Path, keep: Option<&Path>) 
     let recorded = scratch()?;
     let kept = keep.map_or(recorded.path(), |keep| keep);
     fs::create_dir_all(kept)?;
-    let (told, _) = run(kernel, cases, program, Some(&std::path::absolute(kept)?))?;
+    let (results, _) = run(kernel, cases, program, Some(&std::path::absolute(kept)?))?;
     let mut is_good = true;
-    for Told { case, wrong, .. } in told {
+    for CaseResult { case, wrong, .. } in results {
         let fixture = cases.iter().find(|other| other.name == case).and_then(|case| case.fixture.as_deref());
         let fixture = fixture.with_context(|| format!("{case} names no fixture"))?;
         let tree = kept.join(format!("{case}-{}", kernel.version)).join("tree");

@@ -89,13 +89,13 @@ impl Supplies {
     ///
     /// # Errors
     /// A package cannot be fetched or unpacked.
-    pub fn of(kernel: &Kernel) -> Result<Self> {
+    pub fn load(kernel: &Kernel) -> Result<Self> {
         let home = super::directory();
         let programs = home.join("programs");
         provide(&programs, PROGRAMS, |packages| Apt::default().fetch(packages, PROGRAMS))?;
         let tree = home.join(format!("kernel-{}", kernel.version));
         provide(&tree, &[kernel.package], |packages| {
-            let apt = kernel.release.map_or(Ok(Apt::default()), |release| Apt::of(release, packages))?;
+            let apt = kernel.release.map_or(Ok(Apt::default()), |release| Apt::load(release, packages))?;
             apt.get(packages, &["download", &apt.newest(kernel.package)?])
         })?;
         let boot = tree.join("boot");
@@ -179,10 +179,10 @@ struct Apt {
 impl Apt {
     /// Returns commands for another release of Debian, from the server of this machine's own. Writes only into that
     /// directory.
-    fn of(release: &str, directory: &Path) -> Result<Self> {
+    fn load(release: &str, directory: &Path) -> Result<Self> {
         let targets = ["indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Component: main"];
-        let told = run(Command::new("apt-get").args(targets))?;
-        let server = told.lines().next().context("apt has no source of Debian: run `apt-get update`")?;
+        let output = run(Command::new("apt-get").args(targets))?;
+        let server = output.lines().next().context("apt has no source of Debian: run `apt-get update`")?;
         let (list, index) = (directory.join("sources.list"), directory.join("index"));
         fs::create_dir_all(index.join("partial"))?;
         // The index of an old release is no longer renewed, but still signed.
@@ -224,8 +224,8 @@ impl Apt {
 
     /// Name of the package that a package without contents stands for.
     fn newest(&self, package: &str) -> Result<String> {
-        let told = run(self.command("apt-cache").args(["depends", package]))?;
-        let name = told.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
+        let output = run(self.command("apt-cache").args(["depends", package]))?;
+        let name = output.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
         name.map(str::to_owned).with_context(|| format!("apt-cache knows no {package}: run `apt-get update`"))
     }
 

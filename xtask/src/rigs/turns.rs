@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use model::Comparison;
-use model::comparison::Answer;
+use model::comparison::Decision;
 use rig::{DiskSpec, Rig, Spec};
 
 /// Throttle of the first device; small enough for every machine, and for its timer.
@@ -43,7 +43,7 @@ pub(super) fn runs(count: u32) -> Result<bool> {
             change.ci95_low_ratio.zip(change.ci95_high_ratio).context("an interval of the ratio")?;
         let holds = low <= SHARE && SHARE <= high;
         held += u32::from(holds);
-        equivalent += u32::from(change.answer == Answer::Equivalent);
+        equivalent += u32::from(change.answer == Decision::Equivalent);
         println!(
             "run {number} of {count}: {:.5} ({low:.5} to {high:.5}), {} pairs, {:?}{}",
             change.ratio,
@@ -54,12 +54,12 @@ pub(super) fn runs(count: u32) -> Result<bool> {
     }
     [a, b].into_iter().try_for_each(Rig::finish).map_err(anyhow::Error::msg)?;
     println!("{held} of {count} intervals hold {SHARE}; called equivalent: {equivalent}");
-    Ok(held >= asked_of(count) && equivalent == 0)
+    Ok(held >= required_intervals(count) && equivalent == 0)
 }
 
 /// Number of intervals that must hold the truth. By chance, fewer hold it in [`BY_CHANCE`] of the attempts at most
 /// (binomial).
-fn asked_of(count: u32) -> u32 {
+fn required_intervals(count: u32) -> u32 {
     let ways = |failed: u32| {
         (0..failed).map(|taken| f64::from(count - taken) / f64::from(taken + 1)).product::<f64>()
     };
@@ -93,6 +93,6 @@ mod tests {
 
     #[test]
     fn required_interval_count_allows_for_chance() {
-        assert_eq!([1, 3, 5, 20, 100].map(asked_of), [0, 2, 3, 17, 90]);
+        assert_eq!([1, 3, 5, 20, 100].map(required_intervals), [0, 2, 3, 17, 90]);
     }
 }

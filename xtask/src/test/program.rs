@@ -122,12 +122,12 @@ impl Job<'_> {
     /// Runs the tests, and prints those that fail.
     fn run(&self) -> Result<Vec<Test>> {
         let (target, selection) = self.program.names();
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut events = Events { target, selection, ..Events::default() };
         self.run_to_its_end(&mut events)?;
         let failed = events.ended.iter().filter(|test| test.outcome == Outcome::Failed).count();
         if !events.ended.is_empty() {
-            let (count, took) = (events.ended.len() - failed, begun.elapsed().as_secs_f64());
+            let (count, took) = (events.ended.len() - failed, start.elapsed().as_secs_f64());
             println!("{:<18} {count:4} passed, {failed} failed, {took:.1} s", events.target);
         }
         Ok(events.ended)
@@ -136,7 +136,7 @@ impl Job<'_> {
     /// Runs the process, and takes its events.
     fn run_to_its_end(&self, events: &mut Events) -> Result<()> {
         let Program { path, directory, environment, .. } = self.program;
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut child = Command::new(path)
             .args(&self.arguments)
             .args(AS_JSON)
@@ -158,7 +158,7 @@ impl Job<'_> {
             events.end(&name, Outcome::Failed, since.elapsed(), &format!("the test program ended: {status}"));
         }
         if !status.success() && !events.has_failed() {
-            events.end("(the program itself)", Outcome::Failed, begun.elapsed(), &format!("{status}"));
+            events.end("(the program itself)", Outcome::Failed, start.elapsed(), &format!("{status}"));
         }
         Ok(())
     }
@@ -236,11 +236,11 @@ impl Events {
             ("test", "started") => {
                 self.running.insert(text("name").to_owned(), Instant::now());
             }
-            ("test", "ok") => self.end(text("name"), Outcome::Passed, took(&event), ""),
+            ("test", "ok") => self.end(text("name"), Outcome::Passed, duration_of(&event), ""),
             ("test", "ignored") => self.end(text("name"), Outcome::Ignored, Duration::ZERO, ""),
             ("test", "failed") => {
-                let said = [text("stdout"), text("message")].join("\n");
-                self.end(text("name"), Outcome::Failed, took(&event), &said);
+                let output = [text("stdout"), text("message")].join("\n");
+                self.end(text("name"), Outcome::Failed, duration_of(&event), &output);
             }
             ("test" | "suite", _) => {}
             _ if line.is_empty() => {}
@@ -248,7 +248,7 @@ impl Events {
         }
     }
 
-    fn end(&mut self, name: &str, outcome: Outcome, took: Duration, said: &str) {
+    fn end(&mut self, name: &str, outcome: Outcome, took: Duration, output: &str) {
         self.running.remove(name);
         let Self { target, selection, .. } = &*self;
         let test = Test {
@@ -259,7 +259,7 @@ impl Events {
             took,
         };
         if outcome == Outcome::Failed {
-            println!("--- FAILED {}\n{}\n---", test.full_name(), said.trim());
+            println!("--- FAILED {}\n{}\n---", test.full_name(), output.trim());
         }
         self.ended.push(test);
     }
@@ -269,7 +269,7 @@ impl Events {
     }
 }
 
-fn took(event: &Value) -> Duration {
+fn duration_of(event: &Value) -> Duration {
     Duration::from_secs_f64(event["exec_time"].as_f64().unwrap_or(0.0).max(0.0))
 }
 

@@ -137,8 +137,8 @@ mod tests {
     fn crate_without_invariants_is_found() {
         let xtask = ("xtask/src/lib.rs", "//! Tasks.\n//!\n//! Invariants:\n//! - none.\n");
         let manifest = ("crates/run/Cargo.toml", "");
-        let said = ("crates/run/src/lib.rs", "//! Runs.\n//! Invariants:\n//! - none.\nfn x() {}\n");
-        assert_eq!(invariants(&tree(&[xtask, manifest, said])), NONE);
+        let library = ("crates/run/src/lib.rs", "//! Runs.\n//! Invariants:\n//! - none.\nfn x() {}\n");
+        assert_eq!(invariants(&tree(&[xtask, manifest, library])), NONE);
         assert_eq!(invariants(&tree(&[xtask, manifest])).len(), 1);
         for unsaid in ["", "//! Runs.\n", "//! Runs.\nfn x() {} // Invariants\n"] {
             assert_eq!(invariants(&tree(&[xtask, manifest, ("crates/run/src/lib.rs", unsaid)])).len(), 1);

@@ -29,7 +29,10 @@ fn complaints(tree: &Tree, complaint: impl Fn(&str) -> Option<String>) -> Vec<St
     let mut complaints = Vec::new();
     for file in tree.with_extension("rs") {
         for (number, paragraph) in paragraphs(&file.text) {
-            complaints.extend(complaint(&paragraph).map(|said| format!("{}:{number}: {said}", file.path)));
+            complaints.extend(
+                complaint(&paragraph)
+                    .map(|complaint_text| format!("{}:{number}: {complaint_text}", file.path)),
+            );
         }
     }
     complaints

@@ -335,10 +335,10 @@ mod tests {
 
     #[test]
     fn misplaced_or_unexplained_unsafe_code_is_found() {
-        let said = "// SAFETY: it is.\nunsafe { x() }";
-        assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", said)])), NONE);
+        let explained = "// SAFETY: it is.\nunsafe { x() }";
+        assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", explained)])), NONE);
         assert_eq!(
-            unsafe_code(&tree(&[("crates/run/src/x.rs", said)])),
+            unsafe_code(&tree(&[("crates/run/src/x.rs", explained)])),
             ["crates/run/src/x.rs:2: unsafe code"]
         );
         assert_eq!(unsafe_code(&tree(&[("crates/engine/src/x.rs", "unsafe { x() }")])).len(), 1);

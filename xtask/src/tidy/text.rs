@@ -116,13 +116,13 @@ pub(super) fn capabilities(tree: &Tree) -> Vec<String> {
     let names = tree.get(LIST).map_or("", |file| file.text.as_str()).split("Capability::new(\"").skip(1);
     let names: Vec<_> = names.filter_map(|rest| rest.split('"').next()).collect();
     let mut complaints = Vec::new();
-    let mut ask = |document: &str, names_it: &dyn Fn(&str, &str) -> bool| {
+    let mut require = |document: &str, names_it: &dyn Fn(&str, &str) -> bool| {
         let text = tree.get(document).map_or("", |file| file.text.as_str());
         let missing = names.iter().filter(|name| !names_it(text, name));
         complaints.extend(missing.map(|name| format!("{LIST}: {document} does not name {name}")));
     };
-    ask("CONTRIBUTING.md", &|text, name| text.contains(&format!("`{name}`")));
-    ask(".ci/run", &|text, name| text.split([',', '=', '}', '"', '\n']).any(|word| word == name));
+    require("CONTRIBUTING.md", &|text, name| text.contains(&format!("`{name}`")));
+    require(".ci/run", &|text, name| text.split([',', '=', '}', '"', '\n']).any(|word| word == name));
     complaints
 }
 

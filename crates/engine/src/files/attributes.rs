@@ -10,7 +10,7 @@ use model::target::USER_ATTRIBUTE as NAME;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use super::{CallError, Laps, NameOps, READ_FLAGS, finish, open_first};
+use super::{CallError, NameOps, READ_FLAGS, StepTimer, finish, open_first};
 use crate::failure::Cause;
 
 /// Bytes of its value. ext4 and XFS keep so few in the inode.
@@ -20,19 +20,19 @@ const VALUE: [u8; VALUE_BYTES] = [b's'; VALUE_BYTES];
 /// `openat`, `fsetxattr`, `fsync` if each attribute is made durable, and `close`.
 #[derive(Debug)]
 pub struct SetAttribute {
-    durable: bool,
+    is_durable: bool,
 }
 
 impl SetAttribute {
-    /// Sets the attribute; if `durable`, makes it durable.
-    pub fn new(durable: bool) -> Self {
-        Self { durable }
+    /// Sets the attribute; if `is_durable`, makes it durable.
+    pub fn new(is_durable: bool) -> Self {
+        Self { is_durable }
     }
 }
 
 impl NameOps for SetAttribute {
     fn steps(&self) -> &'static [&'static str] {
-        match self.durable {
+        match self.is_durable {
             false => &["open", "fsetxattr", "close", "getdents64"],
             true => &["open", "fsetxattr", "fsync", "close", "getdents64"],
         }
@@ -43,13 +43,13 @@ impl NameOps for SetAttribute {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, laps)?;
+        let opened = open_first(directory, name, READ_FLAGS, timer)?;
         rustix::fs::fsetxattr(&opened, NAME, &VALUE, XattrFlags::empty())
             .map_err(|errno| (1, errno.into()))?;
-        laps.lap(1);
-        finish(opened, self.durable, laps)
+        timer.record_step(1);
+        finish(opened, self.is_durable, timer)
     }
 }
 
@@ -67,17 +67,17 @@ impl NameOps for GetAttribute {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, laps)?;
+        let opened = open_first(directory, name, READ_FLAGS, timer)?;
         let mut value = [0u8; VALUE_BYTES];
         let read = rustix::fs::fgetxattr(&opened, NAME, &mut value);
         let got_bytes = read.map_err(|errno| (1, errno.into()))?;
         if got_bytes != VALUE_BYTES {
             return Err((1, Cause::Short { got_bytes, wanted_bytes: VALUE_BYTES }));
         }
-        laps.lap(1);
-        finish(opened, false, laps)
+        timer.record_step(1);
+        finish(opened, false, timer)
     }
 }
 
@@ -94,14 +94,14 @@ impl NameOps for RemoveAttribute {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, laps)?;
+        let opened = open_first(directory, name, READ_FLAGS, timer)?;
         match rustix::fs::fremovexattr(&opened, NAME) {
-            Ok(()) | Err(Errno::NODATA) => laps.lap(1),
+            Ok(()) | Err(Errno::NODATA) => timer.record_step(1),
             Err(errno) => return Err((1, errno.into())),
         }
-        finish(opened, false, laps)
+        finish(opened, false, timer)
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::super::tests::watched;
-    use super::super::{Numbered, Place, RoundLimits, Visits, round};
+    use super::super::{FileLocation, IndexedOps, RoundLimits, VisitOrder, round};
     use super::*;
     use crate::clock::Timer;
     use crate::failure::Failure;
@@ -127,10 +127,10 @@ mod tests {
         }
         let tree = Tree { files: 3, dirs: 1, levels: 1 };
         (0..3).for_each(|file| fs::write(temp.path().join(format!("f{file:08x}")), "").unwrap());
-        let place = Place { directory: directory.as_fd(), leaves: &[], tree };
-        fn all(operation: impl NameOps, place: &Place<'_>) -> Result<(), Failure> {
-            let mut verb = Numbered::new(place.tree.plain(), operation);
-            let visits = Visits::in_sequence(0, 3);
+        let place = FileLocation { directory: directory.as_fd(), leaves: &[], tree };
+        fn all(operation: impl NameOps, place: &FileLocation<'_>) -> Result<(), Failure> {
+            let mut verb = IndexedOps::new(place.tree.plain(), operation);
+            let visits = VisitOrder::in_sequence(0, 3);
             let one = |recorder: &mut Recorder, limits: RoundLimits<'_>| {
                 round(&mut verb, place, visits, &Timer::Kernel, recorder, limits)
             };
@@ -138,8 +138,8 @@ mod tests {
         }
         let missing = all(GetAttribute, &place).unwrap_err();
         assert_eq!((missing.call, missing.cause), ("fgetxattr", Errno::NODATA.into()));
-        for durable in [false, true] {
-            assert_eq!(all(SetAttribute::new(durable), &place), Ok(()));
+        for is_durable in [false, true] {
+            assert_eq!(all(SetAttribute::new(is_durable), &place), Ok(()));
             assert_eq!(all(GetAttribute, &place), Ok(()));
         }
         // Files that have none are no failure, so that a part of a set can be restored.

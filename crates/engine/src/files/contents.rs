@@ -7,7 +7,9 @@ use model::workload::CopyWay;
 use rustix::fs::{OFlags, SeekFrom};
 
 use super::verbs::{CREATE_FLAGS, CREATE_MODE, Content};
-use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, WRITE_FLAGS, close, finish, open_first};
+use super::{
+    CallError, FileLocation, FileOps, NameOps, READ_FLAGS, StepTimer, WRITE_FLAGS, close, finish, open_first,
+};
 use crate::failure::Cause;
 use crate::names::{Kind, Name, Names};
 
@@ -19,19 +21,19 @@ const APPENDED: u8 = b'a';
 #[derive(Debug)]
 pub struct Append {
     bytes: Box<[u8]>,
-    durable: bool,
+    is_durable: bool,
 }
 
 impl Append {
-    /// Appends this number of bytes; if `durable`, makes them durable.
-    pub fn new(bytes: u64, durable: bool) -> Self {
-        Self { bytes: vec![APPENDED; bytes.max(1) as usize].into(), durable }
+    /// Appends this number of bytes; if `is_durable`, makes them durable.
+    pub fn new(bytes: u64, is_durable: bool) -> Self {
+        Self { bytes: vec![APPENDED; bytes.max(1) as usize].into(), is_durable }
     }
 }
 
 impl NameOps for Append {
     fn steps(&self) -> &'static [&'static str] {
-        match self.durable {
+        match self.is_durable {
             false => &["open", "write", "close", "getdents64"],
             true => &["open", "write", "fsync", "close", "getdents64"],
         }
@@ -42,18 +44,18 @@ impl NameOps for Append {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let wanted_bytes = self.bytes.len();
-        laps.pay(wanted_bytes as u64)?;
-        let opened = open_first(directory, name, APPEND_FLAGS, laps)?;
+        timer.pay(wanted_bytes as u64)?;
+        let opened = open_first(directory, name, APPEND_FLAGS, timer)?;
         let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(|errno| (1, errno.into()))?;
         if got_bytes != wanted_bytes {
             return Err((1, Cause::Short { got_bytes, wanted_bytes }));
         }
-        laps.recorder.written(wanted_bytes as u64);
-        laps.lap(1);
-        finish(opened, self.durable, laps)
+        timer.recorder.write(wanted_bytes as u64);
+        timer.record_step(1);
+        finish(opened, self.is_durable, timer)
     }
 }
 
@@ -62,28 +64,37 @@ impl NameOps for Append {
 pub struct Truncate {
     name: Name,
     content: Content,
-    durable: bool,
+    is_durable: bool,
 }
 
 impl Truncate {
-    /// Cuts the files of a set, which hold this content. If `durable`, makes each cut durable.
-    pub fn new(names: Names, content: Content, durable: bool) -> Self {
-        Self { name: Name::new(names, Kind::File), content, durable }
+    /// Cuts the files of a set, which hold this content. If `is_durable`, makes each cut durable.
+    pub fn new(names: Names, content: Content, is_durable: bool) -> Self {
+        Self { name: Name::new(names, Kind::File), content, is_durable }
     }
 }
 
 impl FileOps for Truncate {
     fn steps(&self) -> &'static [&'static str] {
-        if self.durable { &["open", "ftruncate", "fsync", "close"] } else { &["open", "ftruncate", "close"] }
+        if self.is_durable {
+            &["open", "ftruncate", "fsync", "close"]
+        } else {
+            &["open", "ftruncate", "close"]
+        }
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
-        let opened = open_first(place.directory, self.name.of(file), WRITE_FLAGS, laps)?;
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
+        let opened = open_first(place.directory, self.name.path_of(file), WRITE_FLAGS, timer)?;
         let half_bytes = self.content.size_bytes(file) / 2;
         rustix::fs::ftruncate(&opened, half_bytes).map_err(|errno| (1, errno.into()))?;
-        laps.lap(1);
-        finish(opened, self.durable, laps)
+        timer.record_step(1);
+        finish(opened, self.is_durable, timer)
     }
 }
 
@@ -112,27 +123,32 @@ impl FileOps for Restore {
         &["open", "fstat", "ftruncate", "write", "close"]
     }
 
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
-        let opened = open_first(place.directory, self.name.of(file), WRITE_FLAGS, laps)?;
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
+        let opened = open_first(place.directory, self.name.path_of(file), WRITE_FLAGS, timer)?;
         let found_bytes = rustix::fs::fstat(&opened).map_err(|errno| (1, errno.into()))?.st_size as u64;
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
         if found_bytes > size_bytes {
             rustix::fs::ftruncate(&opened, size_bytes).map_err(|errno| (2, errno.into()))?;
         } else if let Some(content) = self.content.as_mut().filter(|_| found_bytes < size_bytes) {
-            laps.pay(size_bytes - found_bytes)?;
+            timer.pay(size_bytes - found_bytes)?;
             rustix::fs::seek(&opened, SeekFrom::Start(found_bytes)).map_err(|errno| (3, errno.into()))?;
             content.write(file, found_bytes, size_bytes, &opened).map_err(|errno| (3, errno.into()))?;
             self.written_bytes += size_bytes - found_bytes;
         }
         close(opened).map_err(|errno| (4, errno.into()))?;
-        laps.lap(4);
+        timer.record_step(4);
         Ok(())
     }
 }
 
 /// How a copy moves the data of a file.
 #[derive(Debug)]
-enum Way {
+enum CopyMethod {
     /// `read` and `write` in turn.
     ReadWrite(Box<[u8]>),
     /// `copy_file_range` of at most this many bytes.
@@ -141,7 +157,7 @@ enum Way {
     Reflink,
 }
 
-impl Way {
+impl CopyMethod {
     /// Copies this number of bytes, and records each call as a step, starting with the third.
     #[inline]
     fn copy(
@@ -149,14 +165,14 @@ impl Way {
         from: &OwnedFd,
         to: &OwnedFd,
         size_bytes: u64,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         match self {
-            Self::ReadWrite(chunk) => read_and_write(from, to, size_bytes, chunk, laps),
-            Self::CopyRange(chunk_bytes) => copy_range(from, to, size_bytes, *chunk_bytes, laps),
+            Self::ReadWrite(chunk) => read_and_write(from, to, size_bytes, chunk, timer),
+            Self::CopyRange(chunk_bytes) => copy_range(from, to, size_bytes, *chunk_bytes, timer),
             Self::Reflink => {
                 rustix::fs::ioctl_ficlone(to, from).map_err(|errno| (2, errno.into()))?;
-                laps.lap(2);
+                timer.record_step(2);
                 Ok(())
             }
         }
@@ -169,7 +185,7 @@ fn read_and_write(
     to: &OwnedFd,
     size_bytes: u64,
     chunk: &mut [u8],
-    laps: &mut Laps<'_>,
+    timer: &mut StepTimer<'_>,
 ) -> Result<(), CallError> {
     let mut left_bytes = size_bytes;
     while left_bytes > 0 {
@@ -179,13 +195,13 @@ fn read_and_write(
         if got_bytes == 0 {
             return Err((2, Cause::Short { got_bytes, wanted_bytes }));
         }
-        laps.recorder.read(got_bytes as u64);
-        laps.lap(2);
+        timer.recorder.read(got_bytes as u64);
+        timer.record_step(2);
         let mut rest = &chunk[..got_bytes];
         while !rest.is_empty() {
             let written_bytes = rustix::io::write(to, rest).map_err(|errno| (3, errno.into()))?;
-            laps.recorder.written(written_bytes as u64);
-            laps.lap(3);
+            timer.recorder.write(written_bytes as u64);
+            timer.record_step(3);
             rest = &rest[written_bytes..];
         }
         left_bytes -= got_bytes as u64;
@@ -199,7 +215,7 @@ fn copy_range(
     to: &OwnedFd,
     size_bytes: u64,
     chunk_bytes: u64,
-    laps: &mut Laps<'_>,
+    timer: &mut StepTimer<'_>,
 ) -> Result<(), CallError> {
     let mut left_bytes = size_bytes;
     while left_bytes > 0 {
@@ -209,9 +225,9 @@ fn copy_range(
         if got_bytes == 0 {
             return Err((2, Cause::Short { got_bytes, wanted_bytes }));
         }
-        laps.recorder.read(got_bytes as u64);
-        laps.recorder.written(got_bytes as u64);
-        laps.lap(2);
+        timer.recorder.read(got_bytes as u64);
+        timer.recorder.write(got_bytes as u64);
+        timer.record_step(2);
         left_bytes -= got_bytes as u64;
     }
     Ok(())
@@ -223,57 +239,68 @@ pub struct Copy {
     from: Name,
     to: Name,
     content: Content,
-    way: Way,
-    durable: bool,
+    way: CopyMethod,
+    is_durable: bool,
 }
 
 impl Copy {
-    /// Copies the files of a set, which hold this content, in chunks of `chunk_bytes`. If `durable`, makes each copy
+    /// Copies the files of a set, which hold this content, in chunks of `chunk_bytes`. If `is_durable`, makes each copy
     /// durable.
-    pub fn new(names: Names, content: Content, by: CopyWay, chunk_bytes: u64, durable: bool) -> Self {
+    pub fn new(names: Names, content: Content, by: CopyWay, chunk_bytes: u64, is_durable: bool) -> Self {
         let chunk_bytes = chunk_bytes.max(1);
         let way = match by {
-            CopyWay::ReadWrite => Way::ReadWrite(vec![0; chunk_bytes as usize].into()),
-            CopyWay::CopyRange => Way::CopyRange(chunk_bytes),
-            CopyWay::Reflink => Way::Reflink,
+            CopyWay::ReadWrite => CopyMethod::ReadWrite(vec![0; chunk_bytes as usize].into()),
+            CopyWay::CopyRange => CopyMethod::CopyRange(chunk_bytes),
+            CopyWay::Reflink => CopyMethod::Reflink,
         };
-        Self { from: Name::new(names, Kind::File), to: Name::new(names, Kind::Copy), content, way, durable }
+        Self {
+            from: Name::new(names, Kind::File),
+            to: Name::new(names, Kind::Copy),
+            content,
+            way,
+            is_durable,
+        }
     }
 }
 
 impl FileOps for Copy {
     fn steps(&self) -> &'static [&'static str] {
-        match (&self.way, self.durable) {
-            (Way::ReadWrite(_), false) => &["open", "create", "read", "write", "close"],
-            (Way::ReadWrite(_), true) => &["open", "create", "read", "write", "fsync", "close"],
-            (Way::CopyRange(_), false) => &["open", "create", "copy_file_range", "close"],
-            (Way::CopyRange(_), true) => &["open", "create", "copy_file_range", "fsync", "close"],
-            (Way::Reflink, false) => &["open", "create", "reflink", "close"],
-            (Way::Reflink, true) => &["open", "create", "reflink", "fsync", "close"],
+        match (&self.way, self.is_durable) {
+            (CopyMethod::ReadWrite(_), false) => &["open", "create", "read", "write", "close"],
+            (CopyMethod::ReadWrite(_), true) => &["open", "create", "read", "write", "fsync", "close"],
+            (CopyMethod::CopyRange(_), false) => &["open", "create", "copy_file_range", "close"],
+            (CopyMethod::CopyRange(_), true) => &["open", "create", "copy_file_range", "fsync", "close"],
+            (CopyMethod::Reflink, false) => &["open", "create", "reflink", "close"],
+            (CopyMethod::Reflink, true) => &["open", "create", "reflink", "fsync", "close"],
         }
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
         let size_bytes = self.content.size_bytes(file);
         // The server or file system may copy the data or share the blocks; that is unknown beforehand.
-        laps.pay(size_bytes)?;
-        let from = open_first(place.directory, self.from.of(file), READ_FLAGS, laps)?;
-        let to = rustix::fs::openat(place.directory, self.to.of(file), CREATE_FLAGS, CREATE_MODE);
+        timer.pay(size_bytes)?;
+        let from = open_first(place.directory, self.from.path_of(file), READ_FLAGS, timer)?;
+        let to = rustix::fs::openat(place.directory, self.to.path_of(file), CREATE_FLAGS, CREATE_MODE);
         let to = to.map_err(|errno| (1, errno.into()))?;
-        laps.lap(1);
-        self.way.copy(&from, &to, size_bytes, laps)?;
-        let mut step = if matches!(self.way, Way::ReadWrite(_)) { 4 } else { 3 };
-        if self.durable {
+        timer.record_step(1);
+        self.way.copy(&from, &to, size_bytes, timer)?;
+        let mut step = if matches!(self.way, CopyMethod::ReadWrite(_)) { 4 } else { 3 };
+        if self.is_durable {
             // The copy is durable only once its name is, too.
             let synced = rustix::fs::fsync(&to).and_then(|()| rustix::fs::fsync(place.leaf(file)));
             synced.map_err(|errno| (step, errno.into()))?;
-            laps.lap(step);
+            timer.record_step(step);
             step += 1;
         }
         for opened in [to, from] {
             close(opened).map_err(|errno| (step, errno.into()))?;
-            laps.lap(step);
+            timer.record_step(step);
         }
         Ok(())
     }
@@ -285,7 +312,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::super::tests::watched;
-    use super::super::{Create, Numbered, Visits, round};
+    use super::super::{Create, IndexedOps, VisitOrder, round};
     use super::*;
     use crate::clock::Timer;
     use crate::names::Tree;
@@ -293,8 +320,8 @@ mod tests {
     const TREE: Tree = Tree { files: 20, dirs: 1, levels: 1 };
 
     /// Runs a round over all files, and returns the bytes written or read, and the calls of each step.
-    fn all(verb: &mut impl FileOps, place: &Place<'_>) -> (u64, Vec<u64>) {
-        let visits = Visits::in_sequence(0, TREE.files);
+    fn all(verb: &mut impl FileOps, place: &FileLocation<'_>) -> (u64, Vec<u64>) {
+        let visits = VisitOrder::in_sequence(0, TREE.files);
         let (done, (_, bytes, calls)) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
             round(verb, place, visits, &Timer::Kernel, recorder, limits)
         });
@@ -307,10 +334,10 @@ mod tests {
     }
 
     /// Runs a test on files with contents, which it gets before.
-    fn on_files(test: impl FnOnce(&Place<'_>, &dyn Fn(char) -> Vec<Vec<u8>>)) {
+    fn on_files(test: impl FnOnce(&FileLocation<'_>, &dyn Fn(char) -> Vec<Vec<u8>>)) {
         let temp = tempfile::tempdir().unwrap();
         let directory = fs::File::open(temp.path()).unwrap();
-        let place = Place { directory: directory.as_fd(), leaves: &[], tree: TREE };
+        let place = FileLocation { directory: directory.as_fd(), leaves: &[], tree: TREE };
         all(&mut Create::new(TREE.plain(), Some(content()), false), &place);
         let held = |kind: char| {
             let paths = (0..TREE.files).map(|file| temp.path().join(format!("{kind}{file:08x}")));
@@ -324,7 +351,7 @@ mod tests {
         on_files(|place, held| {
             let before = held('f');
             let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
-            let mut append = Numbered::new(TREE.plain(), Append::new(300, true));
+            let mut append = IndexedOps::new(TREE.plain(), Append::new(300, true));
             assert_eq!(all(&mut append, place), (300 * 20, vec![20; 4]));
             assert!(held('f').iter().zip(&before).all(|(file, old)| file.len() == old.len() + 300));
             let mut restore = Restore::new(TREE.plain(), Some(content()));
@@ -346,11 +373,11 @@ mod tests {
         });
     }
 
-    fn copies(by: CopyWay, chunk_bytes: u64, durable: bool) {
+    fn copies(by: CopyWay, chunk_bytes: u64, is_durable: bool) {
         on_files(|place, held| {
             let before = held('f');
             let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();
-            let mut copy = Copy::new(TREE.plain(), content(), by, chunk_bytes, durable);
+            let mut copy = Copy::new(TREE.plain(), content(), by, chunk_bytes, is_durable);
             let (bytes, calls) = all(&mut copy, place);
             assert_eq!(bytes, 2 * sizes, "each is read and written");
             assert_eq!((calls[0], calls[1], *calls.last().unwrap()), (20, 20, 40));

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::{CallError, Laps, NameOps, Place, READ_FLAGS, Round, RoundLimits, Walk};
+use super::{CallError, FileLocation, NameOps, READ_FLAGS, Round, RoundLimits, StepTimer, Walk};
 use crate::budget::Purse;
 use crate::clock::{Clock, Timer};
 use crate::failure::{Cause, Failure};
-use crate::names::{Kind, Name, Names, Spelling, Tree};
+use crate::names::{Kind, Name, NameFormat, Names, Tree};
 use crate::recorder::{INTERVAL_NS, Recorder};
 
 /// Room for the entries that one call returns: the size of glibc's readdir buffer.
@@ -36,7 +36,7 @@ impl Readdir {
     /// as many entries as fit into 32 KiB.
     pub fn round(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
@@ -48,10 +48,10 @@ impl Readdir {
         for dir in 0..place.tree.dirs {
             let (last_ns, since_ns) = (round.end_ns, round.end_ns);
             let purse = Purse::empty(limits.budget);
-            let mut laps = Laps { clock, recorder, last_ns, since_ns, next_tick_ns, purse };
-            let read = self.directory(place, dir, &mut laps, &mut round.done, limits);
-            round.end_ns = laps.last_ns;
-            drop(laps);
+            let mut timer = StepTimer { clock, recorder, last_ns, since_ns, next_tick_ns, purse };
+            let read = self.directory(place, dir, &mut timer, &mut round.done, limits);
+            round.end_ns = timer.last_ns;
+            drop(timer);
             match read {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -76,22 +76,22 @@ impl Readdir {
     /// Returns true if it read the directory to its end, false if the deadline came first.
     fn directory(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         dir: u64,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
         done: &mut u64,
         limits: RoundLimits<'_>,
     ) -> Result<bool, CallError> {
         let flags = READ_FLAGS.union(OFlags::DIRECTORY);
         let opened = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
             .map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        timer.record_step(0);
         let mut entries = RawDir::new(&opened, &mut self.buffer);
-        let whole = loop {
+        let is_complete = loop {
             let calls_kernel = entries.is_buffer_empty();
             let entry = entries.next();
             if calls_kernel {
-                laps.lap(1);
+                timer.record_step(1);
             }
             match entry {
                 None => break true,
@@ -99,17 +99,17 @@ impl Readdir {
                 Some(Ok(entry)) => {
                     if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                         *done += 1;
-                        laps.recorder.operations(1, 0);
+                        timer.recorder.operations(1, 0);
                     }
                 }
             }
-            if calls_kernel && laps.last_ns >= limits.deadline_ns {
+            if calls_kernel && timer.last_ns >= limits.deadline_ns {
                 break false;
             }
         };
         drop(opened);
-        laps.lap(2);
-        Ok(whole)
+        timer.record_step(2);
+        Ok(is_complete)
     }
 }
 
@@ -117,7 +117,7 @@ impl Readdir {
 #[derive(Debug)]
 pub struct Entries<O> {
     operation: O,
-    spelling: Spelling,
+    spelling: NameFormat,
     name: Name,
     buffer: Box<[MaybeUninit<u8>]>,
 }
@@ -142,7 +142,7 @@ impl<O: NameOps> Entries<O> {
     /// files must have been listed.
     pub fn round(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         files: u64,
         clock: &Timer,
         recorder: &mut Recorder,
@@ -157,8 +157,8 @@ impl<O: NameOps> Entries<O> {
             }
         }
         // The last call on the last directory returned no name.
-        walk.laps.skip();
-        let (done, end_ns) = (walk.done, walk.laps.last_ns);
+        walk.timer.skip();
+        let (done, end_ns) = (walk.done, walk.timer.last_ns);
         let result = match read {
             Ok(true) if done != files => Err(failed("getdents64", done, Cause::Names { came: done, files })),
             Ok(_) => Ok(()),
@@ -168,24 +168,29 @@ impl<O: NameOps> Entries<O> {
     }
 
     /// Returns true if it read the directory to its end, false if the deadline or the stop flag ends the round.
-    fn directory(&mut self, place: &Place<'_>, dir: u64, walk: &mut Walk<'_>) -> Result<bool, Failure> {
+    fn directory(
+        &mut self,
+        place: &FileLocation<'_>,
+        dir: u64,
+        walk: &mut Walk<'_>,
+    ) -> Result<bool, Failure> {
         let steps = self.operation.steps();
         let (getdents, kind) = (steps.len() - 1, self.operation.kind());
         let flags = READ_FLAGS.union(OFlags::DIRECTORY);
         let directory = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
             .map_err(|errno: Errno| failed("open", walk.done, errno.into()))?;
-        walk.laps.skip();
+        walk.timer.skip();
         let mut entries = RawDir::new(&directory, &mut self.buffer);
         loop {
             let calls_kernel = entries.is_buffer_empty();
             let entry = entries.next();
             if calls_kernel {
-                walk.laps.lap(getdents);
+                walk.timer.record_step(getdents);
             }
             let Some(entry) = entry else { return Ok(true) };
             let entry = entry.map_err(|errno| failed(steps[getdents], walk.done, errno.into()))?;
             // Check also if no name is of the set, as a directory may never end.
-            if walk.laps.last_ns >= walk.limits.deadline_ns {
+            if walk.timer.last_ns >= walk.limits.deadline_ns {
                 return Ok(false);
             }
             let name = entry.file_name();
@@ -193,7 +198,7 @@ impl<O: NameOps> Entries<O> {
                 continue;
             }
             self.operation
-                .operate(directory.as_fd(), name, &mut walk.laps)
+                .operate(directory.as_fd(), name, &mut walk.timer)
                 .map_err(|(step, cause)| failed(steps[step], walk.done, cause))?;
             if !walk.count() {
                 return Ok(false);

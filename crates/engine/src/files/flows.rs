@@ -14,7 +14,7 @@ use model::mix::{Arrival, LOG_BYTES, Operation};
 use rustix::io::Errno;
 
 use super::directories::BUFFER_BYTES;
-use super::{CallError, FileOps, Laps, Place, Round, RoundLimits};
+use super::{CallError, FileLocation, FileOps, Round, RoundLimits, StepTimer};
 use crate::budget::Budget;
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
@@ -22,8 +22,8 @@ use crate::failure::{Cause, Failure};
 use crate::names::{FILE_DIGITS, Kind, Tree, until_nul, write_digits};
 use crate::pacing::{OpenLoop, Pacing};
 
-pub use calls::{Calls, Kernel, Nothing};
-pub use population::{Held, Own, Population, Random, Share, SharedFiles};
+pub use calls::{Calls, Kernel, NoCalls};
+pub use population::{ClaimedFile, Population, PrivateFiles, Random, Share, SharedFiles};
 
 /// Sizes that files are drawn from.
 const SIZES: usize = 256;
@@ -58,7 +58,7 @@ impl Paths {
 
     /// Returns the two paths in the directory of a file.
     #[inline]
-    fn both(&mut self, file: u64) -> (&mut [u8], &mut [u8]) {
+    fn both_paths(&mut self, file: u64) -> (&mut [u8], &mut [u8]) {
         // Numbers of 32 bits, as names have them, are divided in half the time.
         let start = (file as u32 % self.directories) as usize * 2 * self.len;
         self.bytes[start..start + 2 * self.len].split_at_mut(self.len)
@@ -66,21 +66,21 @@ impl Paths {
 
     /// Path of a file.
     #[inline]
-    fn of(&mut self, kind: Kind, file: u64) -> &CStr {
-        named(self.both(file).0, kind, file)
+    fn path_of(&mut self, kind: Kind, file: u64) -> &CStr {
+        write_name(self.both_paths(file).0, kind, file)
     }
 
     /// Two paths of a file.
     #[inline]
     fn pair(&mut self, kinds: [Kind; 2], file: u64) -> (&CStr, &CStr) {
-        let (first, second) = self.both(file);
-        (named(first, kinds[0], file), named(second, kinds[1], file))
+        let (first, second) = self.both_paths(file);
+        (write_name(first, kinds[0], file), write_name(second, kinds[1], file))
     }
 
     /// Path of the directory of a file.
     #[inline]
     fn directory(&mut self, file: u64) -> &CStr {
-        let path = self.both(file).0;
+        let path = self.both_paths(file).0;
         let start = path.len() - NAME_BYTES;
         path[start..start + 2].copy_from_slice(if start == 0 { b".\0" } else { b"\0\0" });
         until_nul(path)
@@ -89,7 +89,7 @@ impl Paths {
 
 /// Writes the name at the end of a path of [`Paths`].
 #[inline]
-fn named(path: &mut [u8], kind: Kind, file: u64) -> &CStr {
+fn write_name(path: &mut [u8], kind: Kind, file: u64) -> &CStr {
     let start = path.len() - NAME_BYTES;
     path[start] = kind as u8;
     write_digits(&mut path[start + 1..=start + FILE_DIGITS], file);
@@ -110,7 +110,7 @@ struct Flow {
 
 /// The flows of a mix, with the files of one thread, or with those that threads share.
 #[derive(Debug)]
-pub struct Flows<P = Own, K: Calls = Kernel> {
+pub struct Flows<P = PrivateFiles, K: Calls = Kernel> {
     calls: K,
     population: P,
     flows: Box<[Flow]>,
@@ -150,14 +150,14 @@ pub struct Flows<P = Own, K: Calls = Kernel> {
 impl Flows {
     /// Flows over this many files of one thread in a tree. Contents, sizes and draws follow from the seed.
     pub fn new(of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
-        Self::with(Kernel, Own::new(files, of.created()), of, files, tree, seed)
+        Self::with(Kernel, PrivateFiles::new(files, of.created()), of, files, tree, seed)
     }
 }
 
-impl Flows<Own, Nothing> {
+impl Flows<PrivateFiles, NoCalls> {
     /// Flows whose calls do nothing.
-    pub fn of_nothing(of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
-        Self::with(Nothing, Own::new(files, of.created()), of, files, tree, seed)
+    pub fn without_calls(of: &model::mix::Mix, files: u64, tree: Tree, seed: u64) -> Self {
+        Self::with(NoCalls, PrivateFiles::new(files, of.created()), of, files, tree, seed)
     }
 }
 
@@ -234,7 +234,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
     }
 
     /// Makes the log, if there is to be one and is none yet. Returns its length.
-    fn open_log(&mut self, place: &Place<'_>, budget: &Budget) -> Result<u64, Failure> {
+    fn open_log(&mut self, place: &FileLocation<'_>, budget: &Budget) -> Result<u64, Failure> {
         const STEP_BYTES: u64 = 1 << 20;
         if !self.has_log || self.log.is_some() {
             return Ok(0);
@@ -284,9 +284,9 @@ impl<P: Population, K: Calls> Flows<P, K> {
     fn one(
         &mut self,
         at: usize,
-        held: &mut Held,
-        place: &Place<'_>,
-        laps: &mut Laps<'_>,
+        held: &mut ClaimedFile,
+        place: &FileLocation<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), Cause> {
         let directory = place.directory;
         let (number, size_bytes, (kind, other_kind)) = (held.number, held.size_bytes(), held.kinds());
@@ -296,56 +296,56 @@ impl<P: Population, K: Calls> Flows<P, K> {
                 self.population.release(*held);
                 *held = self.population.claim(&mut self.random);
             }
-            Operation::Create { arrival, synced } => {
+            Operation::Create { arrival, is_synced } => {
                 self.population.release(*held);
-                *held = self.create(place, arrival, synced, |bytes| laps.purse.pay(bytes))?;
-                laps.recorder.written(held.size_bytes());
+                *held = self.create(place, arrival, is_synced, |bytes| timer.purse.pay(bytes))?;
+                timer.recorder.write(held.size_bytes());
             }
             Operation::Read => {
-                let opened = self.calls.open(directory, self.paths.of(kind, number))?;
-                laps.recorder.read(self.read_whole(&opened, size_bytes)?);
+                let opened = self.calls.open(directory, self.paths.path_of(kind, number))?;
+                timer.recorder.read(self.read_whole(&opened, size_bytes)?);
                 self.calls.close(opened)?;
             }
             Operation::ReadPart(bytes) => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
-                let opened = self.calls.open(directory, self.paths.of(kind, number))?;
+                let opened = self.calls.open(directory, self.paths.path_of(kind, number))?;
                 self.read_part(&opened, at_bytes, bytes)?;
-                laps.recorder.read(bytes);
+                timer.recorder.read(bytes);
                 self.calls.close(opened)?;
             }
-            Operation::Append { bytes, synced } => {
-                laps.purse.pay(bytes)?;
-                self.change(held, false, size_bytes, bytes, synced, place)?;
+            Operation::Append { bytes, is_synced } => {
+                timer.purse.pay(bytes)?;
+                self.change(held, false, size_bytes, bytes, is_synced, place)?;
                 held.resize(size_bytes + bytes);
-                laps.recorder.written(bytes);
+                timer.recorder.write(bytes);
             }
-            Operation::Overwrite { bytes, synced } => {
+            Operation::Overwrite { bytes, is_synced } => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
-                laps.purse.pay(bytes)?;
-                self.change(held, false, at_bytes, bytes, synced, place)?;
-                laps.recorder.written(bytes);
+                timer.purse.pay(bytes)?;
+                self.change(held, false, at_bytes, bytes, is_synced, place)?;
+                timer.recorder.write(bytes);
             }
-            Operation::Rewrite { synced } => {
-                laps.purse.pay(size_bytes)?;
-                self.change(held, true, 0, size_bytes, synced, place)?;
-                laps.recorder.written(size_bytes);
+            Operation::Rewrite { is_synced } => {
+                timer.purse.pay(size_bytes)?;
+                self.change(held, true, 0, size_bytes, is_synced, place)?;
+                timer.recorder.write(size_bytes);
             }
-            Operation::Log { bytes, synced } => {
-                laps.purse.pay(bytes)?;
-                self.append_to_log(bytes, synced)?;
-                laps.recorder.written(bytes);
+            Operation::Log { bytes, is_synced } => {
+                timer.purse.pay(bytes)?;
+                self.append_to_log(bytes, is_synced)?;
+                timer.recorder.write(bytes);
             }
             Operation::Truncate => {
-                let opened = self.calls.open_to_write(directory, self.paths.of(kind, number), false)?;
+                let opened = self.calls.open_to_write(directory, self.paths.path_of(kind, number), false)?;
                 let half_bytes = size_bytes.div_ceil(2);
                 self.calls.truncate(&opened, half_bytes)?;
                 self.calls.close(opened)?;
                 held.resize(half_bytes);
             }
-            Operation::Stat => self.calls.stat(directory, self.paths.of(kind, number), true)?,
+            Operation::Stat => self.calls.stat(directory, self.paths.path_of(kind, number), true)?,
             Operation::StatMissing => {
                 let unused = self.population.unused();
-                self.calls.stat(directory, self.paths.of(Kind::Missing, unused), false)?;
+                self.calls.stat(directory, self.paths.path_of(Kind::Missing, unused), false)?;
             }
             Operation::List => {
                 self.calls.list(directory, self.paths.directory(number), &mut self.listing)?;
@@ -356,7 +356,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
                 held.rename();
             }
             Operation::Link if held.is_linked() => {
-                self.calls.unlink(directory, self.paths.of(Kind::Link, number))?;
+                self.calls.unlink(directory, self.paths.path_of(Kind::Link, number))?;
                 held.link();
             }
             Operation::Link => {
@@ -367,9 +367,9 @@ impl<P: Population, K: Calls> Flows<P, K> {
             Operation::Delete => {
                 let taken = self.population.take(held, &mut self.random);
                 self.at = taken.number;
-                self.calls.unlink(directory, self.paths.of(taken.kinds().0, taken.number))?;
+                self.calls.unlink(directory, self.paths.path_of(taken.kinds().0, taken.number))?;
                 if taken.is_linked() {
-                    self.calls.unlink(directory, self.paths.of(Kind::Link, taken.number))?;
+                    self.calls.unlink(directory, self.paths.path_of(Kind::Link, taken.number))?;
                 }
                 self.population.forget(taken);
                 if taken.number == number {
@@ -420,11 +420,11 @@ impl<P: Population, K: Calls> Flows<P, K> {
     /// Makes a new file.
     fn create(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         arrival: Arrival,
         is_synced: bool,
         pay: impl FnOnce(u64) -> Result<(), Errno>,
-    ) -> Result<Held, Cause> {
+    ) -> Result<ClaimedFile, Cause> {
         let directory = place.directory;
         let made = self.population.new_file(0);
         let number = made.number;
@@ -434,7 +434,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
         let mut held = made;
         held.resize(size_bytes);
         let first = if arrival == Arrival::Named { Kind::File } else { Kind::Link };
-        let opened = self.calls.create(directory, self.paths.of(first, number))?;
+        let opened = self.calls.create(directory, self.paths.path_of(first, number))?;
         self.write(&opened, number, 0, size_bytes)?;
         if is_synced {
             self.calls.sync(&opened)?;
@@ -456,32 +456,33 @@ impl<P: Population, K: Calls> Flows<P, K> {
     /// Opens a file, writes a part of it, and closes it.
     fn change(
         &mut self,
-        held: &Held,
-        cuts: bool,
+        held: &ClaimedFile,
+        truncates_file: bool,
         at_bytes: u64,
         bytes: u64,
-        synced: bool,
-        place: &Place<'_>,
+        is_synced: bool,
+        place: &FileLocation<'_>,
     ) -> Result<(), Cause> {
-        let path = self.paths.of(held.kinds().0, held.number);
-        let opened = self.calls.open_to_write(place.directory, path, cuts)?;
+        let path = self.paths.path_of(held.kinds().0, held.number);
+        let opened = self.calls.open_to_write(place.directory, path, truncates_file)?;
         self.write(&opened, held.number, at_bytes, bytes)?;
-        if synced {
+        if is_synced {
             self.calls.sync(&opened)?;
         }
         Ok(self.calls.close(opened)?)
     }
 
-    fn append_to_log(&mut self, bytes: u64, synced: bool) -> Result<(), Cause> {
+    fn append_to_log(&mut self, bytes: u64, is_synced: bool) -> Result<(), Cause> {
         let Some(log) = self.log.take() else { return Err(Errno::BADF.into()) };
         if self.log_end_bytes + bytes > LOG_BYTES {
             self.log_end_bytes = 0;
         }
         let written = self.write(&log, LOG_FILE, self.log_end_bytes, bytes);
-        let synced = written.and_then(|()| if synced { Ok(self.calls.sync_data(&log)?) } else { Ok(()) });
+        let is_synced =
+            written.and_then(|()| if is_synced { Ok(self.calls.sync_data(&log)?) } else { Ok(()) });
         self.log = Some(log);
         self.log_end_bytes += bytes;
-        synced
+        is_synced
     }
 
     fn write(&mut self, opened: &K::File, file: u64, at_bytes: u64, bytes: u64) -> Result<(), Cause> {
@@ -508,17 +509,22 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 
     /// Makes one flow, each of its operations timed.
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, _: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        _: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
         let flow = self.deal();
         let mut held = self.population.claim(&mut self.random);
         let Flow { operations, think_ns } = &self.flows[flow];
         self.think_ns = *think_ns;
         for at in operations.clone() {
             let step = self.operations[at].step();
-            laps.enter(step);
-            self.one(at, &mut held, place, laps).map_err(|cause| (step, cause))?;
+            timer.enter(step);
+            self.one(at, &mut held, place, timer).map_err(|cause| (step, cause))?;
             if !matches!(self.operations[at], Operation::Pick) {
-                laps.lap(step);
+                timer.record_step(step);
             }
         }
         self.population.release(held);
@@ -537,10 +543,12 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 
     /// Waits for the next flow of an open loop, or for the think time of the last flow.
     #[inline]
-    fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
+    fn is_due(&mut self, timer: &mut StepTimer<'_>, limits: RoundLimits<'_>) -> bool {
         match &mut self.pacing {
-            Some(pacing) => laps.wait_for_next(pacing, limits),
-            None => self.think_ns == 0 || laps.wait_until(laps.last_ns.saturating_add(self.think_ns), limits),
+            Some(pacing) => timer.wait_for_next(pacing, limits),
+            None => {
+                self.think_ns == 0 || timer.wait_until(timer.last_ns.saturating_add(self.think_ns), limits)
+            }
         }
     }
 
@@ -548,7 +556,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         self.pacing.as_mut().map_or(0, |pacing| pacing.missed(end_ns))
     }
 
-    fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
+    fn populate(&mut self, place: &FileLocation<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
         let start_ns = Monotonic.now_ns();
         let opened = self.open_log(place, limits.budget);
         let (mut done, mut written_bytes) = (0, *opened.as_ref().unwrap_or(&0));
@@ -585,7 +593,7 @@ mod tests {
     use crate::budget::BOUNDLESS;
     use crate::clock::Timer;
     use crate::files::tests::watched;
-    use crate::files::{Visits, round};
+    use crate::files::{VisitOrder, round};
     use crate::recorder::{Latencies, Recorder, Shape};
     use model::mix::Mix;
     use model::workload::MixName;
@@ -628,7 +636,7 @@ mod tests {
     }
 
     impl Directory {
-        fn of(mix: &Mix, files: u64) -> Self {
+        fn for_mix(mix: &Mix, files: u64) -> Self {
             let temp = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
             let opened = std::fs::File::open(temp.path()).unwrap();
             let tree = Tree { files, dirs: mix.population.dirs, levels: mix.population.levels };
@@ -638,8 +646,8 @@ mod tests {
             Self { temp, opened, tree }
         }
 
-        fn place(&self) -> Place<'_> {
-            Place { directory: self.opened.as_fd(), leaves: &[], tree: self.tree }
+        fn place(&self) -> FileLocation<'_> {
+            FileLocation { directory: self.opened.as_fd(), leaves: &[], tree: self.tree }
         }
 
         /// Sizes of all files and logs, by the numbers of each kind of name.
@@ -660,7 +668,7 @@ mod tests {
             let files = 20;
             let log_bytes = if of.has_log() { LOG_BYTES } else { 0 };
             for bytes in [0, log_bytes + 100_000, log_bytes + 3_000_000, log_bytes + 300_000_000] {
-                let (directory, budget) = (Directory::of(&of, files), Budget::new(bytes, 1));
+                let (directory, budget) = (Directory::for_mix(&of, files), Budget::new(bytes, 1));
                 let stop = AtomicBool::new(false);
                 let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &budget };
                 let mut flows = Flows::new(&of, files, directory.tree, 7);
@@ -671,7 +679,7 @@ mod tests {
                     continue;
                 }
                 let more = Budget::new(1_000_000, 1);
-                let visits = Visits::in_sequence(0, 300);
+                let visits = VisitOrder::in_sequence(0, 300);
                 let (flown, counted) = watched(Operation::STEPS.len(), u64::MAX, |recorder, limits| {
                     let limits = RoundLimits { budget: &more, ..limits };
                     round(&mut flows, &directory.place(), visits, &Timer::Kernel, recorder, limits)
@@ -687,7 +695,7 @@ mod tests {
     fn population_size_is_constant_and_file_sizes_are_known() {
         for (name, of) in mixes() {
             let files = of.population.files.min(400);
-            let directory = Directory::of(&of, files);
+            let directory = Directory::for_mix(&of, files);
             let (place, stop) = (directory.place(), AtomicBool::new(false));
             let mut flows = Flows::new(&of, files, directory.tree, 7);
             let (made, written_bytes) = flows.populate(&place, limits(&stop)).unwrap();
@@ -696,7 +704,7 @@ mod tests {
             assert_eq!(sum, written_bytes, "{name}");
             let weights: u64 = of.flows.iter().map(|flow| flow.weight).sum();
             let (mut recorder, _) = Recorder::new(Shape::default());
-            let visits = Visits::in_sequence(0, 20 * weights);
+            let visits = VisitOrder::in_sequence(0, 20 * weights);
             let round = round(&mut flows, &place, visits, &Timer::Kernel, &mut recorder, limits(&stop));
             assert_eq!((round.done, round.result), (20 * weights, Ok(())), "{name}");
             assert_eq!(flows.population.count(), files, "{name}");
@@ -722,7 +730,7 @@ mod tests {
         const THREADS: u64 = 3;
         for (name, of) in mixes() {
             let files = of.files_min() + 20;
-            let directory = Directory::of(&of, THREADS * files);
+            let directory = Directory::for_mix(&of, THREADS * files);
             let (place, stop) = (directory.place(), AtomicBool::new(false));
             let all = Arc::new(SharedFiles::new(THREADS, files, of.created()));
             let flows: Vec<_> = (0..THREADS)
@@ -739,7 +747,7 @@ mod tests {
                     let (place, stop, name) = (&place, &stop, &name);
                     scope.spawn(move || {
                         let (mut recorder, _) = Recorder::new(Shape::default());
-                        let visits = Visits::in_sequence(0, 20 * weights);
+                        let visits = VisitOrder::in_sequence(0, 20 * weights);
                         let round =
                             round(&mut flows, place, visits, &Timer::Kernel, &mut recorder, limits(stop));
                         assert_eq!((round.done, round.result), (20 * weights, Ok(())), "{name}");
@@ -793,12 +801,12 @@ mod tests {
         of.flows.iter_mut().for_each(|flow| flow.think_ms = PAUSE_MS);
         let tree = Tree { files: 60, dirs: 3, levels: 1 };
         let directory = std::fs::File::open("/").unwrap();
-        let place = Place { directory: directory.as_fd(), leaves: &[], tree };
+        let place = FileLocation { directory: directory.as_fd(), leaves: &[], tree };
         let stop = AtomicBool::new(false);
-        let mut flows = Flows::of_nothing(&of, 60, tree, 3);
+        let mut flows = Flows::without_calls(&of, 60, tree, 3);
         assert!(flows.populate(&place, limits(&stop)).unwrap().0.result.is_ok());
         let (latency_ns, _) = longest(false, |recorder| {
-            let visits = Visits::in_sequence(0, 4);
+            let visits = VisitOrder::in_sequence(0, 4);
             let paused = round(&mut flows, &place, visits, &Timer::Kernel, recorder, limits(&stop));
             // Three pauses lie between four flows.
             assert!(paused.done == 4 && paused.end_ns - paused.start_ns >= 3 * PAUSE_MS * 1_000_000);
@@ -813,7 +821,7 @@ mod tests {
                 stop: &stop,
                 budget: &BOUNDLESS,
             };
-            let visits = Visits::in_sequence(0, u64::MAX);
+            let visits = VisitOrder::in_sequence(0, u64::MAX);
             let round = round(&mut slow, &place, visits, &Timer::Kernel, recorder, limits);
             let (due, lasted_ms) = (round.done + round.missed, (round.end_ns - round.start_ns) / 1_000_000);
             // The last flow ends after the deadline.
@@ -831,9 +839,14 @@ mod tests {
             &[]
         }
 
-        fn operate(&mut self, _: &Place<'_>, _: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+        fn operate(
+            &mut self,
+            _: &FileLocation<'_>,
+            _: u64,
+            timer: &mut StepTimer<'_>,
+        ) -> Result<(), CallError> {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            laps.lap(0);
+            timer.record_step(0);
             Ok(())
         }
 
@@ -841,8 +854,8 @@ mod tests {
             self.0.begin(start_ns);
         }
 
-        fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
-            laps.wait_for_next(&mut self.0, limits)
+        fn is_due(&mut self, timer: &mut StepTimer<'_>, limits: RoundLimits<'_>) -> bool {
+            timer.wait_for_next(&mut self.0, limits)
         }
 
         fn missed(&mut self, end_ns: u64) -> u64 {

@@ -6,10 +6,10 @@ use model::mix::Mix;
 use model::workload::{FileKind, FileVerb, FilesWork, MixName, Order, SyncMode};
 
 use super::{
-    Append, Client, Content, Copy, Create, CreateLinks, Entries, FileOps, Flows, GetAttribute, NameChange,
-    NameOps, Numbered, Open, Place, ReadFile, Readdir, Readlink, RemoveTree, Replay, Round, RoundLimits,
-    SetAttribute, Share, SharedFiles, Stat, StatContents, Truncate, Unexpected, UnlinkNamed, Visits,
-    WalkTree, round,
+    Append, Client, Content, Copy, Create, CreateLinks, Entries, FileLocation, FileOps, Flows, GetAttribute,
+    IndexedOps, NameChange, NameOps, Open, ReadFile, Readdir, Readlink, RemoveTree, Replay, Round,
+    RoundLimits, SetAttribute, Share, SharedFiles, Stat, StatContents, Truncate, Unexpected, UnlinkNamed,
+    VisitOrder, WalkTree, round,
 };
 use crate::clock::Timer;
 use crate::names::{Kind, Names};
@@ -24,15 +24,15 @@ pub trait Measured {
     /// Performs an operation on every file of a set, once.
     fn round(
         &mut self,
-        place: &Place<'_>,
-        visits: Visits,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round;
 
     /// Makes the files that a round works on, if only the verb knows them. Returns the bytes written, too.
-    fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
+    fn populate(&mut self, _: &FileLocation<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
         None
     }
 
@@ -49,8 +49,8 @@ impl<V: FileOps> Measured for V {
 
     fn round(
         &mut self,
-        place: &Place<'_>,
-        visits: Visits,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
@@ -58,7 +58,7 @@ impl<V: FileOps> Measured for V {
         round(self, place, visits, clock, recorder, limits)
     }
 
-    fn populate(&mut self, place: &Place<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
+    fn populate(&mut self, place: &FileLocation<'_>, limits: RoundLimits<'_>) -> Option<(Round, u64)> {
         FileOps::populate(self, place, limits)
     }
 
@@ -74,8 +74,8 @@ impl<O: NameOps> Measured for Entries<O> {
 
     fn round(
         &mut self,
-        place: &Place<'_>,
-        visits: Visits,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
@@ -91,8 +91,8 @@ impl Measured for Readdir {
 
     fn round(
         &mut self,
-        place: &Place<'_>,
-        _: Visits,
+        place: &FileLocation<'_>,
+        _: VisitOrder,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
@@ -108,8 +108,8 @@ impl Measured for WalkTree {
 
     fn round(
         &mut self,
-        place: &Place<'_>,
-        visits: Visits,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
@@ -125,8 +125,8 @@ impl Measured for RemoveTree {
 
     fn round(
         &mut self,
-        place: &Place<'_>,
-        visits: Visits,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
@@ -160,7 +160,7 @@ pub struct Part {
 
 impl Part {
     /// The only thread, with all files of a tree.
-    pub fn whole(names: Names, content: Option<Content>, seed: u64) -> Self {
+    pub fn single_thread(names: Names, content: Option<Content>, seed: u64) -> Self {
         let files = names.tree.files;
         Self { names, content, original: 0, files, seed, thread: 0, threads: 1, shared: None, pacing: None }
     }
@@ -169,14 +169,14 @@ impl Part {
 /// Makes a verb with its options, so that the loop has no branch for them.
 pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
     let Part { names, content, original, .. } = part;
-    let durable = work.sync == SyncMode::Each;
+    let is_durable = work.sync == SyncMode::Each;
     // For a symbolic link, the test asks about its target, as programs do.
     let follows = work.kind == FileKind::Symlink;
     // A buffer larger than the largest file would never be filled.
     let chunk_bytes = work.chunk_bytes.min(work.size_max_bytes);
     match work.verb {
-        FileVerb::Create if work.kind == FileKind::File => Box::new(Create::new(names, content, durable)),
-        FileVerb::Create => Box::new(CreateLinks::new(names, follows, original, durable)),
+        FileVerb::Create if work.kind == FileKind::File => Box::new(Create::new(names, content, is_durable)),
+        FileVerb::Create => Box::new(CreateLinks::new(names, follows, original, is_durable)),
         FileVerb::Stat if work.contents && !work.missing => {
             in_order(work, names, StatContents::new(chunk_bytes, follows))
         }
@@ -189,28 +189,30 @@ pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
         FileVerb::Readdir => Box::new(Readdir::new(names.tree)),
         FileVerb::Unlink if work.missing => in_order(work, names, UnlinkNamed::missing()),
         FileVerb::Unlink if work.order == Order::Directory => {
-            Box::new(Entries::new(names, UnlinkNamed::new(durable)))
+            Box::new(Entries::new(names, UnlinkNamed::new(is_durable)))
         }
-        FileVerb::Unlink => Box::new(NameChange::unlink(names, Kind::File, durable)),
-        FileVerb::Rename => Box::new(NameChange::rename(names, [Kind::File, Kind::Renamed], durable)),
-        FileVerb::Link => Box::new(NameChange::link(names, durable)),
-        FileVerb::Symlink => Box::new(NameChange::symlink(names, durable)),
-        FileVerb::Mkdir => Box::new(NameChange::mkdir(names, durable)),
-        FileVerb::Rmdir => Box::new(NameChange::rmdir(names, durable)),
-        FileVerb::Append => in_order(work, names, Append::new(work.chunk_bytes, durable)),
-        FileVerb::Truncate => Box::new(Truncate::new(names, content.unwrap_or_else(Content::none), durable)),
+        FileVerb::Unlink => Box::new(NameChange::unlink(names, Kind::File, is_durable)),
+        FileVerb::Rename => Box::new(NameChange::rename(names, [Kind::File, Kind::Renamed], is_durable)),
+        FileVerb::Link => Box::new(NameChange::link(names, is_durable)),
+        FileVerb::Symlink => Box::new(NameChange::symlink(names, is_durable)),
+        FileVerb::Mkdir => Box::new(NameChange::mkdir(names, is_durable)),
+        FileVerb::Rmdir => Box::new(NameChange::rmdir(names, is_durable)),
+        FileVerb::Append => in_order(work, names, Append::new(work.chunk_bytes, is_durable)),
+        FileVerb::Truncate => {
+            Box::new(Truncate::new(names, content.unwrap_or_else(Content::none), is_durable))
+        }
         FileVerb::Copy => {
             let content = content.unwrap_or_else(Content::none);
-            Box::new(Copy::new(names, content, work.by, chunk_bytes, durable))
+            Box::new(Copy::new(names, content, work.by, chunk_bytes, is_durable))
         }
         FileVerb::Readlink => {
             let target_bytes = names.path_from_lowest(original).as_bytes().len();
-            Box::new(Numbered::new(names, Readlink::new(target_bytes)))
+            Box::new(IndexedOps::new(names, Readlink::new(target_bytes)))
         }
-        FileVerb::XattrSet => in_order(work, names, SetAttribute::new(durable)),
+        FileVerb::XattrSet => in_order(work, names, SetAttribute::new(is_durable)),
         FileVerb::XattrGet => in_order(work, names, GetAttribute),
         FileVerb::Walk => Box::new(WalkTree::new(names)),
-        FileVerb::Remove => Box::new(RemoveTree::new(names, durable)),
+        FileVerb::Remove => Box::new(RemoveTree::new(names, is_durable)),
         FileVerb::Mix => {
             // The plan has the mix, whatever its file is now.
             let mix = work.mix().unwrap_or(Mix::shipped(MixName::Mail));
@@ -236,6 +238,6 @@ pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
 fn in_order(work: &FilesWork, names: Names, operation: impl NameOps + 'static) -> Box<dyn Measured> {
     match work.order {
         Order::Directory if !work.missing => Box::new(Entries::new(names, operation)),
-        _ => Box::new(Numbered::new(names, operation)),
+        _ => Box::new(IndexedOps::new(names, operation)),
     }
 }

@@ -8,15 +8,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use model::load::{At, Call, Change, Expected, Load, Offset, Operation, Part};
+use model::load::{Call, Change, Expected, Load, Offset, Operation, Part, PartOffset};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::directories::BUFFER_BYTES;
-use super::{CallError, FileOps, Laps, Place, READ_FLAGS, Round, RoundLimits, Unexpected, close};
+use super::{CallError, FileLocation, FileOps, READ_FLAGS, Round, RoundLimits, StepTimer, Unexpected, close};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
-use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, Spelling, is_directory, until_nul};
+use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, NameFormat, is_directory, until_nul};
 
 /// Smallest slice of the pool for writes.
 const SLICE_BYTES_MIN: usize = 4096;
@@ -58,15 +58,15 @@ impl Paths {
     }
 
     #[inline]
-    fn of(&self, node: u32) -> &CStr {
+    fn path_of(&self, node: u32) -> &CStr {
         let start = self.starts[node as usize] as usize;
         until_nul(&self.bytes[start..])
     }
 
     /// Returns the last part of a path.
     #[inline]
-    fn leaf_of(&self, node: u32) -> &[u8] {
-        self.of(node).to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    fn name_of(&self, node: u32) -> &[u8] {
+        self.path_of(node).to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 }
 
@@ -88,7 +88,7 @@ pub struct Replay {
     load: Arc<Load>,
     client: Client,
     /// True if the directory of a missing path is read.
-    resolves: bool,
+    reads_parent_dir: bool,
     /// Number of files that are reported as made: there is nothing to make.
     files: u64,
     /// The next call; behind the last one, a new pass begins.
@@ -96,7 +96,7 @@ pub struct Replay {
     /// Calls up to this one were made in this pass.
     reached: usize,
     /// Instant at which the pass began.
-    began_ns: u64,
+    pass_start_ns: u64,
     /// Instant at which its last sleep ended.
     slept_until_ns: u64,
     /// Times that the next call is still to be made.
@@ -121,7 +121,7 @@ pub struct Replay {
 
 impl Replay {
     /// Replays a load. Data and draws follow from the seed.
-    pub fn new(load: Arc<Load>, client: Client, resolves: bool, files: u64, seed: u64) -> Self {
+    pub fn new(load: Arc<Load>, client: Client, reads_parent_dir: bool, files: u64, seed: u64) -> Self {
         let like = data::Content {
             seed,
             interval_bytes: data::STAMP_INTERVAL_BYTES,
@@ -131,11 +131,11 @@ impl Replay {
         let slice_bytes = (load.written_part_bytes as usize).max(SLICE_BYTES_MIN);
         Self {
             client,
-            resolves,
+            reads_parent_dir,
             files,
             next: load.calls.len(),
             reached: 0,
-            began_ns: 0,
+            pass_start_ns: 0,
             slept_until_ns: 0,
             repeats: 1,
             turns: 0,
@@ -157,7 +157,7 @@ impl Replay {
 
     /// Begins the next pass: no handle is open. Returns false if closing one failed, which ends the test.
     #[cold]
-    fn begin_pass(&mut self, laps: &mut Laps<'_>) -> bool {
+    fn begin_pass(&mut self, timer: &mut StepTimer<'_>) -> bool {
         for slot in 0..self.handles.len() {
             if let Some(closed) = self.handles[slot].take().map(close) {
                 self.closed(closed);
@@ -169,8 +169,8 @@ impl Replay {
             return false;
         }
         (self.next, self.repeats, self.turns, self.offset) = (0, 1, 0, 0);
-        laps.restart();
-        (self.reached, self.began_ns, self.slept_until_ns) = (0, laps.since_ns, 0);
+        timer.restart();
+        (self.reached, self.pass_start_ns, self.slept_until_ns) = (0, timer.since_ns, 0);
         true
     }
 
@@ -187,14 +187,14 @@ impl Replay {
 
     /// Waits until a line with a time is due. Returns false if the round is over.
     #[cold]
-    fn wait_until_due(&mut self, due_ns: u64, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
+    fn wait_until_due(&mut self, due_ns: u64, timer: &mut StepTimer<'_>, limits: RoundLimits<'_>) -> bool {
         // Later turns of a loop, and repetitions, are due when they start.
         if self.next < self.reached {
             return true;
         }
         // No latency counts a sleep.
-        let due_ns = self.began_ns.saturating_add(due_ns).max(self.slept_until_ns);
-        let is_due = laps.wait_until_due(due_ns, limits);
+        let due_ns = self.pass_start_ns.saturating_add(due_ns).max(self.slept_until_ns);
+        let is_due = timer.wait_until_due(due_ns, limits);
         if is_due {
             self.reached = self.next + 1;
         }
@@ -217,17 +217,18 @@ impl Replay {
     /// Looks a path up. If it is missing, reads its directory, as a server that finds names in capitals, too.
     #[inline]
     fn resolve(&mut self, path: u32, directory: BorrowedFd<'_>) -> Result<(), Errno> {
-        let found = rustix::fs::statat(directory, self.paths.of(path), AtFlags::empty());
+        let found = rustix::fs::statat(directory, self.paths.path_of(path), AtFlags::empty());
         let Err(errno) = found else { return Ok(()) };
-        if !self.resolves {
+        if !self.reads_parent_dir {
             return Err(errno);
         }
         let parent = self.load.nodes[path as usize].parent;
-        let Ok(opened) = rustix::fs::openat(directory, self.paths.of(parent), DIRECTORY_FLAGS, Mode::empty())
+        let Ok(opened) =
+            rustix::fs::openat(directory, self.paths.path_of(parent), DIRECTORY_FLAGS, Mode::empty())
         else {
             return Err(errno);
         };
-        let name = self.paths.leaf_of(path);
+        let name = self.paths.name_of(path);
         let mut entries = RawDir::new(&opened, &mut self.listings[0]);
         while let Some(entry) = entries.next() {
             if entry?.file_name().to_bytes().eq_ignore_ascii_case(name) {
@@ -240,10 +241,15 @@ impl Replay {
 
     /// Makes one call. Returns false if it succeeded, but with another result than in the file.
     #[inline]
-    fn one(&mut self, call: Call, directory: BorrowedFd<'_>, laps: &mut Laps<'_>) -> Result<bool, Errno> {
+    fn one(
+        &mut self,
+        call: Call,
+        directory: BorrowedFd<'_>,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<bool, Errno> {
         match call.operation {
-            Operation::Open { path, slot, makes, cuts, is_directory } => {
-                let opened = self.create(path, makes, cuts, is_directory, directory)?;
+            Operation::Open { path, slot, creates_file, truncates_file, is_directory } => {
+                let opened = self.create(path, creates_file, truncates_file, is_directory, directory)?;
                 match slot {
                     Some(slot) => {
                         rustix::fs::fstat(&opened)?;
@@ -259,13 +265,13 @@ impl Replay {
                 let at_bytes = self.offset_of(part.at);
                 let opened = self.handles[part.slot as usize].as_ref().ok_or(Errno::BADF)?;
                 let got = rustix::io::pread(opened, &mut self.buffer[..part.bytes as usize], at_bytes)?;
-                laps.recorder.read(got as u64);
+                timer.recorder.read(got as u64);
                 return Ok(got == part.moved as usize);
             }
             Operation::Write(part) => {
-                laps.purse.pay(part.bytes.into())?;
+                timer.purse.pay(part.bytes.into())?;
                 let written = self.write(part)?;
-                laps.recorder.written(written as u64);
+                timer.recorder.write(written as u64);
                 return Ok(written == part.moved as usize);
             }
             Operation::Flush(slot) => rustix::fs::fsync(self.open(slot)?)?,
@@ -273,16 +279,16 @@ impl Replay {
             Operation::Unlock(part) => self.lock(part, libc::F_UNLCK)?,
             Operation::Unlink(path) => {
                 let _ = self.resolve(path, directory);
-                rustix::fs::unlinkat(directory, self.paths.of(path), AtFlags::empty())?;
+                rustix::fs::unlinkat(directory, self.paths.path_of(path), AtFlags::empty())?;
             }
             Operation::Rename { from, to } => {
                 let _ = self.resolve(from, directory);
                 let _ = self.resolve(to, directory);
-                rustix::fs::renameat(directory, self.paths.of(from), directory, self.paths.of(to))?;
+                rustix::fs::renameat(directory, self.paths.path_of(from), directory, self.paths.path_of(to))?;
             }
             Operation::Mkdir(path) => {
                 let _ = self.resolve(path, directory);
-                match rustix::fs::mkdirat(directory, self.paths.of(path), Mode::RWXU) {
+                match rustix::fs::mkdirat(directory, self.paths.path_of(path), Mode::RWXU) {
                     // dbench accepts a directory that is there.
                     Err(Errno::EXIST) if call.expected == Expected::Success => {}
                     made => made?,
@@ -290,10 +296,10 @@ impl Replay {
             }
             Operation::Rmdir(path) => {
                 let _ = self.resolve(path, directory);
-                rustix::fs::unlinkat(directory, self.paths.of(path), AtFlags::REMOVEDIR)?;
+                rustix::fs::unlinkat(directory, self.paths.path_of(path), AtFlags::REMOVEDIR)?;
             }
             Operation::Deltree(path) => {
-                match delete_files(directory, self.paths.of(path), &mut self.listings) {
+                match delete_files(directory, self.paths.path_of(path), &mut self.listings) {
                     // dbench ignores a missing tree.
                     Err(Errno::NOENT | Errno::NOTDIR) if call.expected == Expected::Success => {}
                     deleted => deleted?,
@@ -324,16 +330,16 @@ impl Replay {
     fn create(
         &mut self,
         path: u32,
-        makes: bool,
-        cuts: bool,
+        creates_file: bool,
+        truncates_file: bool,
         is_directory: bool,
         directory: BorrowedFd<'_>,
     ) -> Result<OwnedFd, Errno> {
         let _ = self.resolve(path, directory);
-        let path = self.paths.of(path);
+        let path = self.paths.path_of(path);
         let mut flags = OPEN_FLAGS;
-        flags.set(OFlags::CREATE, makes);
-        flags.set(OFlags::TRUNC, cuts);
+        flags.set(OFlags::CREATE, creates_file);
+        flags.set(OFlags::TRUNC, truncates_file);
         if is_directory {
             match rustix::fs::mkdirat(directory, path, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST | Errno::NOENT) => {}
@@ -349,10 +355,10 @@ impl Replay {
 
     /// Returns the offset of a part, and keeps it for the next one.
     #[inline]
-    fn offset_of(&mut self, at: At) -> u64 {
+    fn offset_of(&mut self, at: PartOffset) -> u64 {
         self.offset = match at {
-            At::Fixed(at) => at,
-            At::Found(number) => self.found(number),
+            PartOffset::Fixed(at) => at,
+            PartOffset::Found(number) => self.found(number),
         };
         self.offset
     }
@@ -417,7 +423,7 @@ impl Replay {
             last_modification: at(stat.st_mtime as i64 - change),
         };
         // By its path, as dbench does. It may have another one by now.
-        match rustix::fs::utimensat(directory, self.paths.of(path), &times, AtFlags::SYMLINK_NOFOLLOW) {
+        match rustix::fs::utimensat(directory, self.paths.path_of(path), &times, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(()),
             set => set,
         }
@@ -425,7 +431,7 @@ impl Replay {
 
     /// Reads at most this number of entries of the directory of a pattern.
     fn list(&mut self, path: u32, most: u32, directory: BorrowedFd<'_>) -> Result<(), Errno> {
-        let parent = self.paths.of(self.load.nodes[path as usize].parent);
+        let parent = self.paths.path_of(self.load.nodes[path as usize].parent);
         let opened = rustix::fs::openat(directory, parent, DIRECTORY_FLAGS, Mode::empty())?;
         let mut entries = RawDir::new(&opened, &mut self.listings[0]);
         let mut left = most;
@@ -449,7 +455,7 @@ fn delete_files(parent: BorrowedFd<'_>, path: &CStr, listings: &mut [Listing]) -
         // Names outside the load are kept.
         if is_directory(name.to_bytes()) {
             delete_files(opened.as_fd(), name, deeper)?;
-        } else if Spelling::Plain.can_be(name.to_bytes(), Kind::File) {
+        } else if NameFormat::Plain.can_be(name.to_bytes(), Kind::File) {
             rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
             rustix::fs::unlinkat(&opened, name, AtFlags::empty())?;
         }
@@ -489,7 +495,7 @@ impl FileOps for Replay {
 
     /// Follows the lines that direct others, up to the next operation.
     #[inline]
-    fn is_due(&mut self, laps: &mut Laps<'_>, limits: RoundLimits<'_>) -> bool {
+    fn is_due(&mut self, timer: &mut StepTimer<'_>, limits: RoundLimits<'_>) -> bool {
         if self.load.operations == 0 {
             return false;
         }
@@ -498,7 +504,7 @@ impl FileOps for Replay {
                 if self.load.calls.is_empty() {
                     return false;
                 }
-                if !self.begin_pass(laps) {
+                if !self.begin_pass(timer) {
                     return true;
                 }
                 continue;
@@ -506,8 +512,8 @@ impl FileOps for Replay {
             match call.operation {
                 Operation::Repeat(times) => self.repeats = times,
                 Operation::Sleep(sleep_ns) => {
-                    self.slept_until_ns = laps.last_ns.saturating_add(sleep_ns);
-                    if !laps.wait_until_due(self.slept_until_ns, limits) {
+                    self.slept_until_ns = timer.last_ns.saturating_add(sleep_ns);
+                    if !timer.wait_until_due(self.slept_until_ns, limits) {
                         return false;
                     }
                 }
@@ -525,18 +531,23 @@ impl FileOps for Replay {
         }
         match self.load.due_ns.get(self.next) {
             None | Some(0) => true,
-            Some(due_ns) => self.wait_until_due(*due_ns, laps, limits),
+            Some(due_ns) => self.wait_until_due(*due_ns, timer, limits),
         }
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, _: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        _: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
         let Some(&call) = self.load.calls.get(self.next) else {
             return Err((CLOSE, self.unclosed.unwrap_or(Errno::IO).into()));
         };
         let step = call.operation.step().unwrap_or(0);
-        laps.enter(step);
-        let ended = self.one(call, place.directory, laps);
+        timer.enter(step);
+        let ended = self.one(call, place.directory, timer);
         match (ended, call.expected) {
             (Ok(true), _) | (Ok(false), Expected::Any) => {}
             (Ok(false), _) => self.note(step, None),
@@ -544,7 +555,7 @@ impl FileOps for Replay {
             (Err(_), Expected::Failure | Expected::Any) => {}
             (Err(errno), Expected::Success) => self.note(step, Some(errno)),
         }
-        laps.lap(step);
+        timer.record_step(step);
         match self.repeats {
             0 | 1 => self.next += 1,
             _ => self.repeats -= 1,
@@ -561,7 +572,7 @@ impl FileOps for Replay {
         self.load.line_of.get(self.next).or(self.load.line_of.last()).copied().unwrap_or(0).into()
     }
 
-    fn populate(&mut self, _: &Place<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
+    fn populate(&mut self, _: &FileLocation<'_>, _: RoundLimits<'_>) -> Option<(Round, u64)> {
         // The tree is empty, as the file begins with it.
         let now_ns = Monotonic.now_ns();
         Some((Round { done: self.files, missed: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }, 0))

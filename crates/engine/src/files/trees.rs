@@ -11,10 +11,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::directories::{BUFFER_BYTES, failed};
-use super::{Place, READ_FLAGS, Round, RoundLimits, Walk, close};
+use super::{FileLocation, READ_FLAGS, Round, RoundLimits, Walk, close};
 use crate::clock::Timer;
 use crate::failure::{Cause, Failure};
-use crate::names::{Kind, Names, Spelling, is_directory};
+use crate::names::{Kind, NameFormat, Names, is_directory};
 use crate::recorder::Recorder;
 
 /// Room for the entries that one call returns, for one level.
@@ -52,7 +52,7 @@ impl WalkTree {
     /// `files` files must have been listed, and all directories; where directories are shared, more may be.
     pub fn round(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         files: u64,
         clock: &Timer,
         recorder: &mut Recorder,
@@ -60,7 +60,7 @@ impl WalkTree {
     ) -> Round {
         let mut walk = Walk::start(clock, recorder, limits);
         let read = descend(place.directory, c".", self.names.spelling, &mut self.buffers, &mut walk);
-        let (done, end_ns) = (walk.done, walk.laps.last_ns);
+        let (done, end_ns) = (walk.done, walk.timer.last_ns);
         let expected = files + self.names.tree.directories();
         let result = match read {
             Ok(true) if done < expected => {
@@ -77,7 +77,7 @@ impl WalkTree {
 fn descend(
     parent: BorrowedFd<'_>,
     name: &CStr,
-    spelling: Spelling,
+    spelling: NameFormat,
     buffers: &mut [Buffer],
     walk: &mut Walk<'_>,
 ) -> Result<bool, Failure> {
@@ -89,18 +89,18 @@ fn descend(
     let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(true) };
     let fail = |step: usize, done, errno: Errno| failed(WalkTree::STEPS[step], done, errno.into());
     let directory = open(parent, name).map_err(|errno| fail(OPEN, walk.done, errno))?;
-    walk.laps.lap(OPEN);
+    walk.timer.record_step(OPEN);
     let mut entries = RawDir::new(&directory, buffer);
     loop {
         let calls_kernel = entries.is_buffer_empty();
         let entry = entries.next();
         if calls_kernel {
-            walk.laps.lap(GETDENTS);
+            walk.timer.record_step(GETDENTS);
         }
         let Some(entry) = entry else { break };
         let entry = entry.map_err(|errno| fail(GETDENTS, walk.done, errno))?;
         // Check also if no name is of the set, as a directory may never end.
-        if walk.laps.last_ns >= walk.limits.deadline_ns {
+        if walk.timer.last_ns >= walk.limits.deadline_ns {
             return Ok(false);
         }
         let name = entry.file_name();
@@ -110,7 +110,7 @@ fn descend(
         }
         let found = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let found = found.map_err(|errno| fail(STAT, walk.done, errno))?;
-        walk.laps.lap(STAT);
+        walk.timer.record_step(STAT);
         if !walk.count() {
             return Ok(false);
         }
@@ -125,7 +125,7 @@ fn descend(
         }
     }
     close(directory).map_err(|errno| fail(CLOSE, walk.done, errno))?;
-    walk.laps.lap(CLOSE);
+    walk.timer.record_step(CLOSE);
     Ok(true)
 }
 
@@ -134,12 +134,12 @@ fn descend(
 pub struct RemoveTree {
     names: Names,
     buffers: Box<[Buffer]>,
-    durable: bool,
+    is_durable: bool,
 }
 
 /// End of a removal below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Emptied {
+enum RemovalEnd {
     /// Everything is removed.
     Whole,
     /// Names outside the set remain.
@@ -149,14 +149,14 @@ enum Emptied {
 }
 
 impl RemoveTree {
-    /// A removal of the tree of a set. If `durable`, each removal is made durable.
-    pub fn new(names: Names, durable: bool) -> Self {
-        Self { names, buffers: buffers(&names), durable }
+    /// A removal of the tree of a set. If `is_durable`, each removal is made durable.
+    pub fn new(names: Names, is_durable: bool) -> Self {
+        Self { names, buffers: buffers(&names), is_durable }
     }
 
     /// Names of its calls.
     pub fn steps(&self) -> &'static [&'static str] {
-        if self.durable { REMOVAL_STEPS } else { &REMOVAL_STEPS[..REMOVAL_STEPS.len() - 1] }
+        if self.is_durable { REMOVAL_STEPS } else { &REMOVAL_STEPS[..REMOVAL_STEPS.len() - 1] }
     }
 
     /// Removes all files and directories of the set below a directory. One operation is one entry.
@@ -166,20 +166,20 @@ impl RemoveTree {
     /// must have been found, and all directories.
     pub fn round(
         &mut self,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         files: Option<u64>,
         clock: &Timer,
         recorder: &mut Recorder,
         limits: RoundLimits<'_>,
     ) -> Round {
-        let removal = Removal { spelling: self.names.spelling, durable: self.durable };
+        let removal = Removal { spelling: self.names.spelling, is_durable: self.is_durable };
         let mut walk = Walk::start(clock, recorder, limits);
         let removed = removal.empty(place.directory, c".", &mut self.buffers, &mut walk);
-        let (done, end_ns) = (walk.done, walk.laps.last_ns);
+        let (done, end_ns) = (walk.done, walk.timer.last_ns);
         let expected = files.map(|files| files + self.names.tree.directories());
         let result = match (removed, expected) {
-            (Ok(Emptied::Foreign), _) => Err(failed("remove", done, Cause::Foreign)),
-            (Ok(Emptied::Whole), Some(files)) if done != files => {
+            (Ok(RemovalEnd::Foreign), _) => Err(failed("remove", done, Cause::Foreign)),
+            (Ok(RemovalEnd::Whole), Some(files)) if done != files => {
                 Err(failed("getdents64", done, Cause::Names { came: done, files }))
             }
             (Ok(_), _) => Ok(()),
@@ -192,8 +192,8 @@ impl RemoveTree {
 /// Rules of a removal.
 #[derive(Debug, Clone, Copy)]
 struct Removal {
-    spelling: Spelling,
-    durable: bool,
+    spelling: NameFormat,
+    is_durable: bool,
 }
 
 /// Calls of a removal; the last where each is made durable.
@@ -218,60 +218,60 @@ impl Removal {
         name: &CStr,
         buffers: &mut [Buffer],
         walk: &mut Walk<'_>,
-    ) -> Result<Emptied, Failure> {
+    ) -> Result<RemovalEnd, Failure> {
         // No directory of the set lies below its lowest level.
-        let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(Emptied::Foreign) };
+        let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(RemovalEnd::Foreign) };
         let directory = match open(parent, name) {
-            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Emptied::Foreign),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(RemovalEnd::Foreign),
             opened => opened.map_err(|errno| Self::failed(Self::OPEN, walk.done, errno))?,
         };
-        walk.laps.lap(Self::OPEN);
-        let mut emptied = Emptied::Whole;
+        walk.timer.record_step(Self::OPEN);
+        let mut emptied = RemovalEnd::Whole;
         let mut entries = RawDir::new(&directory, buffer);
         loop {
             let calls_kernel = entries.is_buffer_empty();
             let entry = entries.next();
             if calls_kernel {
-                walk.laps.lap(Self::GETDENTS);
+                walk.timer.record_step(Self::GETDENTS);
             }
             let Some(entry) = entry else { break };
             let entry = entry.map_err(|errno| Self::failed(Self::GETDENTS, walk.done, errno))?;
             // Check also if no name is of the set, as a directory may never end.
-            if walk.laps.last_ns >= walk.limits.deadline_ns {
-                return Ok(Emptied::Stopped);
+            if walk.timer.last_ns >= walk.limits.deadline_ns {
+                return Ok(RemovalEnd::Stopped);
             }
             let name = entry.file_name();
             let (step, flags) = if self.spelling.can_be(name.to_bytes(), Kind::File) {
                 (Self::UNLINK, AtFlags::empty())
             } else if is_directory(name.to_bytes()) {
                 match self.empty(directory.as_fd(), name, deeper, walk)? {
-                    Emptied::Whole => (Self::RMDIR, AtFlags::REMOVEDIR),
-                    Emptied::Foreign => {
-                        emptied = Emptied::Foreign;
+                    RemovalEnd::Whole => (Self::RMDIR, AtFlags::REMOVEDIR),
+                    RemovalEnd::Foreign => {
+                        emptied = RemovalEnd::Foreign;
                         continue;
                     }
-                    Emptied::Stopped => return Ok(Emptied::Stopped),
+                    RemovalEnd::Stopped => return Ok(RemovalEnd::Stopped),
                 }
             } else {
                 if !matches!(name.to_bytes(), b"." | b"..") {
-                    emptied = Emptied::Foreign;
+                    emptied = RemovalEnd::Foreign;
                 }
                 continue;
             };
             let removed = rustix::fs::unlinkat(&directory, name, flags);
             removed.map_err(|errno| Self::failed(step, walk.done, errno))?;
-            walk.laps.lap(step);
-            if self.durable {
+            walk.timer.record_step(step);
+            if self.is_durable {
                 let synced = rustix::fs::fsync(&directory);
                 synced.map_err(|errno| Self::failed(Self::FSYNC, walk.done, errno))?;
-                walk.laps.lap(Self::FSYNC);
+                walk.timer.record_step(Self::FSYNC);
             }
             if !walk.count() {
-                return Ok(Emptied::Stopped);
+                return Ok(RemovalEnd::Stopped);
             }
         }
         close(directory).map_err(|errno| Self::failed(Self::CLOSE, walk.done, errno))?;
-        walk.laps.lap(Self::CLOSE);
+        walk.timer.record_step(Self::CLOSE);
         Ok(emptied)
     }
 }
@@ -281,9 +281,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::super::tests::{Counted, watched};
+    use super::super::tests::{RoundCounts, watched};
     use super::*;
-    use crate::names::{Spelling, Tree};
+    use crate::names::{NameFormat, Tree};
 
     /// Makes the directories and the files of a set.
     fn make(path: &Path, names: Names) {
@@ -294,14 +294,14 @@ mod tests {
         });
     }
 
-    fn walk(names: Names, place: &Place<'_>, files: u64) -> (Round, Counted) {
+    fn walk(names: Names, place: &FileLocation<'_>, files: u64) -> (Round, RoundCounts) {
         let mut walk = WalkTree::new(names);
         watched(WalkTree::STEPS.len(), u64::MAX, |recorder, limits| {
             walk.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }
 
-    fn remove(names: Names, place: &Place<'_>, deadline_ns: u64) -> (Round, Counted) {
+    fn remove(names: Names, place: &FileLocation<'_>, deadline_ns: u64) -> (Round, RoundCounts) {
         let mut remove = RemoveTree::new(names, false);
         let files = Some(names.tree.files);
         watched(remove.steps().len(), deadline_ns, |recorder, limits| {
@@ -309,14 +309,14 @@ mod tests {
         })
     }
 
-    fn every_entry_comes_once(spelling: Spelling) {
+    fn every_entry_comes_once(spelling: NameFormat) {
         // More entries than one call returns, upper levels with few and with many directories, and empty ones.
         for (files, dirs, levels) in [(3000, 1, 1), (500, 7, 2), (9, 8, 1), (100, 27, 3)] {
             let temp = tempfile::tempdir().unwrap();
             let tree = Tree { files, dirs, levels };
             let names = Names { tree, spelling };
             let root = fs::File::open(temp.path()).unwrap();
-            let place = Place { directory: root.as_fd(), leaves: &[], tree };
+            let place = FileLocation { directory: root.as_fd(), leaves: &[], tree };
             make(temp.path(), names);
             let (round, (_, _, calls)) = walk(names, &place, files);
             let entries = files + tree.directories();
@@ -334,8 +334,8 @@ mod tests {
 
     #[test]
     fn trees_are_walked_and_removed_whole() {
-        every_entry_comes_once(Spelling::Plain);
-        every_entry_comes_once(Spelling::LettersFirst { seed: 3 });
+        every_entry_comes_once(NameFormat::Plain);
+        every_entry_comes_once(NameFormat::LettersFirst { seed: 3 });
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
         fs::create_dir(at("d00001/d00001/d00000")).unwrap();
         fs::write(at("d00001/d00001/d00000/f00000001"), "mine").unwrap();
         let root = fs::File::open(temp.path()).unwrap();
-        let place = Place { directory: root.as_fd(), leaves: &[], tree };
+        let place = FileLocation { directory: root.as_fd(), leaves: &[], tree };
         // The link and the directory have names of the set, but nothing in them is looked at.
         let (round, _) = walk(names, &place, 12);
         assert_eq!((round.result, round.done), (Ok(()), 12 + 6 + 2));
@@ -379,7 +379,7 @@ mod tests {
         let tree = Tree { files: 12, dirs: 4, levels: 2 };
         make(temp.path(), tree.plain());
         let root = fs::File::open(temp.path()).unwrap();
-        let place = Place { directory: root.as_fd(), leaves: &[], tree };
+        let place = FileLocation { directory: root.as_fd(), leaves: &[], tree };
         let (round, _) = remove(tree.plain(), &place, 1);
         assert_eq!((round.result, round.done), (Ok(()), 0));
         let (round, _) = walk(tree.plain(), &place, 13);

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{CallError, FileOps, Laps, NameOps, Place, READ_FLAGS, close, finish, open_first};
+use super::{CallError, FileLocation, FileOps, NameOps, READ_FLAGS, StepTimer, close, finish, open_first};
 use crate::data::{self, Pool, Stamp};
 use crate::failure::Cause;
 use crate::names::{Kind, Name, Names};
@@ -34,27 +34,32 @@ const fn lookup_kind(is_missing: bool) -> Kind {
 
 /// A name operation applied to the files of a set by their numbers.
 #[derive(Debug)]
-pub struct Numbered<O> {
+pub struct IndexedOps<O> {
     name: Name,
     operation: O,
 }
 
-impl<O: NameOps> Numbered<O> {
+impl<O: NameOps> IndexedOps<O> {
     /// Operates on the names in a set that are of the operation's kind.
     pub fn new(names: Names, operation: O) -> Self {
         Self { name: Name::new(names, operation.kind()), operation }
     }
 }
 
-impl<O: NameOps> FileOps for Numbered<O> {
+impl<O: NameOps> FileOps for IndexedOps<O> {
     fn steps(&self) -> &'static [&'static str] {
         // No directory is read.
         self.operation.steps().split_last().map_or(&[], |(_, own)| own)
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
-        self.operation.operate(place.directory, self.name.of(file), laps)
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
+        self.operation.operate(place.directory, self.name.path_of(file), timer)
     }
 }
 
@@ -95,11 +100,11 @@ impl NameOps for Stat {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let found = rustix::fs::statat(directory, name, self.flags);
         expect(self.is_missing, found)?;
-        laps.lap(0);
+        timer.record_step(0);
         Ok(())
     }
 }
@@ -133,15 +138,15 @@ impl NameOps for Open {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let opened = rustix::fs::openat(directory, name, self.flags, Mode::empty());
-        laps.lap(0);
+        timer.record_step(0);
         if !self.is_missing
             && let Ok(opened) = opened
         {
             close(opened).map_err(|errno| (1, errno.into()))?;
-            laps.lap(1);
+            timer.record_step(1);
             return Ok(());
         }
         expect(self.is_missing, opened)
@@ -191,22 +196,22 @@ impl NameOps for StatContents {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let found = rustix::fs::statat(directory, name, self.stat_flags);
         let size_bytes = found.map_err(|errno| (0, errno.into()))?.st_size as u64;
-        laps.lap(0);
+        timer.record_step(0);
         if size_bytes == 0 {
             return Ok(());
         }
         let opened = rustix::fs::openat(directory, name, self.read_flags, Mode::empty());
         let opened = opened.map_err(|errno| (1, errno.into()))?;
-        laps.lap(1);
+        timer.record_step(1);
         read_whole(&opened, &mut self.chunk, Some(size_bytes)).map_err(|cause| (2, cause))?;
-        laps.recorder.read(size_bytes);
-        laps.lap(2);
+        timer.recorder.read(size_bytes);
+        timer.record_step(2);
         close(opened).map_err(|errno| (3, errno.into()))?;
-        laps.lap(3);
+        timer.record_step(3);
         Ok(())
     }
 }
@@ -236,13 +241,13 @@ impl NameOps for ReadFile {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, laps)?;
+        let opened = open_first(directory, name, READ_FLAGS, timer)?;
         let read_bytes = read_whole(&opened, &mut self.chunk, self.size_bytes).map_err(|cause| (1, cause))?;
-        laps.recorder.read(read_bytes);
-        laps.lap(1);
-        finish(opened, false, laps)
+        timer.recorder.read(read_bytes);
+        timer.record_step(1);
+        finish(opened, false, timer)
     }
 }
 
@@ -270,12 +275,12 @@ impl NameOps for Readlink {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let wanted_bytes = self.target.len();
         let read = rustix::fs::readlinkat_raw(directory, name, &mut self.target[..]);
         let got_bytes = read.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        timer.record_step(0);
         // A link that fills all of the room was cut off.
         let is_whole = got_bytes > 0 && got_bytes < wanted_bytes;
         is_whole.then_some(()).ok_or((0, Cause::Short { got_bytes, wanted_bytes }))
@@ -287,18 +292,18 @@ impl NameOps for Readlink {
 #[derive(Debug)]
 pub struct UnlinkNamed {
     is_missing: bool,
-    durable: bool,
+    is_durable: bool,
 }
 
 impl UnlinkNamed {
-    /// An unlink; if `durable`, each removal is made durable.
-    pub fn new(durable: bool) -> Self {
-        Self { is_missing: false, durable }
+    /// An unlink; if `is_durable`, each removal is made durable.
+    pub fn new(is_durable: bool) -> Self {
+        Self { is_missing: false, is_durable }
     }
 
     /// An unlink of names that are never made.
     pub fn missing() -> Self {
-        Self { is_missing: true, durable: false }
+        Self { is_missing: true, is_durable: false }
     }
 }
 
@@ -308,7 +313,7 @@ impl NameOps for UnlinkNamed {
     }
 
     fn steps(&self) -> &'static [&'static str] {
-        if self.durable { &["unlink", "fsync", "getdents64"] } else { &["unlink", "getdents64"] }
+        if self.is_durable { &["unlink", "fsync", "getdents64"] } else { &["unlink", "getdents64"] }
     }
 
     #[inline]
@@ -316,13 +321,13 @@ impl NameOps for UnlinkNamed {
         &mut self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-        laps: &mut Laps<'_>,
+        timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         expect(self.is_missing, rustix::fs::unlinkat(directory, name, AtFlags::empty()))?;
-        laps.lap(0);
-        if self.durable {
+        timer.record_step(0);
+        if self.is_durable {
             rustix::fs::fsync(directory).map_err(|errno| (1, errno.into()))?;
-            laps.lap(1);
+            timer.record_step(1);
         }
         Ok(())
     }
@@ -402,19 +407,19 @@ impl Content {
 pub struct Create {
     name: Name,
     content: Option<Content>,
-    durable: bool,
+    is_durable: bool,
 }
 
 impl Create {
-    /// Makes the files of a set, empty or with a content. If `durable`, each file is made durable.
-    pub fn new(names: Names, content: Option<Content>, durable: bool) -> Self {
-        Self { name: Name::new(names, Kind::File), content, durable }
+    /// Makes the files of a set, empty or with a content. If `is_durable`, each file is made durable.
+    pub fn new(names: Names, content: Option<Content>, is_durable: bool) -> Self {
+        Self { name: Name::new(names, Kind::File), content, is_durable }
     }
 }
 
 impl FileOps for Create {
     fn steps(&self) -> &'static [&'static str] {
-        if self.durable {
+        if self.is_durable {
             &["open", "write", "fsync", "close"]
         } else if self.content.is_some() {
             &["open", "write", "close"]
@@ -424,31 +429,36 @@ impl FileOps for Create {
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
-        laps.pay(size_bytes)?;
-        let made = rustix::fs::openat(place.directory, self.name.of(file), CREATE_FLAGS, CREATE_MODE);
+        timer.pay(size_bytes)?;
+        let made = rustix::fs::openat(place.directory, self.name.path_of(file), CREATE_FLAGS, CREATE_MODE);
         let made = made.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
+        timer.record_step(0);
         let mut step = 1;
         if let Some(content) = &mut self.content {
             content.write(file, 0, size_bytes, &made).map_err(|errno| (step, errno.into()))?;
-            laps.recorder.written(size_bytes);
+            timer.recorder.write(size_bytes);
             // A file of size 0 takes no write call.
             if size_bytes > 0 {
-                laps.lap(step);
+                timer.record_step(step);
             }
             step += 1;
         }
-        if self.durable {
+        if self.is_durable {
             // The file is durable only once its name is, too.
             let synced = rustix::fs::fsync(&made).and_then(|()| rustix::fs::fsync(place.leaf(file)));
             synced.map_err(|errno| (2, errno.into()))?;
-            laps.lap(2);
+            timer.record_step(2);
             step = 3;
         }
         close(made).map_err(|errno| (step, errno.into()))?;
-        laps.lap(step);
+        timer.record_step(step);
         Ok(())
     }
 }
@@ -462,20 +472,20 @@ pub struct CreateLinks {
     original: u64,
     /// Path of the original, as a link uses it.
     target: CString,
-    durable: bool,
+    is_durable: bool,
 }
 
 impl CreateLinks {
-    /// Makes hard or symbolic links of a set to one of its files. If `durable`, each link is made durable.
-    pub fn new(names: Names, is_symbolic: bool, original: u64, durable: bool) -> Self {
+    /// Makes hard or symbolic links of a set to one of its files. If `is_durable`, each link is made durable.
+    pub fn new(names: Names, is_symbolic: bool, original: u64, is_durable: bool) -> Self {
         let target = if is_symbolic { names.path_from_lowest(original) } else { names.path(original) };
-        Self { name: Name::new(names, Kind::File), is_symbolic, original, target, durable }
+        Self { name: Name::new(names, Kind::File), is_symbolic, original, target, is_durable }
     }
 }
 
 impl FileOps for CreateLinks {
     fn steps(&self) -> &'static [&'static str] {
-        match (self.is_symbolic, self.durable) {
+        match (self.is_symbolic, self.is_durable) {
             (false, false) => &["link", "open", "close"],
             (false, true) => &["link", "open", "close", "fsync"],
             (true, false) => &["symlink", "open", "close"],
@@ -484,14 +494,19 @@ impl FileOps for CreateLinks {
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
-        let (directory, name) = (place.directory, self.name.of(file));
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
+        let (directory, name) = (place.directory, self.name.path_of(file));
         if file == self.original {
             let made = rustix::fs::openat(directory, name, CREATE_FLAGS, CREATE_MODE);
             let made = made.map_err(|errno| (1, errno.into()))?;
-            laps.lap(1);
+            timer.record_step(1);
             close(made).map_err(|errno| (2, errno.into()))?;
-            laps.lap(2);
+            timer.record_step(2);
         } else {
             let made = if self.is_symbolic {
                 rustix::fs::symlinkat(&self.target, directory, name)
@@ -499,12 +514,12 @@ impl FileOps for CreateLinks {
                 rustix::fs::linkat(directory, &self.target, directory, name, AtFlags::empty())
             };
             made.map_err(|errno| (0, errno.into()))?;
-            laps.lap(0);
+            timer.record_step(0);
         }
-        if self.durable {
+        if self.is_durable {
             // The original is empty, so it is durable once its name is.
             rustix::fs::fsync(place.leaf(file)).map_err(|errno| (3, errno.into()))?;
-            laps.lap(3);
+            timer.record_step(3);
         }
         Ok(())
     }
@@ -533,49 +548,49 @@ pub struct NameChange {
     call: NameCall,
     from: Name,
     to: Name,
-    durable: bool,
+    is_durable: bool,
 }
 
 impl NameChange {
-    /// Makes a call for each file of a set, on its names of two kinds. If `durable`, each change is made durable.
-    fn new(call: NameCall, names: Names, [from, to]: [Kind; 2], durable: bool) -> Self {
-        Self { call, from: Name::new(names, from), to: Name::new(names, to), durable }
+    /// Makes a call for each file of a set, on its names of two kinds. If `is_durable`, each change is made durable.
+    fn new(call: NameCall, names: Names, [from, to]: [Kind; 2], is_durable: bool) -> Self {
+        Self { call, from: Name::new(names, from), to: Name::new(names, to), is_durable }
     }
 
     /// Gives files names of another kind.
-    pub fn rename(names: Names, kinds: [Kind; 2], durable: bool) -> Self {
-        Self::new(NameCall::Rename, names, kinds, durable)
+    pub fn rename(names: Names, kinds: [Kind; 2], is_durable: bool) -> Self {
+        Self::new(NameCall::Rename, names, kinds, is_durable)
     }
 
     /// Makes hard links to files.
-    pub fn link(names: Names, durable: bool) -> Self {
-        Self::new(NameCall::Link, names, [Kind::File, Kind::Link], durable)
+    pub fn link(names: Names, is_durable: bool) -> Self {
+        Self::new(NameCall::Link, names, [Kind::File, Kind::Link], is_durable)
     }
 
     /// Makes symbolic links to files.
-    pub fn symlink(names: Names, durable: bool) -> Self {
-        Self::new(NameCall::Symlink, names, [Kind::File, Kind::Symlink], durable)
+    pub fn symlink(names: Names, is_durable: bool) -> Self {
+        Self::new(NameCall::Symlink, names, [Kind::File, Kind::Symlink], is_durable)
     }
 
     /// Removes names of a kind.
-    pub fn unlink(names: Names, kind: Kind, durable: bool) -> Self {
-        Self::new(NameCall::Unlink, names, [kind; 2], durable)
+    pub fn unlink(names: Names, kind: Kind, is_durable: bool) -> Self {
+        Self::new(NameCall::Unlink, names, [kind; 2], is_durable)
     }
 
     /// Makes directories.
-    pub fn mkdir(names: Names, durable: bool) -> Self {
-        Self::new(NameCall::Mkdir, names, [Kind::Directory; 2], durable)
+    pub fn mkdir(names: Names, is_durable: bool) -> Self {
+        Self::new(NameCall::Mkdir, names, [Kind::Directory; 2], is_durable)
     }
 
     /// Removes directories.
-    pub fn rmdir(names: Names, durable: bool) -> Self {
-        Self::new(NameCall::Rmdir, names, [Kind::Directory; 2], durable)
+    pub fn rmdir(names: Names, is_durable: bool) -> Self {
+        Self::new(NameCall::Rmdir, names, [Kind::Directory; 2], is_durable)
     }
 }
 
 impl FileOps for NameChange {
     fn steps(&self) -> &'static [&'static str] {
-        match (self.call, self.durable) {
+        match (self.call, self.is_durable) {
             (NameCall::Rename, false) => &["rename"],
             (NameCall::Rename, true) => &["rename", "fsync"],
             (NameCall::Link, false) => &["link"],
@@ -592,23 +607,34 @@ impl FileOps for NameChange {
     }
 
     #[inline]
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), CallError> {
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), CallError> {
         let (directory, from, to) = (place.directory, &mut self.from, &mut self.to);
         let changed = match self.call {
-            NameCall::Rename => rustix::fs::renameat(directory, from.of(file), directory, to.of(file)),
-            NameCall::Link => {
-                rustix::fs::linkat(directory, from.of(file), directory, to.of(file), AtFlags::empty())
+            NameCall::Rename => {
+                rustix::fs::renameat(directory, from.path_of(file), directory, to.path_of(file))
             }
-            NameCall::Symlink => rustix::fs::symlinkat(from.leaf_of(file), directory, to.of(file)),
-            NameCall::Unlink => rustix::fs::unlinkat(directory, from.of(file), AtFlags::empty()),
-            NameCall::Mkdir => rustix::fs::mkdirat(directory, from.of(file), Mode::RWXU),
-            NameCall::Rmdir => rustix::fs::unlinkat(directory, from.of(file), AtFlags::REMOVEDIR),
+            NameCall::Link => rustix::fs::linkat(
+                directory,
+                from.path_of(file),
+                directory,
+                to.path_of(file),
+                AtFlags::empty(),
+            ),
+            NameCall::Symlink => rustix::fs::symlinkat(from.name_of(file), directory, to.path_of(file)),
+            NameCall::Unlink => rustix::fs::unlinkat(directory, from.path_of(file), AtFlags::empty()),
+            NameCall::Mkdir => rustix::fs::mkdirat(directory, from.path_of(file), Mode::RWXU),
+            NameCall::Rmdir => rustix::fs::unlinkat(directory, from.path_of(file), AtFlags::REMOVEDIR),
         };
         changed.map_err(|errno| (0, errno.into()))?;
-        laps.lap(0);
-        if self.durable {
+        timer.record_step(0);
+        if self.is_durable {
             rustix::fs::fsync(place.leaf(file)).map_err(|errno| (1, errno.into()))?;
-            laps.lap(1);
+            timer.record_step(1);
         }
         Ok(())
     }

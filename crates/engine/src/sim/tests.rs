@@ -67,13 +67,13 @@ impl Outcome {
 
 fn run<P: Pacing, V: Verb + Copy>(setup: Setup<'_>, verb: V, pacing: impl Fn(u32) -> P) -> Outcome {
     let device = SimDevice::from_toml(setup.device).unwrap();
-    let world = Rc::new(RefCell::new(World::new(&device, CPUS, setup.seed).unwrap()));
+    let world = Rc::new(RefCell::new(SimSystem::new(&device, CPUS, setup.seed).unwrap()));
     let clock = SimClock::default();
     let stop = AtomicBool::new(false);
     let mut readers = Vec::new();
     let workers = (0..setup.workers)
         .map(|worker| {
-            let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
+            let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, P::IS_OPEN));
             readers.push(reader);
             Worker::new(WorkerParts {
                 engine: SimEngine::new(&world, &clock, setup.depth, setup.block_bytes),
@@ -261,7 +261,7 @@ fn stall_is_a_gap_with_requests_in_flight() {
     let always =
         "stalls = [{ at_s = 0, length_ms = 60, every_s = 0.1 }, { at_s = 9, length_ms = 5, every_s = 0.01 }]";
     let device = SimDevice::from_toml(&format!("{FIXED_100_US}{always}")).unwrap();
-    let refused = World::new(&device, 1, 1).unwrap_err();
+    let refused = SimSystem::new(&device, 1, 1).unwrap_err();
     assert_eq!(refused, "its stalls take up 110 % of the time; leave time between them");
 }
 
@@ -443,7 +443,7 @@ fn random_arrivals_at_one_server_wait_as_in_theory() {
 #[test]
 fn write_rate_drops_once_spare_blocks_are_used() {
     let device = "write_bytes_per_second = 400_000_000\nlatency = { mean_us = 1 }\n\
-                  worn = [{ after_bytes = 1_200_000_000, write_bytes_per_second = 50_000_000 },\
+                  wear = [{ after_bytes = 1_200_000_000, write_bytes_per_second = 50_000_000 },\
                           { after_bytes = 800_000_000, write_bytes_per_second = 100_000_000 }]";
     // 800 MB at 400 MB/s take 2 s, the next 400 MB at 100 MB/s take 4 s, and 200 MB at 50 MB/s another 4 s.
     let setup = Setup { device, depth: 4, block_bytes: 100_000, seconds: 10.0, ..SETUP };
@@ -460,7 +460,7 @@ fn write_rate_drops_once_spare_blocks_are_used() {
     assert_near(closed(setup, verb::Read).rate(), 1e6, 0.01);
     // The age is that of the drive, whichever test it came in.
     let device = SimDevice::from_toml(device).unwrap();
-    let mut world = World::new(&device, 1, 1).unwrap();
+    let mut world = SimSystem::new(&device, 1, 1).unwrap();
     world.set_age(799_999_999);
     world.begin(0);
     assert_eq!(world.transfer(0, true, 100_000_000), SECOND / 4);
@@ -471,7 +471,7 @@ fn write_rate_drops_once_spare_blocks_are_used() {
 #[test]
 fn phases_follow_each_other_on_one_device() {
     let device = SimDevice::from_toml(CACHE).unwrap();
-    let mut world = World::new(&device, 1, 1).unwrap();
+    let mut world = SimSystem::new(&device, 1, 1).unwrap();
     world.begin(SECOND / NS);
     // The cache is filled with bytes that take 10 s to drain; after 4 s, 6 s are left.
     assert_eq!(world.transfer(0, true, 100_000_000), 50_000_000);

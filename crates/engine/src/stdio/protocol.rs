@@ -31,17 +31,17 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::Span;
 use crate::data::Content;
 use crate::sample::Sample;
-use crate::worker::Ended;
+use crate::worker::WorkerResult;
 
 /// The task of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// True if the process writes; else it reads.
-    pub writes: bool,
+    pub is_write: bool,
     /// `putc_unlocked` and `getc_unlocked` instead of `putc` and `getc`.
-    pub unlocked: bool,
+    pub is_unlocked: bool,
     /// True to run beside a second, sleeping thread: the C library takes no locks in a process of one thread.
-    pub threaded: bool,
+    pub has_second_thread: bool,
     /// Size of the stream's buffer; `None` means the C library's choice.
     pub buffer_bytes: Option<u64>,
     /// Content of the files, and the seed of their stamps.
@@ -91,7 +91,7 @@ pub enum Report {
     /// Counts of an interval.
     Delta(Counts),
     /// The measurement is done.
-    End(Ended),
+    End(WorkerResult),
     /// The error that kept the process from getting ready.
     Error(String),
 }
@@ -158,12 +158,12 @@ impl Channel {
         let files = file.as_slice();
         let mut left = line.as_bytes();
         while !left.is_empty() {
-            let mut beside = SendAncillaryBuffer::new(&mut space);
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
             if left.len() == line.len() && !files.is_empty() {
-                beside.push(SendAncillaryMessage::ScmRights(files));
+                ancillary.push(SendAncillaryMessage::ScmRights(files));
             }
             // Without a signal: a lost peer must not look like a lost reader of stdout.
-            match sendmsg(&self.socket, &[IoSlice::new(left)], &mut beside, SendFlags::NOSIGNAL) {
+            match sendmsg(&self.socket, &[IoSlice::new(left)], &mut ancillary, SendFlags::NOSIGNAL) {
                 Ok(sent) => left = &left[sent..],
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -208,18 +208,18 @@ impl Channel {
     fn receive(&mut self, flags: RecvFlags) -> io::Result<usize> {
         let mut bytes = [0; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
         let got = loop {
             let into = &mut [IoSliceMut::new(&mut bytes)];
-            match recvmsg(self.socket.as_fd(), into, &mut beside, flags) {
+            match recvmsg(self.socket.as_fd(), into, &mut ancillary, flags) {
                 Err(Errno::INTR) => {}
                 // The other end died with lines unread.
                 Err(Errno::CONNRESET) => return Ok(0),
                 result => break result?.bytes,
             }
         };
-        for message in beside.drain() {
+        for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(files) = message {
                 self.files.extend(files);
             }
@@ -247,9 +247,9 @@ mod tests {
         let content =
             Content { seed: u64::MAX, interval_bytes: 512, compress_percent: 30, dedupe_percent: 1 };
         let job = Job {
-            writes: true,
-            unlocked: false,
-            threaded: false,
+            is_write: true,
+            is_unlocked: false,
+            has_second_thread: false,
             buffer_bytes: None,
             content,
             first_file: 1 << 16,
@@ -259,9 +259,9 @@ mod tests {
         };
         let verify = Some(Verify { sample: Sample { every: 16, seed: 3 }, generations: 2..=3 });
         let other = Job {
-            writes: false,
-            unlocked: true,
-            threaded: true,
+            is_write: false,
+            is_unlocked: true,
+            has_second_thread: true,
             buffer_bytes: Some(1),
             verify,
             ..job.clone()
@@ -289,7 +289,7 @@ mod tests {
         ] {
             for call in CALLS {
                 let failure = Failure { call, file: 9, offset_bytes, cause };
-                let ended = Ended { end_ns: 8, result: Err(failure), is_covered: true, missed: 0 };
+                let ended = WorkerResult { end_ns: 8, result: Err(failure), is_covered: true, missed: 0 };
                 let Report::End(read) = read_back(&Report::End(ended)) else { panic!("{failure:?}") };
                 assert_eq!((read.end_ns, read.is_covered, read.result), (8, true, Err(failure)));
             }

@@ -5,7 +5,7 @@ use crate::pacing::{ClosedLoop, OpenLoop};
 use crate::recorder::{Delta, Shape};
 use crate::skew::Skew;
 use crate::verb::{self, Steps};
-use crate::{Draft, Io};
+use crate::{Io, PendingBlock};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,8 +47,8 @@ impl DataEngine for Device {
         4096
     }
 
-    fn draft(&mut self, _: u32) -> Draft<'_> {
-        Draft { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
+    fn draft(&mut self, _: u32) -> PendingBlock<'_> {
+        PendingBlock { bytes: &mut self.block, phase_bytes: 0, is_duplicate: false }
     }
 
     fn block_read(&self, _: u32) -> &[u8] {
@@ -99,7 +99,7 @@ struct Outcome {
     latencies: Vec<(u64, u64)>,
     queueing: Vec<(u64, u64)>,
     steps: Vec<u64>,
-    ended: Option<Ended>,
+    ended: Option<WorkerResult>,
 }
 
 impl Outcome {
@@ -150,7 +150,7 @@ fn run_pattern<V: Verb, P: Pacing>(
         calls: 0,
         fails,
     };
-    let (recorder, reader) = Recorder::new(Shape::of(&verb, P::IS_OPEN));
+    let (recorder, reader) = Recorder::new(Shape::from_verb(&verb, P::IS_OPEN));
     let stop = AtomicBool::new(false);
     let mut worker = Worker::new(WorkerParts {
         engine: device,

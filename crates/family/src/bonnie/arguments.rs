@@ -113,7 +113,7 @@ Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removin
         /// the whole result as skye's document
         "--json FILE" => options.json = Some(flag.path()?),
         /// 1.4, or 64 for Bonnie-64 [1.4]; 64 has none of -v, -p, -S, -y, -u, -o_direct and -html, but -f and -r
-        "--compat 1.4|64" => *options = Self::of(flag.choice(
+        "--compat 1.4|64" => *options = Self::for_program(flag.choice(
             &[("1.4", Program::V1_4), ("64", Program::V64)],
             "1.4, or 64 for Bonnie-64",
         )?),
@@ -133,7 +133,7 @@ Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removin
 }
 
 impl Options {
-    fn of(program: Program) -> Self {
+    fn for_program(program: Program) -> Self {
         // Bonnie-64 always syncs.
         Self { program, syncs: program == Program::V64, ..Self::default() }
     }

@@ -15,9 +15,9 @@ pub fn table_of(options: &Options, tests: &[(Test, &PhaseRecord)], host: &str) -
     let mut table = Table::new(options.program, options.label.as_deref().unwrap_or(host));
     (table.size_mib, table.volumes) = (Some(options.size_mib), options.volumes);
     table.head = (options.program == Program::V1_4).then(|| Head {
-        syncs: options.syncs,
-        unlocked: options.unlocked,
-        direct: options.direct,
+        is_synced: options.syncs,
+        is_unlocked: options.unlocked,
+        is_direct: options.direct,
         thousands_of_seeks: (options.seeks + 500) / 1000,
         seekers: u64::from(options.seekers),
     });
@@ -73,7 +73,7 @@ pub fn phrase(test: Test, options: &Options) -> String {
 }
 
 /// Message after the phrase when the test is over.
-pub fn done(test: Test, options: &Options, measured: Option<&TestRate>) -> String {
+pub fn completion_message(test: Test, options: &Options, measured: Option<&TestRate>) -> String {
     match (test, options.program, measured) {
         (Test::Seeks, ..) => "done...".repeat(options.seekers as usize),
         (_, Program::V1_4, Some(measured)) => {
@@ -104,10 +104,11 @@ mod tests {
 
     #[test]
     fn table_shows_requested_size() {
-        let asked = table_of(&options("-s 200 -v 2 -y -u -S 8499 -p 8"), &[], "ada");
-        let head = Head { syncs: true, unlocked: true, direct: false, thousands_of_seeks: 8, seekers: 8 };
-        assert_eq!((asked.label.as_str(), asked.size_mib, asked.volumes), ("ada", Some(200), 2));
-        assert_eq!((asked.head, asked.program), (Some(head), Program::V1_4));
+        let requested = table_of(&options("-s 200 -v 2 -y -u -S 8499 -p 8"), &[], "ada");
+        let head =
+            Head { is_synced: true, is_unlocked: true, is_direct: false, thousands_of_seeks: 8, seekers: 8 };
+        assert_eq!((requested.label.as_str(), requested.size_mib, requested.volumes), ("ada", Some(200), 2));
+        assert_eq!((requested.head, requested.program), (Some(head), Program::V1_4));
         let old = table_of(&options("--compat 64 -m grace"), &[], "ada");
         assert_eq!((old.label.as_str(), old.head, old.program), ("grace", None, Program::V64));
     }
@@ -130,7 +131,7 @@ mod tests {
         let line = |words: &str, test, kib: f64, cpu| {
             let options = options(words);
             let measured = TestRate { per_second: kib * 1024.0, cpu_percent: Some(cpu) };
-            phrase(test, &options) + &done(test, &options, Some(&measured))
+            phrase(test, &options) + &completion_message(test, &options, Some(&measured))
         };
         for (words, test, kib, cpu, theirs) in [
             (

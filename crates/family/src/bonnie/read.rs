@@ -3,7 +3,7 @@
 
 use model::printable::printable;
 
-use super::table::{ABSENT, mib_of_gigabytes, of_kib, of_mib};
+use super::table::{ABSENT, kib_to_bytes, mib_of_gigabytes, mib_to_bytes};
 use super::{Head, Program, Table, Test, TestRate};
 use crate::bonniepp::Problem;
 
@@ -17,7 +17,7 @@ const VOLUMES_MAX: u64 = 512;
 /// more than 100.
 const WHOLE_PERCENT_DIGITS: usize = 3;
 /// Most characters of foreign text that a problem repeats.
-const SHOWN_MAX: usize = 60;
+const EXCERPT_CHARS_MAX: usize = 60;
 
 const ROW_1_4: &str =
     "a label, volumes*MiB and six pairs of a rate and %CPU, as in `ada 1* 400 149956 83.7 …`";
@@ -48,11 +48,11 @@ pub fn read(text: &str) -> (Vec<Table>, Vec<Problem>) {
 }
 
 /// Tables and problems, each with its line number.
-type Found = Vec<(usize, Result<Table, Problem>)>;
+type ParsedTables = Vec<(usize, Result<Table, Problem>)>;
 
 fn problem(line: usize, has: &str, expected: &str) -> Problem {
-    let start = printable(&has.trim().chars().take(SHOWN_MAX).collect::<String>());
-    let cut = if has.trim().chars().nth(SHOWN_MAX).is_some() { "…" } else { "" };
+    let start = printable(&has.trim().chars().take(EXCERPT_CHARS_MAX).collect::<String>());
+    let cut = if has.trim().chars().nth(EXCERPT_CHARS_MAX).is_some() { "…" } else { "" };
     let has = if start.is_empty() { "nothing".into() } else { format!("`{start}{cut}`") };
     Problem { line, field: None, has, expected: expected.into() }
 }
@@ -60,7 +60,7 @@ fn problem(line: usize, has: &str, expected: &str) -> Problem {
 /// The heading of a text table, as far as it was read.
 #[derive(Default)]
 struct Heading {
-    syncs: Option<bool>,
+    is_synced: Option<bool>,
     columns: Option<(bool, bool, u64, u64)>,
     /// Program of the row that comes next.
     awaits: Option<Program>,
@@ -68,10 +68,13 @@ struct Heading {
 
 impl Heading {
     /// Takes a line and returns true if it belongs to the heading.
-    fn takes(&mut self, line: &str) -> bool {
+    fn accept_line(&mut self, line: &str) -> bool {
         if line.contains("Sequential Output") {
-            let syncs = line.contains("(sync)").then_some(true);
-            *self = Self { syncs: syncs.or(line.contains("(nosync)").then_some(false)), ..Self::default() };
+            let is_synced = line.contains("(sync)").then_some(true);
+            *self = Self {
+                is_synced: is_synced.or(line.contains("(nosync)").then_some(false)),
+                ..Self::default()
+            };
             return true;
         }
         if line.contains("Rewrite-") && line.contains("Char") {
@@ -93,9 +96,9 @@ impl Heading {
     }
 
     fn head(&self) -> Option<Head> {
-        let (syncs, columns) = (self.syncs?, self.columns?);
-        let (unlocked, direct, thousands_of_seeks, seekers) = columns;
-        Some(Head { syncs, unlocked, direct, thousands_of_seeks, seekers })
+        let (is_synced, columns) = (self.is_synced?, self.columns?);
+        let (is_unlocked, is_direct, thousands_of_seeks, seekers) = columns;
+        Some(Head { is_synced, is_unlocked, is_direct, thousands_of_seeks, seekers })
     }
 }
 
@@ -103,15 +106,15 @@ impl Heading {
 fn seeks_of(line: &str) -> Option<(u64, u64)> {
     let (before, seekers) = line.trim_end().trim_end_matches('-').strip_suffix(')')?.rsplit_once(" (")?;
     let thousands = before.strip_suffix('k')?.rsplit('-').next()?;
-    Some((whole(thousands)?, whole(seekers)?))
+    Some((parse_integer(thousands)?, parse_integer(seekers)?))
 }
 
 /// Finds text tables, and lone rows of them.
-fn lines(text: &str) -> Found {
+fn lines(text: &str) -> ParsedTables {
     let mut found = Vec::new();
     let mut heading = Heading::default();
     for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || heading.takes(line) {
+        if line.trim().is_empty() || heading.accept_line(line) {
             continue;
         }
         let awaited = heading.awaits.take();
@@ -142,16 +145,16 @@ fn row_1_4(line: &str) -> Option<Table> {
     let (size, rest) = digits(after.trim_start());
     let numbers = numbers_1_4(rest)?;
     let mut table = Table::new(Program::V1_4, label);
-    (table.volumes, table.size_mib) = (volumes, Some(whole(size)?));
-    fill(&mut table, &numbers, of_kib);
+    (table.volumes, table.size_mib) = (volumes, Some(parse_integer(size)?));
+    fill(&mut table, &numbers, kib_to_bytes);
     Some(table)
 }
 
 /// Label and volumes, from the part of a row before the star. No blank separates a label that fills its column from a
 /// number of two digits or more.
 fn label_and_volumes(text: &str) -> Option<(&str, u64)> {
-    let in_range = |text: &str| whole(text).filter(|volumes| (1..=VOLUMES_MAX).contains(volumes));
-    let apart = || {
+    let in_range = |text: &str| parse_integer(text).filter(|volumes| (1..=VOLUMES_MAX).contains(volumes));
+    let separated = || {
         let (label, volumes) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
         Some((label.trim(), in_range(volumes)?))
     };
@@ -159,7 +162,7 @@ fn label_and_volumes(text: &str) -> Option<(&str, u64)> {
         let at = text.char_indices().nth(LABEL_WIDTH)?.0;
         Some((text[..at].trim(), in_range(&text[at..])?))
     };
-    apart().or_else(joined)
+    separated().or_else(joined)
 }
 
 /// Returns the numbers of a row and splits those that ran together. Returns `None` if there are too many or too few, or
@@ -212,7 +215,7 @@ fn row_64(line: &str) -> Option<Table> {
     let size_mib = mib_of_gigabytes(decimal(last_word())?);
     let mut table = Table::new(Program::V64, rest.trim_start());
     table.size_mib = size_mib;
-    fill(&mut table, &numbers, of_mib);
+    fill(&mut table, &numbers, mib_to_bytes);
     Some(table)
 }
 
@@ -225,7 +228,7 @@ fn fill(table: &mut Table, numbers: &[Option<f64>; NUMBERS], bytes: fn(f64) -> f
 }
 
 /// Finds rows of HTML.
-fn rows(text: &str) -> Found {
+fn rows(text: &str) -> ParsedTables {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
     let mut is_table_of_64 = false;
@@ -279,7 +282,7 @@ fn tags<'a>(lower: &'a str, names: &'a [&'a str]) -> impl Iterator<Item = usize>
 /// "400 * 1": MiB and volumes.
 fn size_and_volumes(text: &str) -> Option<(Option<u64>, u64)> {
     let (size, volumes) = text.split_once('*')?;
-    Some((optional_whole(size.trim())?, whole(volumes.trim())?))
+    Some((optional_whole(size.trim())?, parse_integer(volumes.trim())?))
 }
 
 /// Makes a table of a row of 14 cells; the caller reads the second.
@@ -293,7 +296,7 @@ fn table_of_cells(cells: &[String]) -> Option<Table> {
         *number = optional(cell)?;
     }
     let mut table = Table::new(Program::V1_4, label.as_str());
-    fill(&mut table, &numbers, of_kib);
+    fill(&mut table, &numbers, kib_to_bytes);
     Some(table)
 }
 
@@ -303,14 +306,14 @@ fn digits(text: &str) -> (&str, &str) {
 }
 
 /// Parses a number that has only digits.
-fn whole(text: &str) -> Option<u64> {
+fn parse_integer(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
 /// Parses a whole number, or the sign for an absent one.
 fn optional_whole(text: &str) -> Option<Option<u64>> {
-    if text == ABSENT { Some(None) } else { whole(text).map(Some) }
+    if text == ABSENT { Some(None) } else { parse_integer(text).map(Some) }
 }
 
 /// Parses a number that has only digits, with or without a point and more digits.
@@ -376,7 +379,13 @@ mod tests {
 
     #[test]
     fn heading_applies_to_the_next_row_only() {
-        let head = Head { syncs: true, unlocked: true, direct: true, thousands_of_seeks: 100, seekers: 128 };
+        let head = Head {
+            is_synced: true,
+            is_unlocked: true,
+            is_direct: true,
+            thousands_of_seeks: 100,
+            seekers: 128,
+        };
         let mut table = Table::new(Program::V1_4, "ada");
         (table.head, table.size_mib, table.volumes) = (Some(head), Some(9), 12);
         for test in Test::ALL {
@@ -404,9 +413,9 @@ mod tests {
         ] {
             let (tables, problems) = read(&text);
             assert_eq!((tables.len(), problems.len()), (0, 1), "{text}");
-            let told = problems[0].to_string();
-            assert!(told.starts_with(&format!("line {line}: has ")), "{told}");
-            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+            let message = problems[0].to_string();
+            assert!(message.starts_with(&format!("line {line}: has ")), "{message}");
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
         }
     }
 
@@ -448,8 +457,8 @@ mod tests {
         let flags = any::<(bool, bool, bool)>();
         proptest::option::of((flags, 0u64..10_000, 1u64..1000).prop_map(
             |(flags, thousands_of_seeks, seekers)| {
-                let (syncs, unlocked, direct) = flags;
-                Head { syncs, unlocked, direct, thousands_of_seeks, seekers }
+                let (is_synced, is_unlocked, is_direct) = flags;
+                Head { is_synced, is_unlocked, is_direct, thousands_of_seeks, seekers }
             },
         ))
     }

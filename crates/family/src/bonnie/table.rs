@@ -99,11 +99,11 @@ pub struct TestRate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// `-y`: written data was made durable.
-    pub syncs: bool,
+    pub is_synced: bool,
     /// `-u`: calls that do not lock the stream.
-    pub unlocked: bool,
+    pub is_unlocked: bool,
     /// `-o_direct`.
-    pub direct: bool,
+    pub is_direct: bool,
     /// Thousands of seeks, rounded.
     pub thousands_of_seeks: u64,
     /// Number of threads that seek at once.
@@ -167,16 +167,16 @@ impl Table {
 
     /// Returns the results in the common form of all programs, in the order in which the tests run.
     pub fn results(&self) -> Results {
-        let unlocked = self.head.is_some_and(|head| head.unlocked);
+        let is_unlocked = self.head.is_some_and(|head| head.is_unlocked);
         let rate = |test: Test| {
             let TestRate { per_second, cpu_percent } = self[test]?;
             let title = match test {
-                _ if test.is_stdio() && unlocked => format!("{}, unlocked", test.title()),
+                _ if test.is_stdio() && is_unlocked => format!("{}, unlocked", test.title()),
                 _ => test.title().to_owned(),
             };
             let rate = match test {
-                Test::Seeks => Rate::of_operations(title, per_second),
-                _ => Rate::of_bytes(title, per_second),
+                Test::Seeks => Rate::from_operations(title, per_second),
+                _ => Rate::from_bytes(title, per_second),
             };
             Some(rate.with_cpu(cpu_percent))
         };
@@ -286,12 +286,12 @@ pub(super) fn cpu_text(percent: Option<f64>) -> String {
 }
 
 /// Converts K/sec to bytes per second.
-pub(super) fn of_kib(kib: f64) -> f64 {
+pub(super) fn kib_to_bytes(kib: f64) -> f64 {
     kib * KIB
 }
 
 /// Converts M/sec to bytes per second.
-pub(super) fn of_mib(mib: f64) -> f64 {
+pub(super) fn mib_to_bytes(mib: f64) -> f64 {
     mib * MIB
 }
 
@@ -303,10 +303,10 @@ pub(super) fn mib_of_gigabytes(gigabytes: f64) -> Option<u64> {
 /// The three lines above the row of bonnie 1.4; the label is `wider` characters longer than its column.
 fn heading(head: Head, wider: usize) -> String {
     let blanks = " ".repeat(wider);
-    let sync = if head.syncs { "(sync)-----" } else { "(nosync)---" };
-    let char = if head.unlocked { "-CharUnlk-" } else { "-Per Char-" };
-    let block = if head.direct { "-DIOBlock-" } else { "--Block---" };
-    let rewrite = if head.direct { "-DRewrite-" } else { "-Rewrite--" };
+    let sync = if head.is_synced { "(sync)-----" } else { "(nosync)---" };
+    let char = if head.is_unlocked { "-CharUnlk-" } else { "-Per Char-" };
+    let block = if head.is_direct { "-DIOBlock-" } else { "--Block---" };
+    let rewrite = if head.is_direct { "-DRewrite-" } else { "-Rewrite--" };
     let Head { thousands_of_seeks, seekers, .. } = head;
     format!(
         "{blanks}              ---Sequential Output {sync} ---Sequential Input-- --Rnd Seek-\n\
@@ -336,7 +336,13 @@ mod tests {
 
     #[test]
     fn columns_never_run_together_and_labels_are_whole() {
-        let head = Head { syncs: true, unlocked: true, direct: true, thousands_of_seeks: 100, seekers: 128 };
+        let head = Head {
+            is_synced: true,
+            is_unlocked: true,
+            is_direct: true,
+            thousands_of_seeks: 100,
+            seekers: 128,
+        };
         for label in ["a", "testvm", "storage-node-12"] {
             for program in Program::ALL {
                 let mut table = table(program, label);
@@ -365,8 +371,8 @@ mod tests {
 
     #[test]
     fn small_sizes_are_not_nothing() {
-        let shown = |mib| Table { size_mib: mib, ..Table::new(Program::V64, "") }.gigabytes();
-        let sizes = [None, Some(1), Some(400), Some(1000), Some(1536), Some(24_000)].map(shown);
+        let gigabytes_text = |mib| Table { size_mib: mib, ..Table::new(Program::V64, "") }.gigabytes();
+        let sizes = [None, Some(1), Some(400), Some(1000), Some(1536), Some(24_000)].map(gigabytes_text);
         assert_eq!(sizes, ["0", "0.001", "0.4", "1", "1.536", "24"]);
     }
 
@@ -383,7 +389,8 @@ mod tests {
     #[test]
     fn results_are_in_the_order_of_the_tests() {
         let mut table = table(Program::V1_4, "ada");
-        let head = Head { syncs: false, unlocked: true, direct: false, thousands_of_seeks: 4, seekers: 3 };
+        let head =
+            Head { is_synced: false, is_unlocked: true, is_direct: false, thousands_of_seeks: 4, seekers: 3 };
         (table.head, table[Test::Rewrite]) = (Some(head), None);
         let results = table.results();
         let tests: Vec<_> = results.rates.iter().map(|rate| rate.test.as_str()).collect();

@@ -60,14 +60,14 @@ pub fn check_room(options: &Options, free_bytes: u64) -> Result<(), Trouble> {
     if all_mib <= free_mib {
         return Ok(());
     }
-    let (asked, remedy) = match options.volumes {
+    let (options_text, remedy) = match options.volumes {
         1 => (format!("-s {}", options.size_mib), "make room, or write a smaller -s"),
         volumes => {
             (format!("-s {} -v {volumes}", options.size_mib), "make room, or write a smaller -s or -v")
         }
     };
     Err(Trouble::new(
-        format!("test with {asked} in {}", options.directory.display()),
+        format!("test with {options_text} in {}", options.directory.display()),
         format!("{all_mib} MiB are needed and {free_mib} MiB are free"),
     )
     .remedy(remedy))
@@ -235,8 +235,8 @@ mod tests {
             ("-s 100 -v 4", &["-s 100 -v 4: 400 MiB of files", "-s 400 "]),
             ("--compat 64", &["a file of 100 MiB", "in place of --compat 64"]),
         ] {
-            let told = warned(line);
-            assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+            let message = warned(line);
+            assert!(parts.iter().all(|part| message.contains(part)), "{line}: {message}");
         }
         for line in ["-s 801", "-s 400 -v 3", "-s 1 -o_direct"] {
             assert_eq!(warned(line), "", "{line}");
@@ -248,10 +248,10 @@ mod tests {
         let words = ["-s", "10", "-v", "3"].map(OsString::from);
         let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         assert!(check_room(&options, 30 << 20).is_ok());
-        let told = check_room(&options, (30 << 20) - 1).unwrap_err().to_string();
+        let message = check_room(&options, (30 << 20) - 1).unwrap_err().to_string();
         assert!(
-            ["-s 10 -v 3", "30 MiB are needed", "29 MiB are free"].iter().all(|part| told.contains(part)),
-            "{told}"
+            ["-s 10 -v 3", "30 MiB are needed", "29 MiB are free"].iter().all(|part| message.contains(part)),
+            "{message}"
         );
     }
 
@@ -259,8 +259,8 @@ mod tests {
     fn seekers_need_blocks() {
         let words = ["-s", "1", "-p", "65"].map(OsString::from);
         let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
-        let told = translate(&options, 0).unwrap_err().to_string();
-        assert!(["-p 65", "-s 1", "64", "write -s 2"].iter().all(|part| told.contains(part)), "{told}");
+        let message = translate(&options, 0).unwrap_err().to_string();
+        assert!(["-p 65", "-s 1", "64", "write -s 2"].iter().all(|part| message.contains(part)), "{message}");
         assert_eq!(translated("-s 1 -p 64").tests.len(), 6);
     }
 }

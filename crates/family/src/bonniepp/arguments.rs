@@ -7,7 +7,7 @@ use model::spec::DIRS_MAX;
 
 use super::{Content, DEFAULT_CHUNK_BYTES, Layout};
 use crate::dialect::{Dialect, Flag, flags, options};
-use crate::words::{Given, mib, scaled};
+use crate::words::{FlagParser, mib, scaled};
 
 /// Allowed sizes of a chunk, in bytes.
 const CHUNK_BYTES_RANGE: std::ops::RangeInclusive<u64> = 256..=1 << 20;
@@ -75,7 +75,7 @@ options! {
         /// Seats to be made or removed, in place of a run.
         pub seats: Option<Seats>,
         /// Event that each test waits for.
-        pub meeting: Meeting = Meeting::None,
+        pub barrier: Barrier = Barrier::None,
         /// Given flags that have no effect.
         pub ignored: Vec<&'static str>,
     }
@@ -107,7 +107,7 @@ pub enum Seats {
 
 /// Event that each test waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
+pub enum Barrier {
     /// None.
     None,
     /// All programs with a seat have come to this test.
@@ -199,7 +199,7 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
         /// CSV alone on stdout; the table goes to stderr
         "-q" => options.quiet = true,
         /// work and formats of that version; 1.96 is the same as 1.97 [2.00]
-        "--compat 1.03|1.96|1.97|2.00" => *options = Self::of(flag.parsed(layout, "1.03, 1.96, 1.97 or 2.00")?),
+        "--compat 1.03|1.96|1.97|2.00" => *options = Self::for_layout(flag.parsed(layout, "1.03, 1.96, 1.97 or 2.00")?),
         /// the whole result as skye's document
         "--json FILE" => options.json = Some(flag.path()?),
         /// the memory of a file server: a smaller file may be read from there
@@ -213,10 +213,10 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
         },
         /// make seats for N programs that meet by -y s, and end; -1 removes them
         "-p N" => options.seats = Some(flag.parsed(seats, format_args!("1 to {SEATS_MAX} programs, or -1"))?),
-        "-y s|p" => options.meeting = match options.compat {
+        "-y s|p" => options.barrier = match options.compat {
             // It had no value then.
-            Layout::V1_03 => Meeting::Seats,
-            _ => flag.parsed(meeting, "s, to meet other programs, or p, to be asked")?,
+            Layout::V1_03 => Barrier::Seats,
+            _ => flag.parsed(barrier, "s, to meet other programs, or p, to be asked")?,
         },
     };
 
@@ -225,7 +225,7 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
         self.data.take_if(|data| data.size_mib == Some(0));
         match (&self.data, &self.files) {
             (None, None) => Err("-s 0 and -n 0: nothing is left to test; leave one of them away".into()),
-            _ if self.seats.is_some() && self.meeting != Meeting::None => {
+            _ if self.seats.is_some() && self.barrier != Barrier::None => {
                 Err("-p makes seats and ends; leave -y away, and give it to the programs that meet".into())
             }
             _ => Ok(self),
@@ -240,10 +240,10 @@ fn seats(word: &str) -> Option<Seats> {
     }
 }
 
-fn meeting(word: &str) -> Option<Meeting> {
+fn barrier(word: &str) -> Option<Barrier> {
     match word {
-        "s" => Some(Meeting::Seats),
-        "p" => Some(Meeting::Prompt),
+        "s" => Some(Barrier::Seats),
+        "p" => Some(Barrier::Prompt),
         _ => None,
     }
 }
@@ -306,7 +306,7 @@ fn files_of(units: u64) -> FileOptions {
 }
 
 impl Options {
-    fn of(compat: Layout) -> Self {
+    fn for_layout(compat: Layout) -> Self {
         Self { compat, data: Some(data_of(compat)), ..Self::default() }
     }
 
@@ -420,7 +420,7 @@ impl Options {
         Ok(())
     }
 
-    fn fast(&mut self, flag: &mut Given) -> Result<(), String> {
+    fn fast(&mut self, flag: &mut FlagParser) -> Result<(), String> {
         let allowed = "whole MiB, such as -f10, or -f alone for no tests byte by byte";
         // 1.03 takes no number.
         let mib = match self.compat != Layout::V1_03 && flag.has_number() {

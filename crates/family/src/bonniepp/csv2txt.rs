@@ -3,8 +3,8 @@
 use super::figure::{chunk_text, size_text};
 use super::line::DEFAULT_SEEKERS;
 use super::table::{
-    DATA_HEADS, FILE_HEADS, beside, cells, data_units, file_units, joined, latencies, name_and,
-    size_and_chunk, title,
+    DATA_HEADS, FILE_HEADS, cells, data_units, file_units, joined, latencies, name_and, size_and_chunk,
+    title, with_first_column,
 };
 use super::{Layout, Line, Test};
 
@@ -35,9 +35,9 @@ fn tables(layout: Layout, version: &str, lines: &[&Line]) -> Vec<String> {
     let mut version = title(version, width);
     if lines.iter().any(|line| line.has_data()) {
         let first = if layout == Layout::V2_00 { "Name:Size etc" } else { "Machine        Size" };
-        rows.push(beside(&std::mem::take(&mut version), DATA_HEADS[0]));
-        rows.push(beside("", DATA_HEADS[1]));
-        rows.push(beside(first, &data_units(layout)));
+        rows.push(with_first_column(&std::mem::take(&mut version), DATA_HEADS[0]));
+        rows.push(with_first_column("", DATA_HEADS[1]));
+        rows.push(with_first_column(first, &data_units(layout)));
         for line in lines.iter().filter(|line| line.has_data()) {
             rows.push(format!("{}{}", name_and(&line.name, &data_label(line)), cells(line, Test::data())));
             rows.extend(latencies(line, Test::data()));
@@ -45,9 +45,9 @@ fn tables(layout: Layout, version: &str, lines: &[&Line]) -> Vec<String> {
     }
     if lines.iter().any(|line| line.has_files()) {
         let first = if layout == Layout::V2_00 { "      files:max:min" } else { "files:max:min" };
-        rows.push(beside(&version, FILE_HEADS[0]));
-        rows.push(beside("", FILE_HEADS[1]));
-        rows.push(beside(first, &file_units()));
+        rows.push(with_first_column(&version, FILE_HEADS[0]));
+        rows.push(with_first_column("", FILE_HEADS[1]));
+        rows.push(with_first_column(first, &file_units()));
         for line in lines.iter().filter(|line| line.has_files()) {
             rows.push(format!("{}{}", name_and(&line.name, &files_label(line)), cells(line, Test::files())));
             rows.extend(latencies(line, Test::files()));

@@ -10,7 +10,7 @@ const DIGITS_MAX: usize = 15;
 
 /// A rate, or a share of the processor in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum Figure {
+pub enum Cell {
     /// Not measured, because the test was left out: an empty field.
     #[default]
     Absent,
@@ -25,10 +25,10 @@ pub enum Figure {
     },
 }
 
-impl Figure {
+impl Cell {
     /// A number cut off at the point, as the family writes most of its numbers. A negative or infinite value is absent,
     /// and so is a NaN.
-    pub fn whole(value: f64) -> Self {
+    pub fn truncated(value: f64) -> Self {
         Self::rounded(value, value.trunc(), 0)
     }
 
@@ -50,7 +50,7 @@ impl Figure {
     ///
     /// Too fast below [`SHORTEST_SECONDS`], absent if no time passed, otherwise the number cut off at the point.
     pub fn rate(per_second: f64, elapsed_seconds: f64) -> Self {
-        Self::timed(elapsed_seconds, || Self::whole(per_second))
+        Self::timed(elapsed_seconds, || Self::truncated(per_second))
     }
 
     /// A rate of seeks (1/s) that was measured for `elapsed_seconds`.
@@ -58,14 +58,14 @@ impl Figure {
     /// It has one digit after the point: always in lines of 1.03, below 1000 in later ones.
     pub fn seek_rate(layout: Layout, per_second: f64, elapsed_seconds: f64) -> Self {
         Self::timed(elapsed_seconds, || match layout {
-            Layout::V1_97 | Layout::V2_00 if per_second >= 1000.0 => Self::whole(per_second),
+            Layout::V1_97 | Layout::V2_00 if per_second >= 1000.0 => Self::truncated(per_second),
             _ => Self::tenths(per_second),
         })
     }
 
     /// Share of one processor, in percent: `cpu_seconds` in `elapsed_seconds`.
     pub fn cpu(cpu_seconds: f64, elapsed_seconds: f64) -> Self {
-        Self::timed(elapsed_seconds, || Self::whole(cpu_seconds / elapsed_seconds * 100.0))
+        Self::timed(elapsed_seconds, || Self::truncated(cpu_seconds / elapsed_seconds * 100.0))
     }
 
     fn timed(elapsed_seconds: f64, figure: impl FnOnce() -> Self) -> Self {
@@ -192,33 +192,33 @@ mod tests {
 
     #[test]
     fn rate_is_truncated_and_short_time_gives_no_rate() {
-        let shown = |figure: Figure| figure.rate_text();
-        assert_eq!(shown(Figure::rate(1287.9, 2.3)), "1287");
-        assert_eq!(shown(Figure::rate(1e9, 0.499)), "+++++");
-        assert_eq!(Figure::rate(5.0, 0.5).number(), Some(5.0));
-        for nothing in [Figure::rate(5.0, 0.0), Figure::rate(f64::NAN, 1.0), Figure::rate(5.0, f64::NAN)] {
-            assert_eq!(nothing, Figure::Absent);
+        let formatted = |figure: Cell| figure.rate_text();
+        assert_eq!(formatted(Cell::rate(1287.9, 2.3)), "1287");
+        assert_eq!(formatted(Cell::rate(1e9, 0.499)), "+++++");
+        assert_eq!(Cell::rate(5.0, 0.5).number(), Some(5.0));
+        for nothing in [Cell::rate(5.0, 0.0), Cell::rate(f64::NAN, 1.0), Cell::rate(5.0, f64::NAN)] {
+            assert_eq!(nothing, Cell::Absent);
         }
-        assert_eq!(Figure::cpu(1.9, 2.0).cpu_text(), "95");
-        assert_eq!(Figure::cpu(1.9, 0.1).cpu_text(), "+++");
+        assert_eq!(Cell::cpu(1.9, 2.0).cpu_text(), "95");
+        assert_eq!(Cell::cpu(1.9, 0.1).cpu_text(), "+++");
     }
 
     #[test]
     fn seeks_have_a_decimal_where_the_originals_have_one() {
-        let shown = |layout, rate| Figure::seek_rate(layout, rate, 3.0).rate_text();
-        assert_eq!(shown(Layout::V2_00, 464.44), "464.4");
-        assert_eq!(shown(Layout::V2_00, 14355.8), "14355");
-        assert_eq!(shown(Layout::V1_97, 999.9), "999.9");
-        assert_eq!(shown(Layout::V1_03, 14355.8), "14355.8");
+        let formatted = |layout, rate| Cell::seek_rate(layout, rate, 3.0).rate_text();
+        assert_eq!(formatted(Layout::V2_00, 464.44), "464.4");
+        assert_eq!(formatted(Layout::V2_00, 14355.8), "14355");
+        assert_eq!(formatted(Layout::V1_97, 999.9), "999.9");
+        assert_eq!(formatted(Layout::V1_03, 14355.8), "14355.8");
     }
 
     #[test]
     fn latencies_change_their_unit_where_the_originals_do() {
-        let shown: Vec<_> =
+        let formatted: Vec<_> =
             [0, 999, 1000, 99_999_999, 100_000_000, 99_999_999_999, 100_000_000_000, u64::MAX]
                 .map(|ns| latency_text(Some(ns)))
                 .into();
-        assert_eq!(shown, ["", "", "1us", "99999us", "100ms", "99999ms", "100s", "18446744073s"]);
+        assert_eq!(formatted, ["", "", "1us", "99999us", "100ms", "99999ms", "100s", "18446744073s"]);
         assert_eq!(latency_text(None), "");
         assert_eq!(parse_latency("0us"), Some(None));
         for wrong in ["us", "5", "-5us", "5 us", "5ns", "99999999999999s"] {
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn malformed_number_is_not_parsed() {
         for wrong in ["-1", "1e5", "nan", "inf", "1.", ".5", "1,5", "+5", "1.2.3", "k", "1234567890123456"] {
-            assert_eq!(Figure::parse(wrong), None, "{wrong}");
+            assert_eq!(Cell::parse(wrong), None, "{wrong}");
         }
     }
 
@@ -251,12 +251,12 @@ mod tests {
         #[test]
         fn figures_read_back_as_they_were_written(whole in 0u64..1_000_000_000, part in "[0-9]{0,6}") {
             let text = if part.is_empty() { whole.to_string() } else { format!("{whole}.{part}") };
-            prop_assert_eq!(Figure::parse(&text).unwrap().rate_text(), text);
+            prop_assert_eq!(Cell::parse(&text).unwrap().rate_text(), text);
         }
 
         #[test]
         fn no_text_makes_a_cell_panic(text in any::<String>()) {
-            let _ = (Figure::parse(&text), parse_latency(&text), parse_size(&text), parse_chunk(&text));
+            let _ = (Cell::parse(&text), parse_latency(&text), parse_size(&text), parse_chunk(&text));
         }
 
         #[test]

@@ -6,7 +6,7 @@ mod colour;
 mod graph;
 
 use super::figure::{chunk_text, latency_text, size_text};
-use super::{Content, Figure, Layout, Line, Test, TestFigures};
+use super::{Cell, Content, Layout, Line, Test, TestFigures};
 use crate::markup::{cell, element, escape};
 use colour::{Better, Shade, shades};
 
@@ -111,7 +111,7 @@ const FILE_GROUPS: [Group; 2] = [
 /// Columns for which some line has a value. The parts are data and files, each with settings first, then tests.
 struct Columns {
     parts: [Part; 2],
-    latencies: bool,
+    has_latencies: bool,
 }
 
 struct Part {
@@ -130,7 +130,7 @@ struct Column {
 }
 
 impl Columns {
-    fn of(lines: &[Line]) -> Self {
+    fn from_lines(lines: &[Line]) -> Self {
         let has_value = |setting: &Setting| {
             lines.iter().filter_map(setting.value).any(|value| !value.is_empty() && value != setting.usual)
         };
@@ -143,13 +143,15 @@ impl Columns {
                 Part { settings: data, tests: columns(&DATA_GROUPS, lines) },
                 Part { settings: files, tests: columns(&FILE_GROUPS, lines) },
             ],
-            latencies: lines.iter().any(|line| line.results.iter().any(|result| result.latency_ns.is_some())),
+            has_latencies: lines
+                .iter()
+                .any(|line| line.results.iter().any(|result| result.latency_ns.is_some())),
         }
     }
 
     /// Number of rows for one line.
     fn rows(&self) -> usize {
-        if self.latencies { 2 } else { 1 }
+        if self.has_latencies { 2 } else { 1 }
     }
 }
 
@@ -186,7 +188,7 @@ impl Column {
         }
     }
 
-    fn rate_text(&self, rate: Figure) -> String {
+    fn rate_text(&self, rate: Cell) -> String {
         match rate.number() {
             Some(kib) if self.unit() == "MiB/s" => match kib / 1024.0 {
                 mib if mib < 9.995 => format!("{mib:.2}"),
@@ -199,7 +201,7 @@ impl Column {
 }
 
 fn table(lines: &[Line]) -> String {
-    let columns = Columns::of(lines);
+    let columns = Columns::from_lines(lines);
     let bodies: String = (0..lines.len()).map(|index| body(&columns, lines, index)).collect();
     let table = element("table", "", &format!("\n{}{bodies}", head(&columns, lines)));
     let attributes = " class=\"wide\" role=\"region\" aria-label=\"Results\" tabindex=\"0\"";
@@ -221,7 +223,7 @@ fn head(columns: &Columns, lines: &[Line]) -> String {
                 rows[2] += &cell("td", 1, 1, " class=\"unit\"", setting.unit);
             }
         }
-        if index == 0 && columns.latencies {
+        if index == 0 && columns.has_latencies {
             rows[0] += &cell("td", 1, 3, "", "");
         }
         for (head, tests) in &part.tests {
@@ -243,24 +245,24 @@ fn body(columns: &Columns, lines: &[Line], index: usize) -> String {
     let number = element("span", " class=\"number\"", &(index + 1).to_string());
     let name = format!("{number}{}", element("span", " class=\"name\"", &escape(&line.name)));
     let mut values = cell("th", 1, height, " scope=\"rowgroup\"", &name);
-    let mut latencies = String::new();
+    let mut latency_cells = String::new();
     for (index_of_part, part) in columns.parts.iter().enumerate() {
         for setting in &part.settings {
             values += &cell("td", 1, height, "", &(setting.value)(line).unwrap_or_default());
         }
-        if index_of_part == 0 && columns.latencies {
+        if index_of_part == 0 && columns.has_latencies {
             values += &cell("th", 1, 1, " scope=\"row\"", "Rate");
-            latencies += &cell("th", 1, 1, " scope=\"row\"", "Latency");
+            latency_cells += &cell("th", 1, 1, " scope=\"row\"", "Latency");
         }
         for column in part.tests.iter().flat_map(|(_, columns)| columns) {
             let measured = line[column.test];
             values += &shaded(1, &column.rate_text(measured.rate), column.rate[index]);
             values += &shaded(1, &measured.cpu.cpu_text(), column.cpu[index]);
-            latencies += &shaded(2, &latency_text(measured.latency_ns), column.latency[index]);
+            latency_cells += &shaded(2, &latency_text(measured.latency_ns), column.latency[index]);
         }
     }
     let rows: String =
-        [values, latencies].iter().take(height).map(|row| element("tr", "", row) + "\n").collect();
+        [values, latency_cells].iter().take(height).map(|row| element("tr", "", row) + "\n").collect();
     format!("{}\n", element("tbody", "", &format!("\n{rows}")))
 }
 
@@ -268,8 +270,8 @@ fn body(columns: &Columns, lines: &[Line], index: usize) -> String {
 fn shaded(columns: usize, text: &str, shade: Option<Shade>) -> String {
     let Some(shade) = shade else { return cell("td", columns, 1, "", text) };
     let cue = match shade {
-        Shade { best: true, .. } => "<span class=\"cue\" role=\"img\" aria-label=\"best\">▲</span>",
-        Shade { worst: true, .. } => "<span class=\"cue\" role=\"img\" aria-label=\"worst\">▼</span>",
+        Shade { is_best: true, .. } => "<span class=\"cue\" role=\"img\" aria-label=\"best\">▲</span>",
+        Shade { is_worst: true, .. } => "<span class=\"cue\" role=\"img\" aria-label=\"worst\">▼</span>",
         _ => "",
     };
     let attributes = format!(" class=\"shade\" style=\"--hue:{}\"", shade.hue_degrees);

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::Figure;
+use super::Cell;
 use super::table::size_and_chunk;
 use crate::results::{Rate, Results};
 
@@ -169,9 +169,9 @@ impl Test {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TestFigures {
     /// Rate in KiB/s or 1/s, see [`Test::is_bulk`].
-    pub rate: Figure,
+    pub rate: Cell,
     /// Share of one processor, in percent.
-    pub cpu: Figure,
+    pub cpu: Cell,
     /// Longest time of one operation, in nanoseconds. Lines of 1.03 do not have it.
     pub latency_ns: Option<u64>,
 }
@@ -282,10 +282,10 @@ impl Line {
         latency_ns: Option<u64>,
     ) {
         let rate = match test {
-            Test::Seeks => Figure::seek_rate(self.layout, per_second, elapsed_seconds),
-            _ => Figure::rate(per_second, elapsed_seconds),
+            Test::Seeks => Cell::seek_rate(self.layout, per_second, elapsed_seconds),
+            _ => Cell::rate(per_second, elapsed_seconds),
         };
-        let cpu = cpu_seconds.map_or(Figure::Absent, |seconds| Figure::cpu(seconds, elapsed_seconds));
+        let cpu = cpu_seconds.map_or(Cell::Absent, |seconds| Cell::cpu(seconds, elapsed_seconds));
         self[test] = TestFigures { rate, cpu, latency_ns };
     }
 
@@ -305,14 +305,14 @@ impl Line {
         let on =
             |test: Test| if Test::data().contains(&test) { size_and_chunk(self) } else { self.files_text() };
         let rate = |test: Test| {
-            let Figure::Number { value, .. } = self[test].rate else { return None };
+            let Cell::Number { value, .. } = self[test].rate else { return None };
             let title = format!("{} ({})", test.title(), on(test)).replace(" ()", "");
             let rate = match test.is_bulk() {
-                true => Rate::of_bytes(title, value * 1024.0),
-                false => Rate::of_operations(title, value),
+                true => Rate::from_bytes(title, value * 1024.0),
+                false => Rate::from_operations(title, value),
             };
             let cpu = match self[test].cpu {
-                Figure::Number { value, .. } => Some(value),
+                Cell::Number { value, .. } => Some(value),
                 _ => None,
             };
             Some(rate.with_cpu(cpu))
@@ -389,24 +389,24 @@ mod tests {
         line.measure(Test::Seeks, 99.96, 0.2, Some(0.1), None);
         assert_eq!(line[Test::PutBlock].rate.rate_text(), "323815");
         assert_eq!(line[Test::PutBlock].cpu.cpu_text(), "78");
-        assert_eq!((line[Test::Seeks].rate, line[Test::Seeks].cpu), (Figure::TooFast, Figure::TooFast));
+        assert_eq!((line[Test::Seeks].rate, line[Test::Seeks].cpu), (Cell::TooFast, Cell::TooFast));
         assert!(line.has_data() && !line.has_files());
     }
 
     #[test]
     fn files_in_one_cell() {
         let mut line = Line::new(Layout::V1_03, "host");
-        let mut shown = |files, content, directories| {
+        let mut formatted = |files, content, directories| {
             (line.num_files, line.content, line.directories) = (files, content, directories);
             line.files_text()
         };
         let sized = |max_bytes, min_bytes| Content::Sized { max_bytes, min_bytes };
-        assert_eq!(shown(None, Content::EMPTY, 1), "");
-        assert_eq!(shown(Some(16), Content::EMPTY, 1), "16");
-        assert_eq!(shown(Some(64), sized(4096, 512), 4), "64:4096:512/4");
-        assert_eq!(shown(Some(20), sized(250_000, 0), 1000), "20:250000:0/1000");
-        assert_eq!(shown(Some(20), sized(250_000, 0), 1), "20:250000");
-        assert_eq!(shown(Some(16), Content::HardLinks, 1), "16:link");
-        assert_eq!(shown(Some(16), Content::SymbolicLinks, 3), "16:symlink/3");
+        assert_eq!(formatted(None, Content::EMPTY, 1), "");
+        assert_eq!(formatted(Some(16), Content::EMPTY, 1), "16");
+        assert_eq!(formatted(Some(64), sized(4096, 512), 4), "64:4096:512/4");
+        assert_eq!(formatted(Some(20), sized(250_000, 0), 1000), "20:250000:0/1000");
+        assert_eq!(formatted(Some(20), sized(250_000, 0), 1), "20:250000");
+        assert_eq!(formatted(Some(16), Content::HardLinks, 1), "16:link");
+        assert_eq!(formatted(Some(16), Content::SymbolicLinks, 3), "16:symlink/3");
     }
 }

@@ -95,14 +95,17 @@ mod tests {
 
     #[test]
     fn line_shows_requested_options() {
-        let asked = line("-s 4g:64k:2k:3 -n 4:4096:512:8 -c 2", &[]);
-        assert_eq!((asked.name.as_str(), asked.seed.as_str(), asked.concurrency), ("ada", "77", 2));
-        assert_eq!((asked.file_size_mib, asked.chunk_bytes), (Some(4096), Some(65_536)));
+        let requested = line("-s 4g:64k:2k:3 -n 4:4096:512:8 -c 2", &[]);
         assert_eq!(
-            (asked.seeks, asked.seekers, asked.num_files, asked.directories),
+            (requested.name.as_str(), requested.seed.as_str(), requested.concurrency),
+            ("ada", "77", 2)
+        );
+        assert_eq!((requested.file_size_mib, requested.chunk_bytes), (Some(4096), Some(65_536)));
+        assert_eq!(
+            (requested.seeks, requested.seekers, requested.num_files, requested.directories),
             (Some(2048), Some(3), Some(4), 8)
         );
-        assert_eq!(asked.content, Content::Sized { max_bytes: 4096, min_bytes: 512 });
+        assert_eq!(requested.content, Content::Sized { max_bytes: 4096, min_bytes: 512 });
         let named = line("-m grace -Z /dev/urandom -s 0", &[]);
         assert_eq!(
             (named.name.as_str(), named.seed.as_str(), named.file_size_mib),

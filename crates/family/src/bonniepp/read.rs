@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::figure::{parse_chunk, parse_count, parse_latency, parse_size};
-use super::{Content, Figure, Layout, Line, Test};
+use super::{Cell, Content, Layout, Line, Test};
 use model::printable::printable;
 
 /// Least number of fields in a broken line of 1.03. A line with blanks, fewer fields and no version at its start is a
 /// sentence with commas.
 const FIELDS_OF_A_SENTENCE: usize = 6;
 /// Most characters of foreign text that a problem repeats.
-const SHOWN_MAX: usize = 60;
+const EXCERPT_CHARS_MAX: usize = 60;
 
 /// Reason why a line cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,8 +198,8 @@ impl<'a> Cells<'a> {
         let text = self.text();
         parse(text).ok_or_else(|| {
             let column = self.layout.columns().into_iter().nth(self.next - 1).unwrap_or_default();
-            let start = printable(&text.chars().take(SHOWN_MAX).collect::<String>());
-            let cut = if text.chars().nth(SHOWN_MAX).is_some() { "…" } else { "" };
+            let start = printable(&text.chars().take(EXCERPT_CHARS_MAX).collect::<String>());
+            let cut = if text.chars().nth(EXCERPT_CHARS_MAX).is_some() { "…" } else { "" };
             Problem {
                 line: self.number,
                 field: Some((self.next, column)),
@@ -215,8 +215,8 @@ impl<'a> Cells<'a> {
 
     fn figures(&mut self, line: &mut Line, tests: &[Test]) -> Result<(), Problem> {
         for test in tests {
-            line[*test].rate = self.read("a rate per second, +++++ or nothing", Figure::parse)?;
-            line[*test].cpu = self.read("percent of a processor, +++ or nothing", Figure::parse)?;
+            line[*test].rate = self.read("a rate per second, +++++ or nothing", Cell::parse)?;
+            line[*test].cpu = self.read("percent of a processor, +++ or nothing", Cell::parse)?;
         }
         Ok(())
     }

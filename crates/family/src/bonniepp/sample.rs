@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::figure::{latency_text, parse_latency};
-use super::{Content, Figure, Layout, Line, Test, TestFigures};
+use super::{Cell, Content, Layout, Line, Test, TestFigures};
 
 /// Generates any line that reads back unchanged after it was written.
 pub(super) fn any_line() -> impl Strategy<Value = Line> {
@@ -41,13 +41,13 @@ fn any_count(below: u64) -> impl Strategy<Value = Option<u64>> {
     prop::option::of(0..below)
 }
 
-fn any_figure() -> impl Strategy<Value = Figure> {
+fn any_figure() -> impl Strategy<Value = Cell> {
     prop_oneof![
-        Just(Figure::Absent),
-        Just(Figure::TooFast),
-        (0.0..1e12).prop_map(Figure::whole),
+        Just(Cell::Absent),
+        Just(Cell::TooFast),
+        (0.0..1e12).prop_map(Cell::truncated),
         // As many tenths as can be read back.
-        (0u64..1_000_000_000).prop_map(|tenths| Figure::tenths(tenths as f64 / 10.0)),
+        (0u64..1_000_000_000).prop_map(|tenths| Cell::tenths(tenths as f64 / 10.0)),
     ]
 }
 

@@ -5,7 +5,7 @@
 
 use super::figure::{chunk_text, latency_text, size_text};
 use super::line::{DEFAULT_SEEKERS, DEFAULT_SEEKS};
-use super::{Content, Figure, Layout, Line, Test};
+use super::{Cell, Content, Layout, Line, Test};
 use model::printable::printable;
 
 /// Width of the first column, in characters; a blank follows it.
@@ -53,9 +53,9 @@ fn data(line: &Line) -> Vec<String> {
         Layout::V2_00 => (String::new(), "Name:Size etc", size_and_more(line)),
     };
     let mut rows = vec![
-        beside(&version, DATA_HEADS[0]),
-        beside(&second, DATA_HEADS[1]),
-        beside(third, &data_units(line.layout)),
+        with_first_column(&version, DATA_HEADS[0]),
+        with_first_column(&second, DATA_HEADS[1]),
+        with_first_column(third, &data_units(line.layout)),
         format!("{}{}", name_and(&line.name, &label), cells(line, Test::data())),
     ];
     rows.extend(latencies(line, Test::data()));
@@ -77,9 +77,9 @@ fn files(line: &Line) -> Vec<String> {
         _ => "files:max".into(),
     };
     let mut rows = vec![
-        beside(&version, FILE_HEADS[0]),
-        beside(&name, FILE_HEADS[1]),
-        beside(&third, &file_units()),
+        with_first_column(&version, FILE_HEADS[0]),
+        with_first_column(&name, FILE_HEADS[1]),
+        with_first_column(&third, &file_units()),
         format!("{:>FIRST_WIDTH$}{}", line.files_text(), cells(line, Test::files())),
     ];
     rows.extend(latencies(line, Test::files()));
@@ -92,7 +92,7 @@ pub(super) fn title(version: &str, width: usize) -> String {
 }
 
 /// The first column, cut to its width, and the other columns.
-pub(super) fn beside(first: &str, others: &str) -> String {
+pub(super) fn with_first_column(first: &str, others: &str) -> String {
     let first: String = first.chars().take(FIRST_WIDTH).collect();
     format!("{first:<FIRST_WIDTH$} {others}")
 }
@@ -153,7 +153,7 @@ pub(super) fn cells(line: &Line, tests: &[Test]) -> String {
     tests.iter().map(cell).collect()
 }
 
-fn rate_text(layout: Layout, test: Test, rate: Figure) -> String {
+fn rate_text(layout: Layout, test: Test, rate: Cell) -> String {
     match rate.number() {
         Some(kib) if test.is_bulk() && layout == Layout::V2_00 => scaled(kib),
         // Lines of 1.03 have a digit after the point here too; tables do not.
@@ -191,16 +191,16 @@ mod tests {
 
     #[test]
     fn rates_carry_their_unit() {
-        let shown: Vec<_> =
+        let formatted: Vec<_> =
             [851.0, 9999.0, 10_000.0, 102_348.0, 102_400.0, 238_548.0, 1_024_000.0, 1_186_727.0, 2e8]
                 .map(scaled)
                 .into();
-        assert_eq!(shown, ["851k", "9999k", "9.8m", "99.9m", "100m", "233m", "1.0g", "1.1g", "191g"]);
+        assert_eq!(formatted, ["851k", "9999k", "9.8m", "99.9m", "100m", "233m", "1.0g", "1.1g", "191g"]);
     }
 
     #[test]
     fn large_1_03_seek_rates_have_no_decimal() {
-        let text = |rate| rate_text(Layout::V1_03, Test::Seeks, Figure::tenths(rate));
+        let text = |rate| rate_text(Layout::V1_03, Test::Seeks, Cell::tenths(rate));
         assert_eq!((text(12345.6).as_str(), text(345.6).as_str()), ("12346", "345.6"));
     }
 
@@ -234,11 +234,11 @@ mod tests {
         fn columns_never_run_together(mut line in sample::any_line()) {
             line.name = "host".into();
             for tests in [Test::data(), Test::files()] {
-                let shown = |test: &Test| {
+                let formatted = |test: &Test| {
                     let measured = line[*test];
                     [measured.rate.rate_text(), measured.cpu.cpu_text()].into_iter().filter(|text| !text.is_empty())
                 };
-                let values = tests.iter().flat_map(shown).count();
+                let values = tests.iter().flat_map(formatted).count();
                 prop_assert_eq!(cells(&line, tests).split_whitespace().count(), values);
                 let values = tests.iter().filter(|test| line[**test].latency_ns.is_some()).count();
                 let row = latencies(&line, tests).unwrap_or_else(|| "Latency".into());

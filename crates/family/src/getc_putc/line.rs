@@ -56,7 +56,7 @@ impl Line {
     pub fn results(&self) -> Results {
         let timed = Test::ALL.iter().zip(self.kib_per_second);
         let rates =
-            timed.filter_map(|(test, rate)| Some(Rate::of_bytes(test.title(), rate? as f64 * 1024.0)));
+            timed.filter_map(|(test, rate)| Some(Rate::from_bytes(test.title(), rate? as f64 * 1024.0)));
         Results { program: format!("getc_putc {VERSION}"), name: self.name.clone(), rates: rates.collect() }
     }
 }

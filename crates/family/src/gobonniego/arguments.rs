@@ -7,7 +7,7 @@ use model::spec::CONCURRENCY_MAX;
 use model::workload::CacheMode;
 
 use crate::dialect::{Dialect, Flag, flags, options};
-use crate::words::Given;
+use crate::words::FlagParser;
 
 /// Default length of the IOPS test, in seconds.
 pub const IOPS_SECONDS: f64 = 15.0;
@@ -108,7 +108,7 @@ results of all runs that were over.";
 }
 
 /// Takes a number that may have a fraction. A number that is not finite is in no range.
-fn decimal(flag: &mut Given, range: RangeInclusive<f64>, unit: &str) -> Result<f64, String> {
+fn decimal(flag: &mut FlagParser, range: RangeInclusive<f64>, unit: &str) -> Result<f64, String> {
     // The smallest number is shown as people would write it.
     let allowed = format!("{unit} as a number, 0.001 to {}, such as {} 0.5", range.end(), flag.name);
     flag.parsed(|word| word.trim().parse().ok().filter(|number| range.contains(number)), allowed)

@@ -2,7 +2,7 @@
 
 use model::run::{PhaseRecord, Status};
 
-use super::{Line, RunResult, Told};
+use super::{Line, LineContent, RunResult};
 
 /// One of the three tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +31,13 @@ impl Test {
 
 /// Result of one test: bytes, or operations of the IOPS test, and the time from the first start to the last end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct TestTotals {
     amount: u64,
     elapsed_ns: u64,
 }
 
-impl Moved {
-    fn of(test: Test, phase: &PhaseRecord) -> Self {
+impl TestTotals {
+    fn from_phase(test: Test, phase: &PhaseRecord) -> Self {
         let amount = if test == Test::Iops { phase.counts.ops } else { phase.counts.bytes };
         Self { amount, elapsed_ns: phase.counts.elapsed_ns }
     }
@@ -55,20 +55,20 @@ impl Moved {
 /// The numbers of a run: all that its results need, and nothing that grows with its length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    write: Moved,
-    read: Moved,
-    iops: Moved,
+    write: TestTotals,
+    read: TestTotals,
+    iops: TestTotals,
 }
 
 impl Figures {
     /// Returns the numbers of a run, or `None` unless all of its three tests finished.
-    pub fn of(phases: &[PhaseRecord]) -> Option<Self> {
+    pub fn from_phases(phases: &[PhaseRecord]) -> Option<Self> {
         let [write, read, iops] = phases else { return None };
         let all_done = phases.iter().all(|phase| phase.status == Status::Done);
         all_done.then(|| Self {
-            write: Moved::of(Test::Write, write),
-            read: Moved::of(Test::Read, read),
-            iops: Moved::of(Test::Iops, iops),
+            write: TestTotals::from_phase(Test::Write, write),
+            read: TestTotals::from_phase(Test::Read, read),
+            iops: TestTotals::from_phase(Test::Iops, iops),
         })
     }
 
@@ -89,20 +89,20 @@ impl Figures {
     }
 
     /// Messages of the original with `-v` when a test is over.
-    pub fn details(test: Test, phase: &PhaseRecord) -> Vec<Told> {
-        let moved = Moved::of(test, phase);
+    pub fn details(test: Test, phase: &PhaseRecord) -> Vec<LineContent> {
+        let moved = TestTotals::from_phase(test, phase);
         let (mib, mb) = (moved.amount >> 20, moved.amount as f64 / 1e6);
         let amounts = match test {
-            Test::Write => vec![Told::WrittenMib(mib), Told::WrittenMb(mb)],
-            Test::Read => vec![Told::ReadMib(mib), Told::ReadMb(mb)],
-            Test::Iops => vec![Told::Operations(moved.amount)],
+            Test::Write => vec![LineContent::WrittenMib(mib), LineContent::WrittenMb(mb)],
+            Test::Read => vec![LineContent::ReadMib(mib), LineContent::ReadMb(mb)],
+            Test::Iops => vec![LineContent::Operations(moved.amount)],
         };
-        amounts.into_iter().chain([Told::Seconds(moved.seconds())]).collect()
+        amounts.into_iter().chain([LineContent::Seconds(moved.seconds())]).collect()
     }
 
     /// The line of text at the end of a test.
     pub fn line(test: Test, phase: &PhaseRecord) -> Line {
-        let rate = Moved::of(test, phase).per_second();
+        let rate = TestTotals::from_phase(test, phase).per_second();
         match test {
             Test::Write => Line::WriteMbPerSecond(rate / 1e6),
             Test::Read => Line::ReadMbPerSecond(rate / 1e6),
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn rates_are_what_was_moved_in_the_time() {
         let figures = Figures {
-            write: Moved { amount: 1_073_741_824, elapsed_ns: 269_448_024 },
-            read: Moved { amount: 1_073_741_824, elapsed_ns: 126_638_466 },
-            iops: Moved { amount: 579_299, elapsed_ns: 2_025_339_827 },
+            write: TestTotals { amount: 1_073_741_824, elapsed_ns: 269_448_024 },
+            read: TestTotals { amount: 1_073_741_824, elapsed_ns: 126_638_466 },
+            iops: TestTotals { amount: 579_299, elapsed_ns: 2_025_339_827 },
         };
         let result = figures.to_result("2026-11-21T01:22:25.477304958Z".into());
         // A result of the original, from its bytes and times.
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn no_time_is_no_rate() {
-        assert_eq!(Moved { amount: 5, elapsed_ns: 0 }.per_second(), 0.0);
-        assert_eq!(Figures::of(&[]), None);
+        assert_eq!(TestTotals { amount: 5, elapsed_ns: 0 }.per_second(), 0.0);
+        assert_eq!(Figures::from_phases(&[]), None);
     }
 }

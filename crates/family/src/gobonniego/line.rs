@@ -16,13 +16,13 @@ pub enum Line {
         /// The time as it is written: "2026/11/21 01:22:19".
         at: String,
         /// Message of the line.
-        told: Told,
+        content: LineContent,
     },
 }
 
 /// Message of a line with the time.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum LineContent {
     /// The first line, which is also printed without `-v`.
     Starting {
         /// Version of GoBonnieGo.
@@ -78,12 +78,12 @@ impl fmt::Display for Line {
             Self::WriteMbPerSecond(rate) => write!(f, "{WRITE}{rate:.2}"),
             Self::ReadMbPerSecond(rate) => write!(f, "{READ}{rate:.2}"),
             Self::Iops(rate) => write!(f, "{IOPS}{rate:.0}"),
-            Self::Stamped { at, told } => write!(f, "{at} {told}"),
+            Self::Stamped { at, content } => write!(f, "{at} {content}"),
         }
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for LineContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Starting { version, runs, seconds, threads, size_mib } => {
@@ -135,26 +135,27 @@ fn stamped(text: &str) -> Option<Result<Line, Wrong>> {
     if !at.bytes().zip(STAMP.bytes()).all(fits) {
         return None;
     }
-    let line = |told: Told| Line::Stamped { at: at.to_owned(), told };
-    Some(told(rest, text)?.map(line))
+    let line = |content: LineContent| Line::Stamped { at: at.to_owned(), content };
+    Some(content(rest, text)?.map(line))
 }
 
-fn told(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
-    let whole = |prefix: &str, make: fn(u64) -> Told| Some(whole(rest, prefix, text)?.map(make));
-    let real = |prefix: &str, make: fn(f64) -> Told| Some(real(rest, prefix, text)?.map(make));
-    whole(CORES, Told::Cores)
-        .or_else(|| whole(MEMORY, Told::MemoryMib))
-        .or_else(|| whole(WRITTEN_MIB, Told::WrittenMib))
-        .or_else(|| whole(READ_MIB, Told::ReadMib))
-        .or_else(|| whole(OPERATIONS, Told::Operations))
-        .or_else(|| real(WRITTEN_MB, Told::WrittenMb))
-        .or_else(|| real(READ_MB, Told::ReadMb))
-        .or_else(|| real(SECONDS, Told::Seconds))
-        .or_else(|| rest.strip_prefix(DIRECTORY).map(|path| Ok(Told::Directory(path.to_owned()))))
+fn content(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
+    let parse_integer =
+        |prefix: &str, make: fn(u64) -> LineContent| Some(parse_integer(rest, prefix, text)?.map(make));
+    let real = |prefix: &str, make: fn(f64) -> LineContent| Some(real(rest, prefix, text)?.map(make));
+    parse_integer(CORES, LineContent::Cores)
+        .or_else(|| parse_integer(MEMORY, LineContent::MemoryMib))
+        .or_else(|| parse_integer(WRITTEN_MIB, LineContent::WrittenMib))
+        .or_else(|| parse_integer(READ_MIB, LineContent::ReadMib))
+        .or_else(|| parse_integer(OPERATIONS, LineContent::Operations))
+        .or_else(|| real(WRITTEN_MB, LineContent::WrittenMb))
+        .or_else(|| real(READ_MB, LineContent::ReadMb))
+        .or_else(|| real(SECONDS, LineContent::Seconds))
+        .or_else(|| rest.strip_prefix(DIRECTORY).map(|path| Ok(LineContent::Directory(path.to_owned()))))
         .or_else(|| starting(rest.strip_prefix(STARTING)?, text))
 }
 
-fn starting(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
+fn starting(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
     let value = |key: &str| rest.split(", ").find_map(|part| part.strip_prefix(key)?.strip_prefix(": "));
     let [version, counts @ ..] = STARTING_KEYS;
     let read = || {
@@ -163,7 +164,7 @@ fn starting(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
             *number = value(key)?.trim().parse().ok()?;
         }
         let [runs, seconds, threads, size_mib] = numbers;
-        Some(Told::Starting { version: value(version)?.to_owned(), runs, seconds, threads, size_mib })
+        Some(LineContent::Starting { version: value(version)?.to_owned(), runs, seconds, threads, size_mib })
     };
     Some(read().ok_or_else(|| Wrong {
         at_byte: text.len() - rest.len(),
@@ -173,7 +174,7 @@ fn starting(rest: &str, text: &str) -> Option<Result<Told, Wrong>> {
 }
 
 /// Parses the whole number after a prefix, or returns `None` if the text has a different prefix.
-fn whole(rest: &str, prefix: &str, text: &str) -> Option<Result<u64, Wrong>> {
+fn parse_integer(rest: &str, prefix: &str, text: &str) -> Option<Result<u64, Wrong>> {
     number(rest, prefix, text, "a whole number", |word| word.parse().ok())
 }
 
@@ -247,26 +248,28 @@ mod tests {
 
     fn any_line() -> impl Strategy<Value = Line> {
         let rate = 0.0..1e15;
-        let told = (0..10, any::<u64>(), 0.0..1e15, "[0-9a-z.]{1,8}", "[^\r\n]{0,20}").prop_map(
+        let content = (0..10, any::<u64>(), 0.0..1e15, "[0-9a-z.]{1,8}", "[^\r\n]{0,20}").prop_map(
             |(kind, number, real, version, path)| match kind {
-                0 => Told::Starting { version, runs: number, seconds: 0, threads: 7, size_mib: number },
-                1 => Told::Cores(number),
-                2 => Told::MemoryMib(number),
-                3 => Told::Directory(path),
-                4 => Told::WrittenMib(number),
-                5 => Told::WrittenMb(real),
-                6 => Told::ReadMib(number),
-                7 => Told::ReadMb(real),
-                8 => Told::Seconds(real),
-                _ => Told::Operations(number),
+                0 => {
+                    LineContent::Starting { version, runs: number, seconds: 0, threads: 7, size_mib: number }
+                }
+                1 => LineContent::Cores(number),
+                2 => LineContent::MemoryMib(number),
+                3 => LineContent::Directory(path),
+                4 => LineContent::WrittenMib(number),
+                5 => LineContent::WrittenMb(real),
+                6 => LineContent::ReadMib(number),
+                7 => LineContent::ReadMb(real),
+                8 => LineContent::Seconds(real),
+                _ => LineContent::Operations(number),
             },
         );
         prop_oneof![
             rate.clone().prop_map(Line::WriteMbPerSecond),
             rate.clone().prop_map(Line::ReadMbPerSecond),
             rate.prop_map(Line::Iops),
-            ("[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", told)
-                .prop_map(|(at, told)| Line::Stamped { at, told }),
+            ("[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", content)
+                .prop_map(|(at, content)| Line::Stamped { at, content }),
         ]
     }
 

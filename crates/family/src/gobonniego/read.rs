@@ -6,11 +6,11 @@ use model::printable::printable;
 use serde_json::{Map, Value};
 
 use super::line::{self, Wrong};
-use super::{Line, Report, RunResult, Test, Told};
+use super::{Line, LineContent, Report, RunResult, Test};
 use crate::results::{Rate, Results};
 
 /// Most characters of foreign text that a problem repeats.
-const SHOWN_MAX: usize = 60;
+const EXCERPT_CHARS_MAX: usize = 60;
 /// Keys that identify the JSON of GoBonnieGo.
 const KEYS: [&str; 3] =
     ["\"gobonniego_directory\"", "\"num_readers_and_writers\"", "\"write_megabytes_per_second\""];
@@ -65,7 +65,7 @@ pub fn read(text: &str) -> Reading {
     for (index, row) in text.lines().enumerate() {
         match line::parse(row) {
             Some(Ok(line)) => reading.lines.push(line),
-            Some(Err(wrong)) => reading.problems.push(of_line(index + 1, row, &wrong)),
+            Some(Err(wrong)) => reading.problems.push(line_problem(index + 1, row, &wrong)),
             None => {}
         }
     }
@@ -73,19 +73,19 @@ pub fn read(text: &str) -> Reading {
     reading
 }
 
-fn of_line(line: usize, row: &str, wrong: &Wrong) -> Problem {
+fn line_problem(line: usize, row: &str, wrong: &Wrong) -> Problem {
     let before = row.get(..wrong.at_byte).unwrap_or_default();
     Problem {
         line,
         column: Some(1 + before.chars().count()),
         key: None,
-        text: format!("has {}, expected {}", shown(&wrong.has), wrong.expected),
+        text: format!("has {}, expected {}", quoted(&wrong.has), wrong.expected),
     }
 }
 
 /// Formats foreign text for a message.
-fn shown(text: &str) -> String {
-    let mut short: String = text.chars().take(SHOWN_MAX).collect();
+fn quoted(text: &str) -> String {
+    let mut short: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
     if short.len() < text.len() {
         short.push('…');
     }
@@ -100,7 +100,7 @@ impl Reading {
 
     /// Returns the results of each run.
     pub fn results(&self) -> Vec<Results> {
-        self.reports.iter().flat_map(Report::to_results).chain(of_lines(&self.lines)).collect()
+        self.reports.iter().flat_map(Report::to_results).chain(text_results(&self.lines)).collect()
     }
 
     fn read_json(&mut self, text: &str) {
@@ -117,7 +117,7 @@ impl Reading {
                     // JSON that broke before the first of these keys is from another program.
                     let mut understood = rest.lines().take(error.line());
                     if understood.any(|row| KEYS.iter().any(|key| row.contains(key))) {
-                        self.problems.push(of_json(line, &error));
+                        self.problems.push(json_problem(line, &error));
                     }
                     let end = rest.find('\n').unwrap_or(rest.len());
                     at = start + end;
@@ -137,8 +137,8 @@ impl Reading {
             start_time: object.text("start_time"),
             directory: object.text("gobonniego_directory"),
             disk_space_used_gib: object.real("disk_space_used_gib"),
-            threads: object.whole("num_readers_and_writers"),
-            physical_memory_bytes: object.whole("physical_memory_bytes"),
+            threads: object.integer("num_readers_and_writers"),
+            physical_memory_bytes: object.integer("physical_memory_bytes"),
             iops_duration_seconds: object.real("iops_duration_seconds"),
             results: Vec::new(),
         };
@@ -157,9 +157,9 @@ impl Reading {
                 read_seconds: object.real("read_seconds"),
                 io_seconds: object.real("io_seconds"),
                 start_time: object.text("start_time"),
-                write_bytes: object.whole("write_bytes"),
-                read_bytes: object.whole("read_bytes"),
-                io_operations: object.whole("io_operations"),
+                write_bytes: object.integer("write_bytes"),
+                read_bytes: object.integer("read_bytes"),
+                io_operations: object.integer("io_operations"),
             });
         }
         self.reports.push(report);
@@ -181,7 +181,7 @@ fn is_report(keys: &Map<String, Value>) -> bool {
     !has("schema") && (has("gobonniego_directory") || has("num_readers_and_writers") || has("results"))
 }
 
-fn of_json(line: usize, error: &serde_json::Error) -> Problem {
+fn json_problem(line: usize, error: &serde_json::Error) -> Problem {
     let what = error.to_string();
     // The message ends with the place, which the problem shows in another way.
     let what = what.split(" at line ").next().unwrap_or_default();
@@ -193,7 +193,7 @@ fn of_json(line: usize, error: &serde_json::Error) -> Problem {
 }
 
 fn expected(line: usize, key: String, value: &Value, expected: &str) -> Problem {
-    let has = shown(&value.to_string());
+    let has = quoted(&value.to_string());
     Problem { line, column: None, key: Some(key), text: format!("has {has}, expected {expected}") }
 }
 
@@ -225,26 +225,26 @@ impl<'a> Object<'a, '_> {
         self.value(key, "a number", |value| value.as_f64().filter(|number| *number >= 0.0))
     }
 
-    fn whole(&mut self, key: &str) -> Option<u64> {
+    fn integer(&mut self, key: &str) -> Option<u64> {
         self.value(key, "a whole number", Value::as_u64)
     }
 
     /// Returns a number that every result needs; a missing key is a problem.
     fn rate(&mut self, key: &str) -> Option<f64> {
         if !self.keys.contains_key(key) {
-            self.lacks(key, "a number");
+            self.add_missing_key(key, "a number");
         }
         self.real(key)
     }
 
     fn list(&mut self, key: &str) -> &'a [Value] {
         if !self.keys.contains_key(key) {
-            self.lacks(key, "a list with the results of each run");
+            self.add_missing_key(key, "a list with the results of each run");
         }
         self.value(key, "a list with the results of each run", Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    fn lacks(&mut self, key: &str, kind: &str) {
+    fn add_missing_key(&mut self, key: &str, kind: &str) {
         let key = Some(format!("{}{key}", self.place));
         self.problems.push(Problem {
             line: self.line,
@@ -263,8 +263,8 @@ fn program(version: Option<&str>) -> String {
 /// The known rates of a run; the first two are given in 10^6 bytes per second.
 fn rates(rates: [Option<f64>; 3]) -> Vec<Rate> {
     let of = |(test, rate): (Test, Option<f64>)| match test {
-        Test::Write | Test::Read => Some(Rate::of_bytes(test.title(), rate? * 1e6)),
-        Test::Iops => Some(Rate::of_operations(test.title(), rate?)),
+        Test::Write | Test::Read => Some(Rate::from_bytes(test.title(), rate? * 1e6)),
+        Test::Iops => Some(Rate::from_operations(test.title(), rate?)),
     };
     Test::ALL.into_iter().zip(rates).filter_map(of).collect()
 }
@@ -299,7 +299,7 @@ impl Report {
 
 /// Returns the results of each run in lines of text. A line begins a new run if the run already has that test, or one
 /// that comes later in the order of tests.
-fn of_lines(lines: &[Line]) -> Vec<Results> {
+fn text_results(lines: &[Line]) -> Vec<Results> {
     #[derive(Default)]
     struct Session {
         version: Option<String>,
@@ -313,11 +313,11 @@ fn of_lines(lines: &[Line]) -> Vec<Results> {
             Line::WriteMbPerSecond(rate) => (0, *rate),
             Line::ReadMbPerSecond(rate) => (1, *rate),
             Line::Iops(rate) => (2, *rate),
-            Line::Stamped { told: Told::Starting { version, .. }, .. } => {
+            Line::Stamped { content: LineContent::Starting { version, .. }, .. } => {
                 sessions.push(Session { version: Some(version.clone()), ..Session::default() });
                 continue;
             }
-            Line::Stamped { told: Told::Directory(path), .. } => {
+            Line::Stamped { content: LineContent::Directory(path), .. } => {
                 session.directory = Some(path.clone());
                 continue;
             }

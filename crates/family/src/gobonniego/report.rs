@@ -66,8 +66,8 @@ impl Report {
         keys.text("start_time", self.start_time.as_deref());
         keys.text("gobonniego_directory", self.directory.as_deref());
         keys.real("disk_space_used_gib", self.disk_space_used_gib);
-        keys.whole("num_readers_and_writers", self.threads);
-        keys.whole("physical_memory_bytes", self.physical_memory_bytes);
+        keys.integer("num_readers_and_writers", self.threads);
+        keys.integer("physical_memory_bytes", self.physical_memory_bytes);
         keys.real("iops_duration_seconds", self.iops_duration_seconds);
         keys.put("results", Some("[".into()));
         format!("{{{}", keys.written)
@@ -85,9 +85,9 @@ impl RunResult {
         keys.real("read_seconds", self.read_seconds);
         keys.real("io_seconds", self.io_seconds);
         keys.text("start_time", self.start_time.as_deref());
-        keys.whole("write_bytes", self.write_bytes);
-        keys.whole("read_bytes", self.read_bytes);
-        keys.whole("io_operations", self.io_operations);
+        keys.integer("write_bytes", self.write_bytes);
+        keys.integer("read_bytes", self.read_bytes);
+        keys.integer("io_operations", self.io_operations);
         format!("{{{}}}", keys.written)
     }
 }
@@ -114,7 +114,7 @@ impl Keys {
         self.put(key, value.filter(|value| value.is_finite()).map(real));
     }
 
-    fn whole(&mut self, key: &str, value: Option<u64>) {
+    fn integer(&mut self, key: &str, value: Option<u64>) {
         self.put(key, value.map(|value| value.to_string()));
     }
 }

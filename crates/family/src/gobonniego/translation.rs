@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn caches_are_cold_unless_it_is_said_otherwise() {
-        for (line, cache, sync, told) in [
+        for (line, cache, sync, note) in [
             ("", CacheMode::Cold, "sync=end", "own pages are dropped"),
             ("-cache as-is", CacheMode::AsIs, "sync=close", "nothing is dropped"),
             ("-cache drop-all", CacheMode::DropAll, "sync=end", "all caches of this machine"),
@@ -175,7 +175,7 @@ mod tests {
             let translation = translated(line);
             assert_eq!(translation.request.cache, Some(cache));
             assert!(translation.request.tests[0].contains(sync));
-            assert!(translation.notes.concat().contains(told), "{:?}", translation.notes);
+            assert!(translation.notes.concat().contains(note), "{:?}", translation.notes);
         }
     }
 

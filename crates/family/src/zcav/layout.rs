@@ -43,11 +43,11 @@ impl Layout {
     ///
     /// # Errors
     /// There is nothing to visit, or too much.
-    pub fn of(options: &Options, name: &str, size_bytes: u64) -> Result<Self, Refusal> {
+    pub fn from_options(options: &Options, name: &str, size_bytes: u64) -> Result<Self, Refusal> {
         let attempt = || format!("measure {name}");
         let start_bytes = options.start_mib.saturating_mul(MIB);
         if size_bytes <= start_bytes {
-            let trouble = match size_bytes {
+            let error = match size_bytes {
                 0 => Trouble::new(attempt(), "it is empty")
                     .remedy("name a file or device with something in it"),
                 _ => Trouble::new(
@@ -60,10 +60,10 @@ impl Layout {
                 )
                 .remedy(format!("write -r START:END with a START below {}", size_bytes.div_ceil(MIB))),
             };
-            return Err(Refusal::TooSmall(trouble));
+            return Err(Refusal::TooSmall(error));
         }
-        let asked_end_bytes = options.end_mib.map_or(u64::MAX, |mib| mib.saturating_mul(MIB));
-        let end_bytes = asked_end_bytes.min(size_bytes);
+        let requested_end_bytes = options.end_mib.map_or(u64::MAX, |mib| mib.saturating_mul(MIB));
+        let end_bytes = requested_end_bytes.min(size_bytes);
         let length_bytes = end_bytes - start_bytes;
         let block_bytes = match options.block_mib {
             Some(mib) => mib.saturating_mul(MIB),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn blocks(line: &str, size_bytes: u64) -> Vec<(u64, u64)> {
-        let layout = Layout::of(&options(line), "x", size_bytes).unwrap();
+        let layout = Layout::from_options(&options(line), "x", size_bytes).unwrap();
         layout.blocks().iter().map(|block| (block.start, block.end)).collect()
     }
 
@@ -176,25 +176,27 @@ mod tests {
         assert_eq!(blocks("", 10 * MIB).len(), 10);
         // No block is smaller than a call.
         assert_eq!(
-            Layout::of(&Options { chunk_mib: 8, ..options("") }, "x", 99 * MIB).unwrap().block_bytes,
+            Layout::from_options(&Options { chunk_mib: 8, ..options("") }, "x", 99 * MIB)
+                .unwrap()
+                .block_bytes,
             8 * MIB
         );
     }
 
     #[test]
     fn layout_with_no_or_too_many_blocks_is_refused() {
-        let refused = |line: &str, size| Layout::of(&options(line), "x", size).unwrap_err();
-        let Refusal::TooSmall(trouble) = refused("", 0) else { panic!() };
-        assert!(trouble.to_string().contains("measure x: it is empty"), "{trouble}");
-        let Refusal::TooSmall(trouble) = refused("-r 10:20", 10 * MIB) else { panic!() };
+        let refused = |line: &str, size| Layout::from_options(&options(line), "x", size).unwrap_err();
+        let Refusal::TooSmall(error) = refused("", 0) else { panic!() };
+        assert!(error.to_string().contains("measure x: it is empty"), "{error}");
+        let Refusal::TooSmall(error) = refused("-r 10:20", 10 * MIB) else { panic!() };
         assert!(
-            trouble.to_string().contains("10 MiB") && trouble.to_string().contains("START below 10"),
-            "{trouble}"
+            error.to_string().contains("10 MiB") && error.to_string().contains("START below 10"),
+            "{error}"
         );
-        let Refusal::TooMany(trouble) = refused("-b 1 -c 3", 1000 * GIB) else { panic!() };
-        let text = trouble.to_string();
+        let Refusal::TooMany(error) = refused("-b 1 -c 3", 1000 * GIB) else { panic!() };
+        let text = error.to_string();
         assert!(text.contains("1024000 blocks of 1 MiB in 3 passes") && text.contains("-b 4 or"), "{text}");
-        assert!(Layout::of(&options("-b 4 -c 3"), "x", 1000 * GIB).is_ok());
+        assert!(Layout::from_options(&options("-b 4 -c 3"), "x", 1000 * GIB).is_ok());
     }
 
     proptest! {
@@ -207,7 +209,7 @@ mod tests {
                 block_mib: block, every, start_mib: start, end_mib: length.map(|length| start + length), passes,
                 ..options("")
             };
-            let Ok(layout) = Layout::of(&options, "x", size) else { return Ok(()) };
+            let Ok(layout) = Layout::from_options(&options, "x", size) else { return Ok(()) };
             let blocks = layout.blocks();
             prop_assert!(!blocks.is_empty() && blocks.len() as u64 * u64::from(passes) <= VISITS_MAX);
             prop_assert_eq!(blocks[0].start, start * MIB);

@@ -129,7 +129,7 @@ pub fn results(log: &Log) -> Results {
             }
         }
         let per_second = mib * MIB as f64 / seconds;
-        per_second.is_finite().then(|| Rate::of_bytes(test, per_second))
+        per_second.is_finite().then(|| Rate::from_bytes(test, per_second))
     };
     let mut rates: Vec<_> = mean(verb.into(), f64::NEG_INFINITY, f64::INFINITY).into_iter().collect();
     if let [(first, ..), _, .., (_, _, end_gib)] = timed[..]

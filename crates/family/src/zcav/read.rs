@@ -7,7 +7,7 @@ use super::{Line, Log, Pass, Verb};
 pub use crate::bonniepp::Problem;
 
 /// Most characters of foreign text that a problem repeats.
-const SHOWN_MAX: usize = 60;
+const EXCERPT_CHARS_MAX: usize = 60;
 /// Most digits of a number, and most decimals of an offset: no log has more.
 const DIGITS_MAX: usize = 18;
 const DECIMALS_MAX: usize = 9;
@@ -43,7 +43,7 @@ impl Reader {
             self.open = Some(Log { offset_decimals: 2, ..std::mem::take(&mut self.before) });
         } else if let Some(loops) = line.strip_prefix(LOOPS) {
             self.close();
-            match whole(loops).and_then(|loops| u32::try_from(loops).ok()) {
+            match parse_integer(loops).and_then(|loops| u32::try_from(loops).ok()) {
                 Some(loops) => self.before.loops = Some(loops),
                 None => self.problem(number, loops, "a number of passes"),
             }
@@ -89,8 +89,8 @@ impl Reader {
     }
 
     fn problem(&mut self, line: usize, has: &str, expected: &str) {
-        let start = printable(&has.chars().take(SHOWN_MAX).collect::<String>());
-        let cut = if has.chars().nth(SHOWN_MAX).is_some() { "…" } else { "" };
+        let start = printable(&has.chars().take(EXCERPT_CHARS_MAX).collect::<String>());
+        let cut = if has.chars().nth(EXCERPT_CHARS_MAX).is_some() { "…" } else { "" };
         self.problems.push(Problem {
             line,
             field: None,
@@ -125,7 +125,7 @@ fn decimal(text: &str) -> Option<f64> {
     if fits { text.parse().ok() } else { None }
 }
 
-fn whole(text: &str) -> Option<u64> {
+fn parse_integer(text: &str) -> Option<u64> {
     let is_number = text.len() <= DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
 }
@@ -142,7 +142,12 @@ fn summary(line: &str) -> Option<Pass> {
         "Wrote" => Verb::Wrote,
         _ => return None,
     };
-    Some(Pass { verb, mib: whole(mib)?, seconds: whole(seconds)?, mib_per_second: whole(rate)? })
+    Some(Pass {
+        verb,
+        mib: parse_integer(mib)?,
+        seconds: parse_integer(seconds)?,
+        mib_per_second: parse_integer(rate)?,
+    })
 }
 
 /// Returns the file in "# Finished loop 1, on device /dev/sda at 1:21:08".
@@ -189,11 +194,11 @@ mod tests {
         );
         let (logs, problems) = read(&text);
         assert_eq!(problems, []);
-        let told: Vec<_> = logs
+        let summaries: Vec<_> = logs
             .iter()
             .map(|log| (log.name.as_str(), log.passes.len(), log.loops, log.lines.len()))
             .collect();
-        assert_eq!(told, [("a b", 1, None, 1), ("c", 2, Some(2), 1), ("/at home", 1, None, 1)]);
+        assert_eq!(summaries, [("a b", 1, None, 1), ("c", 2, Some(2), 1), ("/at home", 1, None, 1)]);
     }
 
     fn any_log() -> impl Strategy<Value = Log> {

@@ -44,7 +44,7 @@ pub struct Times {
 
 impl Times {
     /// Returns the times of the tests of a run. Those after a test that ended early are left out.
-    pub fn of(phases: &[PhaseRecord], blocks: &[Range<u64>]) -> Self {
+    pub fn from_phases(phases: &[PhaseRecord], blocks: &[Range<u64>]) -> Self {
         let mut times = Self::default();
         for phase in phases {
             if !times.add(phase.figures.zones.iter().copied(), blocks) {
@@ -106,7 +106,7 @@ mod tests {
             ("-b 6:4 -r 0:9", true, "read:seq3m:range=0..9m:zones=6m"),
             ("-b 2:2 -r 0:9", true, "read:seq1m:range=0..9m:zones=2m"),
         ] {
-            let layout = Layout::of(&options(line), "x", size).unwrap();
+            let layout = Layout::from_options(&options(line), "x", size).unwrap();
             let request = translate(&layout, size, is_direct);
             assert_eq!(request.tests, [expected], "{line}");
             let workload = model::spec::parse(expected, &model::spec::Defaults::default()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
                 .collect();
             assert_eq!(zones, layout.blocks(), "{line}");
         }
-        let layout = Layout::of(&options("-c 3"), "x", size).unwrap();
+        let layout = Layout::from_options(&options("-c 3"), "x", size).unwrap();
         assert_eq!(translate(&layout, size, true).repeat, Some(3));
     }
 

@@ -13,7 +13,7 @@ use crate::{JudgeInput, TrapFinding};
 
 /// Codes of the findings about others on a machine.
 const OF_MACHINE: [&str; 6] =
-    ["device_disagrees", "foreign_io", "steal", "cpu_contention", "thermal", "upkeep"];
+    ["device_disagrees", "foreign_io", "steal", "cpu_contention", "thermal", "maintenance"];
 /// Traps whose counters a sum has, if it is of one machine. A client sees the other clients there as foreign.
 const OF_SUM: [&str; 2] = ["foreign_io", "cpu_contention"];
 /// Traps on the figures of a sum.
@@ -79,7 +79,7 @@ mod tests {
     use model::run::{Confidence, CpuShares, DeviceUse, PhaseRecord, Trust};
 
     use super::*;
-    use crate::fixtures::{World, clean, client};
+    use crate::fixtures::{InputBuilder, clean, client};
 
     fn foreign_io() -> Note {
         Note::new(Finding::ForeignIo { foreign_share: Share(0.5), device: "vda".into() }, Vec::new())
@@ -90,7 +90,7 @@ mod tests {
     }
 
     /// Judges the sum of these clients, which have these notes, after a change.
-    fn judge_sum(names: [&str; 2], notes: &[Note], change: impl FnOnce(&mut World)) -> PhaseRecord {
+    fn judge_sum(names: [&str; 2], notes: &[Note], change: impl FnOnce(&mut InputBuilder)) -> PhaseRecord {
         let mut world = clean("read:rnd4k:q4");
         let seen = world.record.seen.clone();
         let shares = names.map(|name| {
@@ -103,7 +103,7 @@ mod tests {
             world.record.seen = seen;
         }
         change(&mut world);
-        world.judged()
+        world.judged_record()
     }
 
     fn doubts(record: &PhaseRecord) -> (Trust, Vec<String>) {
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn busy_cpus_mark_a_sum_as_a_row() {
-        let waits = |world: &mut World| {
+        let waits = |world: &mut InputBuilder| {
             world.budget().run_queue = 0.5;
             world.record.seen.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
         };
         assert_eq!(doubts(&judge_sum(ONE, &[], |_| ())), (Trust::Ok, Vec::new()));
         assert_eq!(doubts(&judge_sum(ONE, &[], waits)), suspect("cpu_contention"));
         // More threads than CPUs wait for each other, unless others use these.
-        let many = |world: &mut World| {
+        let many = |world: &mut InputBuilder| {
             world.environment.cpus = 1;
             world.environment.cpus_online = 1;
             world.record.seen.cpu = Some(CpuShares { user: 0.0, kernel: 0.0, steal: 0.0 });
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn latencies_too_long_mark_a_sum() {
-        let long = |world: &mut World| world.latency().max = u64::MAX;
+        let long = |world: &mut InputBuilder| world.latency().max = u64::MAX;
         assert_eq!(doubts(&judge_sum(ONE, &[], long)), suspect("latency_too_long"));
     }
 
@@ -171,6 +171,6 @@ mod tests {
             ["ada#1", "ada#2", "bob"].map(|name| client(name, 100.0, Limiter::DeviceOps, Confidence::Likely));
         shares[..2].iter_mut().for_each(|share| share.budget.as_mut().unwrap().run_queue = 0.4);
         world.clients(shares.to_vec(), None);
-        assert_eq!(doubts(&world.judged()), suspect("cpu_contention"));
+        assert_eq!(doubts(&world.judged_record()), suspect("cpu_contention"));
     }
 }

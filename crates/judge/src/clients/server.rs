@@ -186,14 +186,14 @@ mod tests {
         }
     }
 
-    fn judged(spec: &str, fewer: Option<(u32, f64)>, change: impl Fn(&mut ServerUse)) -> PhaseRecord {
+    fn judged_row(spec: &str, fewer: Option<(u32, f64)>, change: impl Fn(&mut ServerUse)) -> PhaseRecord {
         let mut world = clean(spec);
         let share = client("a", 100.0, Limiter::RemoteLatency, Confidence::Likely);
         world.clients(vec![share; 4], fewer);
         let mut server = idle();
         change(&mut server);
         world.record.seen.servers = vec![server];
-        world.judged()
+        world.judged_record()
     }
 
     fn limit(record: &PhaseRecord) -> (Limiter, Confidence) {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn saturated_server_part_is_the_limiter() {
-        let of = |spec, change: fn(&mut ServerUse)| limit(&judged(spec, None, change)).0;
+        let of = |spec, change: fn(&mut ServerUse)| limit(&judged_row(spec, None, change)).0;
         let full_device = |server: &mut ServerUse| {
             (server.devices[0].busy_share, server.devices[0].requests) = (0.98, 20.0);
         };
@@ -236,7 +236,7 @@ mod tests {
             server.cpu.as_mut().unwrap().kernel = 0.85;
             server.nfsd.as_mut().unwrap().woken_share = Some(0.1);
         };
-        let verdict = judged("read:rnd4k:q4", None, explained).judged.verdict.unwrap();
+        let verdict = judged_row("read:rnd4k:q4", None, explained).judged.verdict.unwrap();
         assert_eq!(verdict.limiter, Some(Limiter::ServerSaturated));
         assert!(!verdict.observations.iter().any(|of| matches!(of, Observation::ServerThreads { .. })));
     }
@@ -246,7 +246,7 @@ mod tests {
         let full = |server: &mut ServerUse| {
             (server.devices[0].busy_share, server.devices[0].requests) = (0.98, 20.0);
         };
-        let of = |fewer| limit(&judged("read:rnd4k:q4", fewer, full));
+        let of = |fewer| limit(&judged_row("read:rnd4k:q4", fewer, full));
         assert_eq!(of(None), (Limiter::DeviceOps, Confidence::Likely));
         // Four clients make 400 operations a second.
         assert_eq!(of(Some((2, 395.0))), (Limiter::DeviceOps, Confidence::Confirmed));
@@ -256,13 +256,13 @@ mod tests {
 
     #[test]
     fn server_with_headroom_is_reported_but_not_limiter() {
-        let record = judged("read:rnd4k:q4", None, |_| ());
+        let record = judged_row("read:rnd4k:q4", None, |_| ());
         assert_eq!(limit(&record), (Limiter::BelowClients, Confidence::Likely));
         let observations = record.judged.verdict.unwrap().observations;
         let of_server = observations.iter().filter(|of| format!("{of:?}").starts_with("Server"));
         assert_eq!(of_server.count(), 4);
         // Nothing is known of a server that hides it all.
-        let hidden = judged("read:rnd4k:q4", None, |server| {
+        let hidden = judged_row("read:rnd4k:q4", None, |server| {
             *server = ServerUse { cpu: None, devices: Vec::new(), network: None, nfsd: None, ..idle() };
         });
         assert_eq!(limit(&hidden).0, Limiter::BelowClients);

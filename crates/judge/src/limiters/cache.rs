@@ -9,7 +9,7 @@ use model::target::Backing;
 use model::workload::{DataVerb, DataWork, FilesWork};
 
 use super::{near_memory, seen};
-use crate::lookups::{self, looked_up};
+use crate::lookups::{self, lookup_work};
 use crate::reading::Reading;
 
 /// Reads came from memory if the device gave less than this share of them.
@@ -36,9 +36,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 
 /// Look-ups of names on a server, of which no answer crossed the network.
 fn lookups_of_client(reading: &Reading<'_>) -> Option<Verdict> {
-    let files = looked_up(&reading.input)?;
+    let files = lookup_work(&reading.input)?;
     let _ = lookups::kept_by_client(&reading.input)?;
-    let evidence = seen![reading.time_spent(), reading.ran(), reading.crossed()];
+    let evidence = seen![reading.time_spent(), reading.mostly_running(), reading.network_use()];
     let share = share(reading) + reading.budget.blocked;
     let found = Verdict::new(Limiter::MetadataCache, share, evidence).advise(advice(files));
     Some(if reading.budget.blocked > reading.on_cpu() { found.at_most(Confidence::Likely) } else { found })
@@ -47,7 +47,7 @@ fn lookups_of_client(reading: &Reading<'_>) -> Option<Verdict> {
 /// Look-ups of names that memory holds.
 fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let files = looked_up(input)?;
+    let files = lookup_work(input)?;
     let read = lookups::read_bytes(input);
     let is_nil = read.is_some_and(|read| read < lookups::least_bytes(input));
     if !is_nil && input.target().backing != Backing::Memory {
@@ -56,7 +56,7 @@ fn lookups(reading: &Reading<'_>) -> Option<Verdict> {
     let lookups = Count(input.record.counts.ops);
     let evidence = seen![
         reading.time_spent(),
-        reading.ran(),
+        reading.mostly_running(),
         read.map(|read| Observation::ReadForLookups { read_bytes: MemoryBytes(read as u64), lookups }),
         near_memory(reading),
     ];
@@ -83,7 +83,7 @@ fn reads(reading: &Reading<'_>) -> Option<Verdict> {
     let cached = input.record.seen.page_cache_share.filter(|cached| *cached >= 1.0 - FROM_DEVICE)?;
     let evidence = seen![
         reading.time_spent(),
-        reading.ran(),
+        reading.mostly_running(),
         Some(Observation::ReadFromMemory { cached_share: Share(cached) }),
         near_memory(reading),
     ];
@@ -101,7 +101,7 @@ fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let dirty = input.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
     let took = Observation::DeviceTook { written_share: Share(written), dirty_bytes: MemoryBytes(dirty) };
-    let evidence = seen![reading.time_spent(), reading.ran(), Some(took), near_memory(reading)];
+    let evidence = seen![reading.time_spent(), reading.mostly_running(), Some(took), near_memory(reading)];
     Some(
         Verdict::new(Limiter::PageCacheAbsorbed, share(reading), evidence)
             .at_most(if reading.running.is_some() { Confidence::Confirmed } else { Confidence::Likely })

@@ -4,7 +4,7 @@ use model::Limiter;
 use model::advice::Advice;
 use model::figure::{Count, Figure, Helpers, Mean, MemoryBytes, Ratio, Threshold, WaitClass};
 use model::observation::Observation;
-use model::run::{Budget, Confidence, Verdict};
+use model::run::{Confidence, TimeBreakdown, Verdict};
 use model::workload::{Arrival, DataVerb};
 
 use super::{device_busy, near_memory, seen};
@@ -58,7 +58,7 @@ fn busiest(reading: &Reading<'_>) -> Option<Observation> {
 }
 
 /// Returns true if threads had no CPU for more of the time than they worked or slept.
-pub(crate) fn waits_most_for_cpus(budget: &Budget) -> bool {
+pub(crate) fn waits_most_for_cpus(budget: &TimeBreakdown) -> bool {
     [budget.user, budget.kernel, budget.blocked].iter().all(|share| *share <= budget.run_queue)
 }
 
@@ -91,7 +91,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
     let is_sure = !has_more_threads && programs > OTHER_BUSY;
     let evidence = seen![
         reading.time_spent(),
-        reading.ran(),
+        reading.mostly_running(),
         others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
         others.and_then(|_| busiest(reading)),
     ];
@@ -122,13 +122,13 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
     let evidence = seen![
         reading.time_spent(),
         Some(Observation::CpusUsed { used: Mean(own), cpus: Count(cpus as u64) }),
-        reading.ran(),
+        reading.mostly_running(),
         others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
         device_busy(reading),
         reading.answers_if_full(),
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
-    if disturbance::of(&reading.input, |_| false).others_cpus >= OTHERS_PART * own {
+    if disturbance::from_input(&reading.input, |_| false).foreign_cpus >= OTHERS_PART * own {
         let found = Verdict::new(Limiter::CpuContention, share, evidence).at_most(Confidence::Likely);
         return found.advise([Advice::StopOthers {}]);
     }
@@ -153,7 +153,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let limiter = if is_user { Limiter::ClientCpu } else { Limiter::KernelCpu };
     let evidence = seen![
         reading.time_spent(),
-        reading.ran(),
+        reading.mostly_running(),
         device_busy(reading).filter(|_| reading.device_busy.is_some_and(|busy| busy < 0.5)),
         calls(reading),
         near_memory(reading),
@@ -162,11 +162,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let advice = match (data.map(|data| data.verb), tried) {
         (Some(DataVerb::PutcWrite | DataVerb::GetcRead), _) => vec![Advice::BlocksForStdio {}],
         (Some(DataVerb::ByteWrite | DataVerb::ByteRead), _) => vec![Advice::BlocksForBytes {}],
-        (_, Some(sensed)) => {
-            let times = Ratio(sensed.after_ops_per_second / sensed.before_ops_per_second);
+        (_, Some(response)) => {
+            let times = Ratio(response.after_ops_per_second / response.before_ops_per_second);
             vec![
                 Advice::NotTheStorage {},
-                Advice::ChangeGave { change: sensed.change.as_str().into(), times },
+                Advice::ChangeGave { change: response.change.as_str().into(), times },
             ]
         }
         _ => more_threads(reading),

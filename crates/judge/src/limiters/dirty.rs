@@ -37,7 +37,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             dirty_bytes: MemoryBytes(dirty),
         }
     });
-    let evidence = seen![reading.time_spent(), reading.slept_in(&[WaitClass::Dirty]), drained];
+    let evidence = seen![reading.time_spent(), reading.dominant_wait(&[WaitClass::Dirty]), drained];
     Some(
         Verdict::new(Limiter::DirtyThrottling, held * reading.budget.blocked, evidence)
             .advise([Advice::SeeDevice {}]),

@@ -56,7 +56,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Remote, WaitClass::Device, WaitClass::Page]),
+        reading.dominant_wait(&[WaitClass::Remote, WaitClass::Device, WaitClass::Page]),
         Some(full),
         if reading.gain().is_some() { reading.answers() } else { Vec::new() },
     ];

@@ -7,7 +7,7 @@ use model::figure::{Count, Figure, OpsPerSecond, Ratio, Threshold, WaitClass};
 use model::run::{Confidence, Verdict};
 
 use super::{is_at_target, seen};
-use crate::experiments::{Load, Tested};
+use crate::experiments::{Load, LoadEstimate};
 use crate::lookups;
 use crate::reading::Reading;
 
@@ -32,23 +32,23 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     };
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&classes),
+        reading.dominant_wait(&classes),
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
-        reading.crossed().filter(|_| lookups::asked_share(&reading.input) >= Some(1.0)),
+        reading.network_use().filter(|_| lookups::requests_share(&reading.input) >= Some(1.0)),
     ];
     // Without experiments, a few small operations at a time are most likely limited by latency. With unclear answers,
     // only one at a time still says so.
     let few = match reading.load() {
-        Tested::Shown { load: Load::Room, is_sure, contrary } => {
-            let evidence = seen![evidence, reading.answers_without(&contrary)];
+        LoadEstimate::Known { load: Load::Room, is_sure, contradicting } => {
+            let evidence = seen![evidence, reading.answers_without(&contradicting)];
             let found = Verdict::new(limiter, reading.budget.blocked, evidence)
-                .unless(reading.answers_to(&contrary))
+                .unless(reading.answers_to(&contradicting))
                 .advise(more_depth(reading));
             return Some(if is_sure { found } else { found.at_most(Confidence::Likely) });
         }
-        Tested::Shown { .. } => return None,
-        Tested::Untried => FEW,
-        Tested::Unclear => 1.0,
+        LoadEstimate::Known { .. } => return None,
+        LoadEstimate::Untested => FEW,
+        LoadEstimate::Contradictory => 1.0,
     };
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
     if block_bytes >= LARGE_BYTES || reading.in_flight > few {

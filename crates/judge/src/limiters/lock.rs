@@ -26,7 +26,7 @@ pub(super) const THRESHOLDS: &[Threshold] =
 /// sleeping, which looks like work.
 pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
     let times = reading.separate().filter(|times| *times >= SEPARATE)?;
-    let evidence = seen![reading.time_spent(), reading.slept_in(&[WaitClass::Lock]), reading.answers()];
+    let evidence = seen![reading.time_spent(), reading.dominant_wait(&[WaitClass::Lock]), reading.answers()];
     // Part of the time that separate files or directories save.
     Some(
         Verdict::new(Limiter::LockContention, 1.0 - 1.0 / times, evidence)
@@ -57,7 +57,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let in_target = reading.occupancy().filter(|occupancy| *occupancy < 1.5 / reading.threads + 0.2);
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Lock]),
+        reading.dominant_wait(&[WaitClass::Lock]),
         in_target.and_then(|_| reading.at_target()),
     ];
     Some(

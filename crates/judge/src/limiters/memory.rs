@@ -52,8 +52,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         match refaulted {
-            Some(_) => reading.slept_in(&[WaitClass::Page, WaitClass::Reclaim]),
-            None => reading.slept_in(&[WaitClass::Reclaim]),
+            Some(_) => reading.dominant_wait(&[WaitClass::Page, WaitClass::Reclaim]),
+            None => reading.dominant_wait(&[WaitClass::Reclaim]),
         },
         Some(read_again.unwrap_or(held_up)),
         Some(match is_full {

@@ -51,7 +51,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let name = || Name::from(device.name.as_str());
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Device, WaitClass::Page]),
+        reading.dominant_wait(&[WaitClass::Device, WaitClass::Page]),
         Some(Observation::ForeignBytes { device: name(), foreign_share: Share(foreign) }),
         more.and_then(|_| reading.at_target()),
         if is_tried { reading.answers() } else { Vec::new() },

@@ -25,7 +25,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let ceilings = reading.input.record.figures.ceiling_shares.as_ref()?;
     let share = ceilings.own_loop.filter(|share| *share > NEAR)?;
     let near = Observation::NearOwnLoop { loop_share: Share(share) };
-    let evidence = seen![reading.time_spent(), reading.ran(), Some(near)];
+    let evidence = seen![reading.time_spent(), reading.mostly_running(), Some(near)];
     Some(Verdict::new(Limiter::BenchmarkItself, reading.on_cpu(), evidence).advise([Advice::MoreLoops {}]))
 }
 
@@ -37,7 +37,7 @@ pub(super) fn slots(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let waited = Observation::SlotsIdle { idle: Mean(idle), slots: Count(reading.in_flight as u64) };
-    let evidence = seen![reading.time_spent(), reading.ran(), Some(waited)];
+    let evidence = seen![reading.time_spent(), reading.mostly_running(), Some(waited)];
     Some(
         Verdict::new(Limiter::BenchmarkItself, share, evidence)
             // It is unknown if the target would do more with these slots in the kernel.

@@ -57,7 +57,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let is_held_above = is_full || reading.occupancy().is_some_and(|occupancy| occupancy < 0.9);
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Queue]),
+        reading.dominant_wait(&[WaitClass::Queue]),
         reading.at_target().filter(|_| is_held_above && !is_short),
         queue.filter(|_| is_held_above),
         reading.answers_if_full(),

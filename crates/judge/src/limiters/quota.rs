@@ -24,7 +24,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         // Threads that a quota holds back are ready to run, so samples do not find them asleep.
-        reading.ran().filter(|_| reading.waits(WaitClass::Device) + reading.waits(WaitClass::Page) < 0.5),
+        reading
+            .mostly_running()
+            .filter(|_| reading.waits(WaitClass::Device) + reading.waits(WaitClass::Page) < 0.5),
         Some(Observation::QuotaHeld { held_share }),
         allowed.map(|cpus| Observation::CpuAllowed { cpus: Ratio(cpus) }),
     ];

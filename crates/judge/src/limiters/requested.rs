@@ -23,20 +23,20 @@ pub(super) const THRESHOLDS: &[Threshold] =
 /// The rate of an open loop that kept up says nothing about the possible maximum; its latencies do.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
-    let asked = input.record.workload.rate_ops_per_second.filter(|_| input.rate_is_given())?;
+    let requested = input.record.workload.rate_ops_per_second.filter(|_| input.rate_is_given())?;
     let rate = input.record.figures.rate.whole_ops_per_second?;
     let evidence = seen![
         reading.time_spent(),
         Some(Observation::RateStarted { ops_per_second: OpsPerSecond(rate) }),
-        Some(Observation::RateAsked { ops_per_second: OpsPerSecond(asked) }),
+        Some(Observation::RateRequested { ops_per_second: OpsPerSecond(requested) }),
     ];
     let share = 1.0 - reading.on_cpu();
     let found = Verdict::new(Limiter::RateLimitAsked, share, evidence).advise([Advice::LeaveRateAway {}]);
     // If the rate is lower although all due operations were started, they took too long: something else also held them
     // back.
     let is_kept = rate
-        >= asked * (1.0 - SHORT_MAX)
-            - deviations(input.record.counts.ops, &input.record.workload.arrival) * asked;
+        >= requested * (1.0 - SHORT_MAX)
+            - deviations(input.record.counts.ops, &input.record.workload.arrival) * requested;
     Some(if is_kept { found } else { found.at_most(Confidence::Likely) })
 }
 
@@ -48,14 +48,14 @@ pub(super) fn pauses(reading: &Reading<'_>) -> Option<Verdict> {
     let counts = &input.record.counts;
     let spent_ns = latency.mean as f64 * counts.ops as f64;
     let paused = 1.0 - spent_ns / (reading.threads * counts.elapsed_ns as f64);
-    let is_asked = mix.flows.iter().any(|flow| flow.think_ms > 0) && paused > PAUSED_MIN;
+    let is_paused = mix.flows.iter().any(|flow| flow.think_ms > 0) && paused > PAUSED_MIN;
     let rate = input.record.figures.rate.whole_ops_per_second.map(OpsPerSecond);
     let evidence = seen![
         reading.time_spent(),
         rate.map(|ops_per_second| Observation::RateStarted { ops_per_second }),
         Some(Observation::Paused { share: Share(paused) }),
     ];
-    is_asked.then(|| Verdict::new(Limiter::ThinkTime, paused, evidence))
+    is_paused.then(|| Verdict::new(Limiter::ThinkTime, paused, evidence))
 }
 
 /// Three standard deviations of the number of arrivals, as a share of it. The deviation is 0 for equal gaps, and the

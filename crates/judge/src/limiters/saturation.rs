@@ -10,7 +10,7 @@ use model::workload::Probing;
 
 use super::latency::LARGE_BYTES;
 use super::{is_at_target, seen};
-use crate::experiments::{Load, Tested, Unit};
+use crate::experiments::{Load, LoadEstimate, Unit};
 use crate::reading::Reading;
 
 /// Smallest share of the requested bytes that must have crossed the network.
@@ -39,13 +39,13 @@ const CLEARLY_MORE: f64 = 1.3;
 
 /// Stores in each direct test the highest rate of the run's direct tests in the same direction, if it is clearly
 /// higher. Returns true if anything is new.
-pub(crate) fn tell_device(rows: &mut [PhaseRecord]) -> bool {
+pub(crate) fn share_device_peaks(rows: &mut [PhaseRecord]) -> bool {
     /// Returns the direction of a direct test that only reads or only writes, and its rate.
     fn moved(row: &PhaseRecord) -> Option<(bool, f64)> {
         let is_valid = row.judged.verdict.as_ref().is_some_and(|verdict| verdict.trust != Trust::Invalid);
         let is_one_way = (row.counts.app_bytes_read > 0) != (row.counts.app_bytes_written > 0);
-        let is_told = row.workload.direct == Some(true) && row.seen.device.is_some();
-        let rate = row.figures.rate.bytes_per_second.filter(|_| is_valid && is_one_way && is_told)?;
+        let has_device_rate = row.workload.direct == Some(true) && row.seen.device.is_some();
+        let rate = row.figures.rate.bytes_per_second.filter(|_| is_valid && is_one_way && has_device_rate)?;
         Some((row.counts.app_bytes_read > 0, rate))
     }
     let most = |is_read: bool| {
@@ -78,10 +78,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let (is_tried, is_sure) = match reading.load() {
-        Tested::Shown { load: Load::Full, is_sure, .. } => (true, is_sure),
-        Tested::Shown { load: Load::Between, .. } => return Some(knee(reading)),
-        Tested::Shown { load: Load::Room, .. } | Tested::Unclear => return None,
-        Tested::Untried => (false, false),
+        LoadEstimate::Known { load: Load::Full, is_sure, .. } => (true, is_sure),
+        LoadEstimate::Known { load: Load::Between, .. } => return Some(knee(reading)),
+        LoadEstimate::Known { load: Load::Room, .. } | LoadEstimate::Contradictory => return None,
+        LoadEstimate::Untested => (false, false),
     };
     let input = &reading.input;
     let block_bytes = input.data().map_or(0, |data| data.block_bytes);
@@ -117,7 +117,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&classes),
+        reading.dominant_wait(&classes),
         network,
         in_target,
         moved_more(reading).filter(|_| limiter == Limiter::DeviceOps),
@@ -130,7 +130,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
         Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
         _ if is_tried => None,
-        _ if reading.is_in_vain() => Some(Advice::MeasureLonger {}),
+        _ if reading.is_inconclusive() => Some(Advice::MeasureLonger {}),
         _ => Some(untried(reading)),
     };
     let blocked = reading.budget.blocked;
@@ -183,13 +183,14 @@ pub(super) fn untried(reading: &Reading<'_>) -> Advice {
 /// Returns the rates of an open loop that could not start its operations in time, with all its slots in flight.
 fn behind(reading: &Reading<'_>) -> Vec<Observation> {
     let record = reading.input.record;
-    let Some(asked) = record.workload.rate_ops_per_second.filter(|_| !reading.input.rate_is_given()) else {
+    let Some(requested) = record.workload.rate_ops_per_second.filter(|_| !reading.input.rate_is_given())
+    else {
         return Vec::new();
     };
     let started = record.figures.rate.whole_ops_per_second.map(OpsPerSecond);
     seen![
         started.map(|ops_per_second| Observation::RateStarted { ops_per_second }),
-        Some(Observation::RateAsked { ops_per_second: OpsPerSecond(asked) }),
+        Some(Observation::RateRequested { ops_per_second: OpsPerSecond(requested) }),
     ]
 }
 
@@ -197,15 +198,15 @@ fn behind(reading: &Reading<'_>) -> Vec<Observation> {
 fn knee(reading: &Reading<'_>) -> Verdict {
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
+        reading.dominant_wait(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync, WaitClass::Remote]),
         reading.at_target(),
         reading.answers(),
     ];
     // The response to a pause is the operation's share of a cycle. It is too large if the pause took longer than
     // requested, as short ones do. Then depth decides.
-    let by_pause = reading.pause().filter(|told| reading.in_flight > 1.0 && told.value <= 1.0);
+    let by_pause = reading.pause().filter(|estimate| reading.in_flight > 1.0 && estimate.value <= 1.0);
     let by_depth = || reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
-    let own = by_pause.map(|told| told.value).or_else(by_depth).unwrap_or(0.5);
+    let own = by_pause.map(|estimate| estimate.value).or_else(by_depth).unwrap_or(0.5);
     let own = own.clamp(PART_MIN, 1.0 - PART_MIN);
     let is_of_bytes = is_of_bytes(reading);
     let (latency, full) = match (reading.is_remote, is_of_bytes) {
@@ -232,23 +233,23 @@ pub(super) fn network(reading: &Reading<'_>) -> Vec<Observation> {
     };
     let record = reading.input.record;
     let seconds = reading.input.seconds().max(1e-9);
-    let crossed = |asked: u64, crossed: u64| {
-        let share = crossed as f64 / asked as f64;
+    let crossed = |requested: u64, crossed: u64| {
+        let share = crossed as f64 / requested as f64;
         let rate = BytesPerSecond(crossed as f64 / seconds);
-        (asked > 0 && share >= NETWORK).then(|| (network.interface.as_str().into(), rate, Share(share)))
+        (requested > 0 && share >= NETWORK).then(|| (network.interface.as_str().into(), rate, Share(share)))
     };
     let received = crossed(record.counts.app_bytes_read, network.received_bytes);
     let sent = crossed(record.counts.app_bytes_written, network.sent_bytes);
     seen![
-        received.map(|(interface, bytes_per_second, asked_share)| Observation::Received {
+        received.map(|(interface, bytes_per_second, requests_share)| Observation::Received {
             interface,
             bytes_per_second,
-            asked_share
+            requests_share
         }),
-        sent.map(|(interface, bytes_per_second, asked_share)| Observation::Sent {
+        sent.map(|(interface, bytes_per_second, requests_share)| Observation::Sent {
             interface,
             bytes_per_second,
-            asked_share
+            requests_share
         }),
     ]
 }

@@ -7,7 +7,7 @@ use model::observation::Observation;
 use model::run::{Confidence, NetworkUse, PhaseRecord, Verdict};
 
 use super::{is_at_target, seen};
-use crate::experiments::Tested;
+use crate::experiments::LoadEstimate;
 use crate::reading::Reading;
 
 /// A rate of at least this share of the line's capacity saturates the line.
@@ -33,7 +33,7 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
 /// Stores two facts about the line in all rows: the highest rate of a test, and the line's throughput. The throughput
 /// is known if an experiment found the line saturated. Returns true if there is one of them. A test that also waits for
 /// replies has saturated the line at the experiment's depth.
-pub(crate) fn tell_line(rows: &mut [PhaseRecord]) -> bool {
+pub(crate) fn share_network_peaks(rows: &mut [PhaseRecord]) -> bool {
     let most = |bytes: fn(&NetworkUse) -> u64| {
         let rate = |row: &PhaseRecord| {
             let network = row.seen.system.as_ref()?.network.as_ref()?;
@@ -72,7 +72,7 @@ fn moved(network: &NetworkUse, row: &PhaseRecord) -> Option<(f64, f64)> {
         (row.counts.app_bytes_read, network.received_bytes, network.most_received_bytes_per_second),
         (row.counts.app_bytes_written, network.sent_bytes, network.most_sent_bytes_per_second),
     ];
-    let shares = directions.into_iter().filter(|(asked, ..)| *asked > 0).map(|(_, bytes, most)| {
+    let shares = directions.into_iter().filter(|(requested, ..)| *requested > 0).map(|(_, bytes, most)| {
         let most = most.unwrap_or(0.0);
         (most, bytes as f64 / seconds / most)
     });
@@ -127,7 +127,7 @@ pub(super) fn written_behind(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Dirty]),
+        reading.dominant_wait(&[WaitClass::Dirty]),
         line.map(|line| carried(network, line)),
         reached,
     ];
@@ -148,7 +148,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !reading.is_remote
         || reading.input.data().is_none()
         || !is_at_target(reading)
-        || reading.load() != Tested::Untried
+        || reading.load() != LoadEstimate::Untested
     {
         return None;
     }
@@ -177,7 +177,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     });
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Remote, WaitClass::Page, WaitClass::Device]),
+        reading.dominant_wait(&[WaitClass::Remote, WaitClass::Page, WaitClass::Device]),
         crossed,
         carried,
         moved,

@@ -37,8 +37,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     // A sync waits for pages under writeback, for the journal and for the flush, in this order.
     let classes = [WaitClass::Sync, WaitClass::Page, WaitClass::Device];
-    let of_syncs = of_syncs(reading);
-    let asleep = of_syncs * classes.iter().map(|class| reading.waits(*class)).sum::<f64>();
+    let sync_share = sync_share(reading);
+    let asleep = sync_share * classes.iter().map(|class| reading.waits(*class)).sum::<f64>();
     let flushes = input.flushes() / input.record.counts.ops.max(1) as f64;
     if asleep <= IN_SYNC && flushes < FLUSHES {
         return None;
@@ -56,8 +56,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let took = step_ns
         .filter(|_| flushed.is_some())
         .map(|step_ns| Observation::SyncTook { sync_ns: LatencyNs(step_ns), whole_ns: LatencyNs(whole_ns) });
-    let classes = if of_syncs < 1.0 { &classes[..1] } else { &classes };
-    let evidence = seen![reading.time_spent(), reading.slept_in(classes), journal(reading), flushed, took];
+    let classes = if sync_share < 1.0 { &classes[..1] } else { &classes };
+    let evidence =
+        seen![reading.time_spent(), reading.dominant_wait(classes), journal(reading), flushed, took];
     if HALF.contains(&of_whole) {
         let blocked = reading.budget.blocked;
         let parts = [
@@ -74,24 +75,24 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 
 /// Returns the part of the waits for syncs, pages and devices that belongs to syncs. In a mix or a load, operations without a sync may
 /// wait for a page, too.
-fn of_syncs(reading: &Reading<'_>) -> f64 {
+fn sync_share(reading: &Reading<'_>) -> f64 {
     let input = &reading.input;
     use WaitClass::{Device, Page, Sync};
     let Some(work) = input.files().filter(|work| work.syncs_in("").is_some()) else { return 1.0 };
-    let (mut all, mut of_syncs) = (0, 0);
+    let (mut all, mut sync_samples) = (0, 0);
     for site in &input.record.seen.wait_channels {
         let class = class(&site.symbol, true);
         for one in &site.operations {
             let is_synced = || work.syncs_in(&one.operation) == Some(true);
             all += if matches!(class, Some(Sync | Page | Device)) { one.samples } else { 0 };
-            of_syncs += match class {
+            sync_samples += match class {
                 Some(Sync) => one.samples,
                 Some(Page | Device) if is_synced() => one.samples,
                 _ => 0,
             };
         }
     }
-    if all == 0 { 1.0 } else { of_syncs as f64 / all as f64 }
+    if all == 0 { 1.0 } else { sync_samples as f64 / all as f64 }
 }
 
 /// Returns the structure that a sync writes besides the data.

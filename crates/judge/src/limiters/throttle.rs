@@ -9,7 +9,7 @@ use model::workload::DataVerb;
 
 use super::{seen, waits_for_target};
 use crate::JudgeInput;
-use crate::experiments::{Load, Tested, Unit};
+use crate::experiments::{Load, LoadEstimate, Unit};
 use crate::reading::Reading;
 use crate::traps::direct;
 
@@ -142,8 +142,10 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     // Without an experiment, a lock or a slow path above the device looks the same, unless the device has next to nothing
     // to do.
     Some(match load {
-        Tested::Shown { is_sure: true, .. } => found,
-        Tested::Untried | Tested::Unclear if occupancy > IDLE => found.at_most(Confidence::Undetermined),
+        LoadEstimate::Known { is_sure: true, .. } => found,
+        LoadEstimate::Untested | LoadEstimate::Contradictory if occupancy > IDLE => {
+            found.at_most(Confidence::Undetermined)
+        }
         _ => found.at_most(Confidence::Likely),
     })
 }

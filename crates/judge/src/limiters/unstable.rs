@@ -43,7 +43,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     // A change from one level to another is a limit that set in, and is reported as a change.
     let steady = input.record.figures.steady.as_ref()?;
     let rates = rates_of_seconds(reading);
-    if !steady.change_points.is_empty() && steady.found || rates.len() < SECONDS_MIN {
+    if !steady.change_points.is_empty() && steady.is_steady || rates.len() < SECONDS_MIN {
         return None;
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -57,7 +57,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let evidence = seen![
         reading.time_spent(),
-        reading.slept_in(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync]),
+        reading.dominant_wait(&[WaitClass::Device, WaitClass::Page, WaitClass::Sync]),
         reading.at_target(),
         Some(Observation::RateVaried { variation: Share(variation) }),
     ];

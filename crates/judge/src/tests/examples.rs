@@ -5,41 +5,41 @@ use model::figure::{Count, LATENCY_MAX_NS};
 use model::finding::Finding;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Conditions, DriveTemperature, Helper, Mark, Mode, Reread, RoundRecord, RoundsWindow,
-    SteadyRound, Trust, UntilSteady, UpkeepRecord,
+    CompressibleProbe, Conditions, DriveTemperature, Helper, MaintenanceRecord, Mark, Mode, Reread,
+    RoundRecord, RoundsWindow, SteadyRound, Trust, UntilSteady,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
 use model::workload::CacheMode;
 
 use crate::TrapFinding;
-use crate::fixtures::{World, clean, clean_of, device};
+use crate::fixtures::{InputBuilder, clean, clean_of, device};
 
 /// The trust and the mark that a trap gives a case. Its figures and words are in the snapshot of all cases.
 #[derive(Debug, Clone, Copy)]
-enum Says {
+enum ExpectedFinding {
     Nothing,
     This(Trust, Mark),
 }
 
-const QUIET: Says = Says::Nothing;
-const INVALID: Says = Says::This(Trust::Invalid, Mark::Invalid);
-const SUSPECT: Says = Says::This(Trust::Suspect, Mark::Suspect);
-const REMARK: Says = Says::This(Trust::Ok, Mark::Remark);
+const QUIET: ExpectedFinding = ExpectedFinding::Nothing;
+const INVALID: ExpectedFinding = ExpectedFinding::This(Trust::Invalid, Mark::Invalid);
+const SUSPECT: ExpectedFinding = ExpectedFinding::This(Trust::Suspect, Mark::Suspect);
+const REMARK: ExpectedFinding = ExpectedFinding::This(Trust::Ok, Mark::Remark);
 
-fn check(code: &str, expected: Says, spec: &str, change: fn(&mut World)) {
+fn check(code: &str, expected: ExpectedFinding, spec: &str, change: fn(&mut InputBuilder)) {
     let mut world = clean(spec);
     change(&mut world);
     check_world(code, expected, &world);
 }
 
-fn check_world(code: &str, expected: Says, world: &World) {
+fn check_world(code: &str, expected: ExpectedFinding, world: &InputBuilder) {
     let findings = world.findings();
     let found = findings.iter().find(|(known, _)| *known == code).map(|(_, finding)| finding);
     match (expected, found) {
-        (Says::Nothing, found) => assert_eq!(found, None),
-        (Says::This(..), None) => panic!("{code} does not fire: {findings:?}"),
-        (Says::This(trust, mark), Some(found)) => {
+        (ExpectedFinding::Nothing, found) => assert_eq!(found, None),
+        (ExpectedFinding::This(..), None) => panic!("{code} does not fire: {findings:?}"),
+        (ExpectedFinding::This(trust, mark), Some(found)) => {
             let text = wording::paragraph(&[&found.finding], &found.advice);
             let grade = found.finding.grade();
             assert_eq!((grade.trust(), grade.mark()), (trust, mark), "{text}");
@@ -68,7 +68,7 @@ fn until_steady(steady_round: Option<u32>, count: u64) -> UntilSteady {
 }
 
 /// Sets the dirtied bytes as if every written byte had made a page dirty.
-fn all_dirty(world: &mut World) {
+fn all_dirty(world: &mut InputBuilder) {
     let written = world.record.counts.app_bytes_written;
     let intervals = world.record.figures.intervals.len() as u64;
     let frames = world.record.figures.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut());
@@ -76,8 +76,8 @@ fn all_dirty(world: &mut World) {
 }
 
 /// Returns conditions with a drive at `celsius` (limit 70 °C), throttled CPUs, and maintenance.
-fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)]) -> Conditions {
-    let record = |(work, is_of_target): &(&str, bool)| UpkeepRecord {
+fn conditions(celsius: f64, cpu_throttled: Option<u64>, maintenance: &[(&str, bool)]) -> Conditions {
+    let record = |(work, is_of_target): &(&str, bool)| MaintenanceRecord {
         work: (*work).into(),
         device: is_of_target.then(|| "md0".into()),
         progress: is_of_target.then_some(0.34),
@@ -86,7 +86,7 @@ fn conditions(celsius: f64, cpu_throttled: Option<u64>, upkeep: &[(&str, bool)])
     Conditions {
         drives: vec![DriveTemperature { device: "sda".into(), celsius, celsius_max: Some(70.0) }],
         cpu_throttled,
-        upkeep: upkeep.iter().map(record).collect(),
+        maintenance: maintenance.iter().map(record).collect(),
     }
 }
 
@@ -97,9 +97,9 @@ pub struct Example {
     /// The trap.
     pub code: &'static str,
     /// True if it falls into the trap.
-    pub fires: bool,
+    pub has_finding: bool,
     spec: &'static str,
-    change: fn(&mut World),
+    change: fn(&mut InputBuilder),
 }
 
 impl Example {
@@ -120,7 +120,7 @@ macro_rules! examples {
         pub const ALL: &[Example] = &[$(Example {
             name: stringify!($name),
             code: stringify!($code),
-            fires: !matches!($expected, Says::Nothing),
+            has_finding: !matches!($expected, ExpectedFinding::Nothing),
             spec: $spec,
             change: $change,
         },)+];
@@ -143,7 +143,7 @@ fn reread(first: [u64; 2], second: [u64; 2]) -> Reread {
 
 /// Adds a limit that lets a burst pass every 100 ms. Nine of ten operations take 76 µs, the tenth waits for the next
 /// slice.
-pub(super) fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
+pub(super) fn limited(world: &mut InputBuilder, ops: impl Fn(usize) -> u64) {
     for (index, interval) in world.record.figures.intervals.iter_mut().enumerate() {
         interval.ops = ops(index);
         interval.histogram = vec![(76_000, interval.ops * 9 / 10), (101_000_000, interval.ops / 10)];
@@ -152,7 +152,7 @@ pub(super) fn limited(world: &mut World, ops: impl Fn(usize) -> u64) {
     (latency.p50, latency.p99) = (Some(76_000), Some(101_000_000));
 }
 
-fn rounds(world: &mut World, count: usize) {
+fn rounds(world: &mut InputBuilder, count: usize) {
     world.record.figures.rounds = vec![RoundRecord { ops: 65_536, elapsed_ns: 2_000_000_000 }; count];
     world.record.counts.ops = 65_536 * count as u64;
     world.without_interval();
@@ -160,11 +160,11 @@ fn rounds(world: &mut World, count: usize) {
 
 examples! {
     tmpfs_is_memory: memory_target INVALID, "create",
-        |w| w.lies_on(Backing::Memory, "tmpfs");
+        |w| w.set_backing(Backing::Memory, "tmpfs");
     a_server_is_not_memory: memory_target QUIET, "create",
-        |w| w.lies_on(Backing::RemoteOrUserSpace, "nfs4");
+        |w| w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
     the_loop_alone_touches_no_memory_target: memory_target QUIET, "read:engine=null",
-        |w| w.lies_on(Backing::Memory, "tmpfs");
+        |w| w.set_backing(Backing::Memory, "tmpfs");
 
     punched_holes: unwritten_extents INVALID, "read:rnd4k",
         |w| w.record.seen.extents.as_mut().unwrap().hole_share = 0.49;
@@ -358,7 +358,7 @@ examples! {
         |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::Warm, Some(0.03));
     resident_on_a_server: served_from_page_cache INVALID, "read:buffered",
         |w| {
-            w.lies_on(Backing::RemoteOrUserSpace, "nfs4");
+            w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
             w.record.seen.residency.as_mut().unwrap().before = Some(0.3);
         };
     a_page_here_and_there: served_from_page_cache QUIET, "read:buffered",
@@ -408,19 +408,19 @@ examples! {
         };
 
     a_pool_of_unknown_disks: nothing_to_compare REMARK, "read:rnd4k",
-        |w| w.lies_on(Backing::Unknown, "zfs");
-    writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.lies_on(Backing::Unknown, "zfs");
+        |w| w.set_backing(Backing::Unknown, "zfs");
+    writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.set_backing(Backing::Unknown, "zfs");
 
     a_server_of_which_nothing_is_known: server_cache REMARK,
-        "read:rnd4k", |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse.sshfs");
+        "read:rnd4k", |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse.sshfs");
     a_set_that_a_server_can_hold: server_cache SUSPECT, "read:rnd4k",
         |w| {
-            w.lies_on(Backing::RemoteOrUserSpace, "nfs4");
+            w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
             w.plan.server_ram_bytes = Some(1 << 30);
         };
     a_set_of_twice_its_memory: server_cache QUIET, "read:rnd4k",
         |w| {
-            w.lies_on(Backing::RemoteOrUserSpace, "nfs4");
+            w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
             w.plan.server_ram_bytes = Some(800 << 20);
         };
 
@@ -463,10 +463,10 @@ examples! {
             w.read_for_names(0);
             w.device().bytes_read = 1 << 30;
         };
-    names_on_tmpfs: metadata_cache REMARK, "readdir", |w| w.lies_on(Backing::Memory, "tmpfs");
-    names_that_the_client_keeps: metadata_cache REMARK, "stat", |w| w.asks_server(2);
-    names_that_the_server_is_asked_for: metadata_cache QUIET, "stat", |w| w.asks_server(100);
-    names_behind_a_program: metadata_cache QUIET, "stat", |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse");
+    names_on_tmpfs: metadata_cache REMARK, "readdir", |w| w.set_backing(Backing::Memory, "tmpfs");
+    names_that_the_client_keeps: metadata_cache REMARK, "stat", |w| w.set_server_requests(2);
+    names_that_the_server_is_asked_for: metadata_cache QUIET, "stat", |w| w.set_server_requests(100);
+    names_behind_a_program: metadata_cache QUIET, "stat", |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse");
     names_that_were_dropped: metadata_cache QUIET, "stat:cold", |w| w.device().bytes_read = 0;
     creating_reads_nothing: metadata_cache QUIET, "create", |w| w.device().bytes_read = 0;
 
@@ -480,11 +480,11 @@ examples! {
             w.read_for_names(0);
             w.device().bytes_read = 1 << 30;
         };
-    cold_names_that_the_client_kept: names_not_cold SUSPECT, "open:cold", |w| w.asks_server(1);
+    cold_names_that_the_client_kept: names_not_cold SUSPECT, "open:cold", |w| w.set_server_requests(1);
     cold_names_with_half_an_inode: names_not_cold QUIET, "stat:cold", |w| w.read_for_names(64);
     cold_entries_without_inodes: names_not_cold QUIET, "readdir:cold", |w| w.read_for_names(12);
     cold_names_behind_a_program: names_not_cold QUIET, "stat:cold",
-        |w| w.lies_on(Backing::RemoteOrUserSpace, "fuse");
+        |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse");
 
     cold_names_that_are_read: cold_names REMARK, "stat:t4:cold", |w| w.read_for_names(290);
     cold_names_that_are_read_beside_others: cold_names REMARK, "stat:cold",
@@ -492,7 +492,7 @@ examples! {
             w.read_for_names(290);
             w.device().bytes_read *= 2;
         };
-    cold_names_on_a_server: cold_names REMARK, "stat:cold", |w| w.asks_server(100);
+    cold_names_on_a_server: cold_names REMARK, "stat:cold", |w| w.set_server_requests(100);
     cold_names_in_vain: cold_names QUIET, "stat:cold", |w| w.read_for_names(0);
     warm_names: cold_names QUIET, "stat", |w| w.read_for_names(290);
 
@@ -543,18 +543,18 @@ examples! {
 
     a_drift: not_steady SUSPECT, "read:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             limited(w, |index| 10_000 - 60 * index as u64);
         };
     a_drift_of_unknown_width: not_steady SUSPECT, "read:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             limited(w, |index| 10_000 - 60 * index as u64);
             w.without_interval();
         };
     a_small_drift: not_steady REMARK, "read:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             limited(w, |index| 10_000 - 6 * index as u64);
         };
     a_late_change: not_steady SUSPECT, "read:rnd4k",
@@ -566,12 +566,12 @@ examples! {
         };
     anything_may_be_its_rate: not_steady REMARK, "read:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             w.known_within(0.4);
         };
     memory_that_fills_is_not_the_number: not_steady REMARK, "write:buffered",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             limited(w, |index| 10_000 - 20 * index as u64);
             w.without_interval();
         };
@@ -583,10 +583,10 @@ examples! {
         };
     too_short_is_not_unsteady: not_steady QUIET, "read:rnd4k", |w| w.ends_after(19);
     arrivals_that_vary_are_asked_for: not_steady QUIET, "read:rnd4k:q32:rate=500,poisson",
-        |w| w.steady().found = false;
+        |w| w.steady().is_steady = false;
     a_rate_that_was_not_kept: not_steady REMARK, "read:rnd4k:q32:rate=500",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             w.note(Finding::FellBehind { missed: Count(500), due: Count(1000) });
         };
 
@@ -594,7 +594,7 @@ examples! {
         |w| w.record.figures.until_steady = Some(until_steady(Some(7), 7));
     no_five_even_rounds: never_steady SUSPECT, "write:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             w.record.figures.until_steady = Some(until_steady(None, 25));
         };
     four_rounds: never_steady SUSPECT, "write:rnd4k",
@@ -605,7 +605,7 @@ examples! {
         |w| w.record.figures.until_steady = Some(until_steady(None, 25));
     rounds_say_that_it_is_not_steady: not_steady QUIET, "write:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             w.record.figures.until_steady = Some(until_steady(None, 25));
         };
 
@@ -614,7 +614,7 @@ examples! {
     a_little_wider_than_wanted: wide_interval QUIET, "read:rnd4k", |w| w.known_within(0.024);
     told_as_not_steady: wide_interval QUIET, "read:rnd4k",
         |w| {
-            w.steady().found = false;
+            w.steady().is_steady = false;
             w.known_within(0.3);
         };
 
@@ -623,7 +623,7 @@ examples! {
         "write:seq1m",
         |w| {
             w.changes(1.5, 6.1e9 / 1_048_576.0, 1.4e9 / 1_048_576.0, 40_800_000_000);
-            w.steady().found = true;
+            w.steady().is_steady = true;
         };
     a_credit_that_ran_out_late: rate_dropped
         SUSPECT, "create",
@@ -720,11 +720,11 @@ examples! {
     cpus_that_are_hot_now_and_then: thermal QUIET, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, Some(2), &[]));
 
-    an_array_that_is_repaired: upkeep SUSPECT, "read:rnd4k",
+    an_array_that_is_repaired: maintenance SUSPECT, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, None, &[("resync", true)]));
-    somebody_is_scrubbed: upkeep REMARK, "read:rnd4k",
+    somebody_is_scrubbed: maintenance REMARK, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, None, &[("btrfs scrub", false)]));
-    nothing_to_do: upkeep QUIET, "read:rnd4k",
+    nothing_to_do: maintenance QUIET, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, None, &[]));
 
     programs_beside: cpu_contention SUSPECT, "read:rnd4k:t4",

@@ -6,19 +6,19 @@ use model::finding::Finding;
 use model::observation::Source;
 use model::request::{MixTexts, Request};
 use model::run::{
-    CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Note, Pressures, Reclaim, Sensed,
-    Sensitivity, Status, SystemUse, WaitChannel, WaitsOf, sources,
+    CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Note, Pressures, Reclaim,
+    Response, SampledThreads, Sensitivity, Status, SystemUse, WaitChannel, sources,
 };
 use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
 
-use crate::fixtures::{World, clean, clean_of, client};
+use crate::fixtures::{InputBuilder, clean, clean_of, client};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
 /// An answer to a change, with the rate that follows from it.
-fn sensed(change: &str, value: f64, half_width: f64, times: f64) -> Option<Sensed> {
-    Some(Sensed {
+fn response(change: &str, value: f64, half_width: f64, times: f64) -> Option<Response> {
+    Some(Response {
         value,
         half_width: Some(half_width),
         before_ops_per_second: 1e5,
@@ -28,35 +28,35 @@ fn sensed(change: &str, value: f64, half_width: f64, times: f64) -> Option<Sense
 }
 
 /// The answer to a pause of 30 % of a turn.
-fn delay(value: f64, half_width: f64) -> Option<Sensed> {
-    sensed("a pause of 3 µs", value, half_width, 1.0 / (1.0 + 0.3 * value))
+fn delay(value: f64, half_width: f64) -> Option<Response> {
+    response("a pause of 3 µs", value, half_width, 1.0 / (1.0 + 0.3 * value))
 }
 
 /// A virtual machine whose device makes `ops` operations in each 100 ms, or a fifth of them.
-fn comes_and_goes(ops: u64, backing: Backing) -> World {
+fn comes_and_goes(ops: u64, backing: Backing) -> InputBuilder {
     with(clean("read:rnd4k:q4").blocked().queues(4.0), |world| {
         world.environment.virtualisation = Some("kvm".into());
         world.target().backing = backing;
         for (index, interval) in world.record.figures.intervals.iter_mut().enumerate() {
             interval.ops = if index / 10 % 2 == 0 { ops } else { ops / 5 };
         }
-        world.steady().found = false;
+        world.steady().is_steady = false;
     })
 }
 
-fn depth(value: f64, half_width: f64) -> Option<Sensed> {
-    sensed("4 times the depth", value, half_width, 4f64.powf(value))
+fn depth(value: f64, half_width: f64) -> Option<Response> {
+    response("4 times the depth", value, half_width, 4f64.powf(value))
 }
 
-fn block(value: f64, half_width: f64) -> Option<Sensed> {
-    sensed("blocks of 16 KiB", value, half_width, 4f64.powf(value))
+fn block(value: f64, half_width: f64) -> Option<Response> {
+    response("blocks of 16 KiB", value, half_width, 4f64.powf(value))
 }
 
-fn separate(times: f64) -> Option<Sensed> {
-    sensed("a directory for each thread", times, 0.1, times)
+fn separate(times: f64) -> Option<Response> {
+    response("a directory for each thread", times, 0.1, times)
 }
 
-impl World {
+impl InputBuilder {
     /// Answers to a pause, to more depth and to other blocks.
     fn answers(mut self, by_delay: f64, by_depth: f64, by_block: f64) -> Self {
         self.record.judged.sensitivity = Some(Sensitivity {
@@ -81,7 +81,7 @@ impl World {
 
     /// Sets where its threads slept, in shares of all samples. In the rest they were running.
     fn sleeps(mut self, sites: &[(&str, f64)]) -> Self {
-        let site = |of: WaitsOf, symbol: &str, share: f64| WaitChannel {
+        let site = |of: SampledThreads, symbol: &str, share: f64| WaitChannel {
             of,
             class: None,
             symbol: symbol.into(),
@@ -91,10 +91,10 @@ impl World {
         };
         let asleep: f64 = sites.iter().map(|(_, share)| share).sum();
         let ring = self.plan.phases[0].engine == model::workload::Engine::Uring;
-        let of = if ring { WaitsOf::RingWorkers } else { WaitsOf::Workers };
+        let of = if ring { SampledThreads::RingWorkers } else { SampledThreads::Workers };
         self.record.seen.wait_channels =
             sites.iter().map(|(symbol, share)| site(of, symbol, *share)).collect();
-        self.record.seen.wait_channels.push(site(WaitsOf::Workers, "running", 1.0 - asleep));
+        self.record.seen.wait_channels.push(site(SampledThreads::Workers, "running", 1.0 - asleep));
         self
     }
 
@@ -118,7 +118,7 @@ impl World {
     }
 
     fn remote(mut self, requests: f64) -> Self {
-        self.lies_on(Backing::RemoteOrUserSpace, "fuse");
+        self.set_backing(Backing::RemoteOrUserSpace, "fuse");
         self.system(|system| system.server_in_flight = Some(requests))
     }
 
@@ -159,14 +159,14 @@ macro_rules! cases {
         $(#[test] fn $name() { $world.is(Limiter::$limiter, $confidence); })+
 
         /// Every case, by its name.
-        fn cases() -> Vec<(&'static str, World)> {
+        fn cases() -> Vec<(&'static str, InputBuilder)> {
             vec![$((stringify!($name), $world)),+]
         }
     };
 }
 
 /// The sum of four clients of a server that gives 1,000 operations a second to two.
-fn of_clients(rate: f64) -> World {
+fn four_clients(rate: f64) -> InputBuilder {
     with(clean("read:rnd4k:q4"), |world| {
         let share = |name| client(name, rate / 4.0, Limiter::ServerSaturated, Likely);
         world.clients(["a", "b", "c", "d"].map(share).into(), Some((2, 1000.0)));
@@ -174,7 +174,7 @@ fn of_clients(rate: f64) -> World {
 }
 
 /// A link that carried the written bytes.
-fn link() -> World {
+fn link() -> InputBuilder {
     clean("write:seq1m").blocked().remote(0.9).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
         system.network = Some(NetworkUse {
             interface: "eth0".into(),
@@ -187,12 +187,12 @@ fn link() -> World {
 
 /// A buffered stream on a link that carried the written bytes. Experiments on another test found that the link carries
 /// `line_times` as much.
-fn stream(line_times: Option<f64>) -> World {
+fn stream(line_times: Option<f64>) -> InputBuilder {
     over_link("write:seq8k:buffered", line_times)
 }
 
 /// The same for any test that writes.
-fn over_link(spec: &str, line_times: Option<f64>) -> World {
+fn over_link(spec: &str, line_times: Option<f64>) -> InputBuilder {
     let mut world = clean(spec)
         .blocked()
         .remote(0.9)
@@ -206,7 +206,7 @@ fn over_link(spec: &str, line_times: Option<f64>) -> World {
 }
 
 /// A rewrite of blocks that fills half of a line of 25 MB/s in each direction.
-fn in_turn(spec: &str) -> World {
+fn in_turn(spec: &str) -> InputBuilder {
     let mut world = over_link(spec, None);
     let moved_bytes = (world.record.counts.elapsed_ns as f64 / 1e9 * 12.5e6) as u64;
     (world.record.counts.app_bytes_read, world.record.counts.app_bytes_written) = (moved_bytes, moved_bytes);
@@ -217,7 +217,7 @@ fn in_turn(spec: &str) -> World {
 }
 
 /// The same stream, with a change to the figures of its interface. The change gets the written bytes per second.
-fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
+fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> InputBuilder {
     let mut world = stream(None);
     let written_per_second =
         world.record.counts.app_bytes_written as f64 * 1e9 / world.record.counts.elapsed_ns as f64;
@@ -226,7 +226,7 @@ fn stream_over(change: impl FnOnce(&mut NetworkUse, f64)) -> World {
 }
 
 /// The same stream through a queueing discipline that lets `times` times its rate pass.
-fn shaped(times: f64) -> World {
+fn shaped(times: f64) -> InputBuilder {
     stream_over(|network, rate| {
         network.shaper = Some("tbf".into());
         network.shaped_bytes_per_second = Some(times * rate);
@@ -234,7 +234,7 @@ fn shaped(times: f64) -> World {
 }
 
 /// A mix with pauses, whose flows took this share of its threads' time.
-fn pausing(share: f64) -> World {
+fn pausing(share: f64) -> InputBuilder {
     const MIX: &str = "[population]\nfiles = 9\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
                        [[flow]]\nname = 'f'\nweight = 1\nthink_ms = 5\ndo = ['stat']\n";
     let mixes = MixTexts([("own.toml".to_owned(), MIX.to_owned())].into());
@@ -248,7 +248,7 @@ fn pausing(share: f64) -> World {
 }
 
 /// A test on files of a server that took a request of `request_bytes` for each operation.
-fn on_server(spec: &str, request_bytes: u64) -> World {
+fn on_server(spec: &str, request_bytes: u64) -> InputBuilder {
     let mut world = clean(spec).remote(0.9);
     world.target().source = "server:/export".into();
     let ops = world.record.counts.ops;
@@ -260,7 +260,7 @@ fn on_server(spec: &str, request_bytes: u64) -> World {
 }
 
 /// A cap that the rate has reached, with threads that wait above the device.
-fn capped(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> World {
+fn capped(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> InputBuilder {
     clean("read:rnd4k:q8").blocked().queues(0.2).system(|system| {
         system.caps = vec![Cap {
             source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
@@ -273,19 +273,19 @@ fn capped(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> World {
 }
 
 /// A device whose queue has that many places.
-fn of_places(spec: &str, places: u32, requests: f64) -> World {
+fn with_queue_slots(spec: &str, places: u32, requests: f64) -> InputBuilder {
     let mut world = clean(spec).blocked().queues(requests);
     world.target().device_stack[0].nr_requests = Some(places);
     world
 }
 
 /// Makes the rates more even than latencies allow.
-fn too_even(world: &mut World) {
+fn too_even(world: &mut InputBuilder) {
     super::examples::limited(world, |_| 10_000);
 }
 
 /// Makes it an open loop that could not start all operations in time.
-fn falls_behind(world: &mut World) {
+fn falls_behind(world: &mut InputBuilder) {
     world.record.workload.rate_ops_per_second = Some(2e5);
     world.record.workload.arrival = "open_loop".into();
     let (missed, due) = (Count(4000), Count(8000));
@@ -293,7 +293,7 @@ fn falls_behind(world: &mut World) {
 }
 
 /// A case with a change applied.
-fn with(mut world: World, change: impl FnOnce(&mut World)) -> World {
+fn with(mut world: InputBuilder, change: impl FnOnce(&mut InputBuilder)) -> InputBuilder {
     change(&mut world);
     world
 }
@@ -397,9 +397,9 @@ cases! {
     limit_with_servers_that_have_no_cpu: IoThrottle Likely,
         capped(Some(101_000.0), None).queues(7.8).hogged().answers(0.0, 0.0, 0.0);
     full_queue: QueueFull Confirmed,
-        of_places("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
+        with_queue_slots("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
     full_queue_of_a_ring: QueueFull Confirmed,
-        of_places("read:rnd4k:q16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7)]);
+        with_queue_slots("read:rnd4k:q16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7)]);
     queue_with_places_left: QueueFull Likely,
         clean("read:rnd4k:t16").blocked().queues(2.6).sleeps(&[("blk_mq_get_tag", 0.7)]);
     syncs: FsyncJournal Likely,
@@ -487,8 +487,8 @@ cases! {
     few_operations_that_come_and_go: DeviceLatency Likely, comes_and_goes(10, Backing::Devices);
     simulated_rate_that_comes_and_goes: DeviceLatency Likely, comes_and_goes(10_000, Backing::Simulated);
     rate_that_comes_and_goes: BelowOs Likely, comes_and_goes(10_000, Backing::Devices);
-    more_clients_bring_more: EachClient Likely, of_clients(2000.0);
-    more_clients_bring_nothing: BelowClients Confirmed, of_clients(1000.0);
+    more_clients_bring_more: EachClient Likely, four_clients(2000.0);
+    more_clients_bring_nothing: BelowClients Confirmed, four_clients(1000.0);
     pages_that_wait_for_a_full_link: NetworkBandwidth Likely, shaped(1.05).sleeps(&[("balance_dirty_pages", 0.9)]);
     pages_that_wait_for_a_slow_server: DirtyThrottling Likely, shaped(4.0).sleeps(&[("balance_dirty_pages", 0.9)]);
     rate_asked_for: RateLimitAsked Confirmed, with(
@@ -512,7 +512,7 @@ cases! {
     );
     server_that_was_not_seen: NotClear Undetermined, with(
         clean("read:rnd4k:t16").blocked(),
-        |world| world.lies_on(Backing::RemoteOrUserSpace, "fuse"),
+        |world| world.set_backing(Backing::RemoteOrUserSpace, "fuse"),
     );
 }
 
@@ -528,26 +528,27 @@ fn no_two_thresholds_have_a_name() {
 /// Observations behind each limiter and their wording at each length, for reading from top to bottom.
 #[test]
 fn limiter_verdicts_snapshot() {
-    let judged: Vec<_> =
-        cases().iter().map(|(name, world)| (*name, world.judged().judged.verdict.unwrap())).collect();
-    let mut told = String::new();
+    let verdicts: Vec<_> =
+        cases().iter().map(|(name, world)| (*name, world.judged_record().judged.verdict.unwrap())).collect();
+    let mut report = String::new();
     for limiter in Limiter::ALL {
-        let of_it: Vec<_> = judged.iter().filter(|(_, verdict)| verdict.limiter == Some(*limiter)).collect();
+        let of_it: Vec<_> =
+            verdicts.iter().filter(|(_, verdict)| verdict.limiter == Some(*limiter)).collect();
         assert!(!of_it.is_empty(), "no case of {limiter}");
         for (name, verdict) in of_it {
-            told.push_str(&format!("{}: {}\n", limiter.code(), name.replace('_', " ")));
+            report.push_str(&format!("{}: {}\n", limiter.code(), name.replace('_', " ")));
             for observation in &verdict.observations {
-                told.push_str(&format!("  seen       {}\n", serde_json::to_string(observation).unwrap()));
+                report.push_str(&format!("  seen       {}\n", serde_json::to_string(observation).unwrap()));
             }
-            for observation in &verdict.contrary {
-                told.push_str(&format!("  contrary   {}\n", serde_json::to_string(observation).unwrap()));
+            for observation in &verdict.contradicting {
+                report.push_str(&format!("  contrary   {}\n", serde_json::to_string(observation).unwrap()));
             }
-            told.push_str(&format!("  clause     {}\n", wording::verdict_clause(verdict)));
-            told.push_str(&format!("  sentence   {}\n", wording::why(&[verdict], 1)));
-            told.push_str(&format!("  paragraph  {}\n\n", wording::verdict_paragraph(verdict, 3)));
+            report.push_str(&format!("  clause     {}\n", wording::verdict_clause(verdict)));
+            report.push_str(&format!("  sentence   {}\n", wording::why(&[verdict], 1)));
+            report.push_str(&format!("  paragraph  {}\n\n", wording::verdict_paragraph(verdict, 3)));
         }
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(report);
 }
 
 #[test]
@@ -564,19 +565,19 @@ fn limits_that_somebody_set() {
     let hidden = clean("read:rnd4k:q8").blocked().queues(0.2);
     // Threads that wait in the device have passed the cap.
     let cap = || capped(Some(101_000.0), None);
-    assert_ne!(judged(&cap().queues(7.8)), Limiter::IoThrottle);
+    assert_ne!(limiter_of(&cap().queues(7.8)), Limiter::IoThrottle);
     // The exception is a device served by software without a CPU: it keeps requests that nothing holds back any more.
     cap().queues(5.0).hogged().is(Limiter::IoThrottle, Likely);
-    assert_eq!(judged(&hidden.clone().queues(5.0).hogged().answers(0.0, 0.0, 0.0)), Limiter::NotClear);
+    assert_eq!(limiter_of(&hidden.clone().queues(5.0).hogged().answers(0.0, 0.0, 0.0)), Limiter::NotClear);
     hidden.clone().queues(7.8).hogged().answers(0.0, 0.0, 0.0).is(Limiter::DeviceOps, Confirmed);
     // Writes of a new file wait for one another.
     clean("write:seq64k:q8").blocked().queues(0.2).is(Limiter::IoThrottle, Likely);
     // Without an experiment, a device with some work may be waited for.
     clean("write:seq64k:q8").blocked().queues(2.3).is(Limiter::NotClear, Undetermined);
-    assert_ne!(judged(&clean("write:seq64k:q8:fresh").blocked().queues(0.2)), Limiter::IoThrottle);
+    assert_ne!(limiter_of(&clean("write:seq64k:q8:fresh").blocked().queues(0.2)), Limiter::IoThrottle);
     // Threads that sleep elsewhere are held back by something else.
     let elsewhere = hidden.sleeps(&[("folio_wait_bit", 0.9)]).answers(0.02, 0.0, 0.0);
-    assert_ne!(judged(&elsewhere), Limiter::IoThrottle);
+    assert_ne!(limiter_of(&elsewhere), Limiter::IoThrottle);
     // A cap that is above the rate, or for the other direction, does not count.
     capped(Some(500_000.0), None).is(Limiter::IoThrottle, Likely);
     let of_writes = capped(Some(100_000.0), None).system(|system| system.caps[0].is_read = false);
@@ -606,7 +607,7 @@ fn evidence_short_of_a_limiter_does_not_select_it() {
     clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.02, 0.0).is(Limiter::NotClear, Undetermined);
     // Threads that are paced wait for no tag, and a queue that is empty is not full.
     let paced = clean("write:rnd4k:t16").blocked().queues(2.6).sleeps(&[("rq_qos_wait", 0.9)]);
-    assert_ne!(judged(&paced), Limiter::QueueFull);
+    assert_ne!(limiter_of(&paced), Limiter::QueueFull);
     let mut few = clean("write:rnd4k:t16")
         .blocked()
         .queues(1.0)
@@ -616,14 +617,14 @@ fn evidence_short_of_a_limiter_does_not_select_it() {
     let holder_is_held = clean("write:rnd4k:t2:buffered")
         .blocked()
         .sleeps(&[("ext4_buffered_write_iter", 0.48), ("balance_dirty_pages", 0.47)]);
-    assert_ne!(judged(&holder_is_held), Limiter::LockContention);
+    assert_ne!(limiter_of(&holder_is_held), Limiter::LockContention);
     // If the device has room for more, others take nothing from us.
     let mut shared = clean("read:rnd4k:q8").blocked().queues(16.0).answers(1.0, 0.9, 0.0);
     shared.device().foreign_share = Some(0.5);
     shared.is(Limiter::DeviceLatency, Confirmed);
     let mut late = clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0);
     late.record.engine.idle_slots = Some(3.0);
-    assert_ne!(judged(&late), Limiter::BenchmarkItself);
+    assert_ne!(limiter_of(&late), Limiter::BenchmarkItself);
 }
 
 #[test]
@@ -642,10 +643,10 @@ fn memory_that_was_only_just_given_back() {
     };
     again(9000, 1.0).is(Limiter::MemoryPressure, Likely);
     // If no group is full, or the data read is new, the test waits for the device.
-    assert_ne!(judged(&again(0, 1.0)), Limiter::MemoryPressure);
-    assert_ne!(judged(&again(9000, 0.1)), Limiter::MemoryPressure);
+    assert_ne!(limiter_of(&again(0, 1.0)), Limiter::MemoryPressure);
+    assert_ne!(limiter_of(&again(9000, 0.1)), Limiter::MemoryPressure);
     // This many refaults include those of other processes.
-    assert_ne!(judged(&again(9000, 2.0)), Limiter::MemoryPressure);
+    assert_ne!(limiter_of(&again(9000, 2.0)), Limiter::MemoryPressure);
 }
 
 #[test]
@@ -665,7 +666,7 @@ fn helpers_that_are_busy_all_the_time() {
             system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
         });
     // On another file system, ssh works for someone else.
-    assert_ne!(judged(&ssh), Limiter::HelperCpu);
+    assert_ne!(limiter_of(&ssh), Limiter::HelperCpu);
     let mut sshfs = ssh;
     sshfs.target().file_system = "fuse.sshfs".into();
     sshfs.is(Limiter::HelperCpu, Likely);
@@ -680,12 +681,12 @@ fn helpers_that_are_busy_all_the_time() {
         read.system(|system| system.helpers.clone_from(&threads))
     };
     queue("loop0").is(Limiter::HelperCpu, Likely);
-    assert_ne!(judged(&queue("loop1")), Limiter::HelperCpu);
-    assert_ne!(judged(&queue("loop01")), Limiter::HelperCpu);
+    assert_ne!(limiter_of(&queue("loop1")), Limiter::HelperCpu);
+    assert_ne!(limiter_of(&queue("loop01")), Limiter::HelperCpu);
     // Ciphers have threads on all CPUs, and none of them is full.
     let mut cipher = queue("kcryptd/253:0");
     cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
-    assert_ne!(judged(&cipher), Limiter::HelperCpu);
+    assert_ne!(limiter_of(&cipher), Limiter::HelperCpu);
     // Together, they may leave no CPU to the test, which is no disturbance by others.
     cipher.environment.cpus_online = 1;
     cipher.record.seen.cpu = Some(CpuShares { user: 0.0, kernel: 0.97, steal: 0.0 });
@@ -700,11 +701,11 @@ fn helpers_that_are_busy_all_the_time() {
     });
     renamed.is(Limiter::HelperCpu, Likely);
     renamed.environment.cpus_online = 4;
-    assert_ne!(judged(&renamed), Limiter::HelperCpu);
+    assert_ne!(limiter_of(&renamed), Limiter::HelperCpu);
 }
 
-fn judged(world: &World) -> Limiter {
-    world.judged().judged.verdict.unwrap().limiter.unwrap()
+fn limiter_of(world: &InputBuilder) -> Limiter {
+    world.judged_record().judged.verdict.unwrap().limiter.unwrap()
 }
 
 #[test]
@@ -744,7 +745,7 @@ fn experiments_ask_what_is_open() {
 #[test]
 fn mixed_limiter_ranks_its_parts() {
     let knee = clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
-    let ranking = knee.judged().judged.verdict.unwrap().ranking;
+    let ranking = knee.judged_record().judged.verdict.unwrap().ranking;
     let limiters: Vec<_> = ranking.iter().map(|ranked| ranked.limiter).collect();
     assert_eq!(limiters, [Limiter::DeviceLatency, Limiter::DeviceOps]);
 }

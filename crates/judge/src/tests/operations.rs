@@ -2,10 +2,12 @@
 
 use model::Limiter;
 use model::observation::Observation;
-use model::run::{Budget, ClientShare, Confidence, OperationSamples, OperationVerdict, WaitChannel, WaitsOf};
+use model::run::{
+    ClientShare, Confidence, OperationSamples, OperationVerdict, SampledThreads, TimeBreakdown, WaitChannel,
+};
 use model::target::Backing;
 
-use crate::fixtures::{World, clean, client};
+use crate::fixtures::{InputBuilder, clean, client};
 use crate::judge;
 
 /// An operation: its name, its share of the time in thousandths, and samples by place.
@@ -14,11 +16,11 @@ type Operation<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
 const COMMIT: &str = "jbd2_log_wait_commit";
 
 /// A mix of mail by four threads on eight CPUs whose operations slept in these places.
-fn mail(operations: &[Operation<'_>]) -> World {
+fn mail(operations: &[Operation<'_>]) -> InputBuilder {
     mix("mix:mail:t4", operations)
 }
 
-fn mix(spec: &str, operations: &[Operation<'_>]) -> World {
+fn mix(spec: &str, operations: &[Operation<'_>]) -> InputBuilder {
     let mut world = clean(spec);
     let step = world.record.figures.steps[0].clone();
     world.record.figures.steps = (operations.iter())
@@ -34,7 +36,7 @@ fn mix(spec: &str, operations: &[Operation<'_>]) -> World {
         for (symbol, samples) in *sites {
             let of_it = OperationSamples { operation: (*operation).to_owned(), samples: *samples };
             let site = WaitChannel {
-                of: WaitsOf::Workers,
+                of: SampledThreads::Workers,
                 class: None,
                 symbol: (*symbol).to_owned(),
                 share: 0.0,
@@ -51,7 +53,7 @@ fn mix(spec: &str, operations: &[Operation<'_>]) -> World {
     let asleep: u64 = channels.iter().filter(|site| site.is_asleep()).map(|site| site.samples).sum();
     let blocked = asleep as f64 / all.max(1) as f64;
     let awake = 1.0 - blocked;
-    world.record.seen.budget = Some(Budget {
+    world.record.seen.budget = Some(TimeBreakdown {
         user: 0.11 * awake,
         kernel: 0.85 * awake,
         run_queue: 0.04 * awake,
@@ -62,7 +64,7 @@ fn mix(spec: &str, operations: &[Operation<'_>]) -> World {
     world
 }
 
-impl World {
+impl InputBuilder {
     fn operations(&self) -> Vec<OperationVerdict> {
         let mut record = self.record.clone();
         judge(&mut record, &self.plan, &self.environment, Some(&self.probes));
@@ -82,7 +84,7 @@ impl World {
     }
 }
 
-fn named(expected: &[(&str, Limiter)]) -> Vec<(String, Limiter)> {
+fn expected_limiters(expected: &[(&str, Limiter)]) -> Vec<(String, Limiter)> {
     expected.iter().map(|(name, limiter)| ((*name).to_owned(), *limiter)).collect()
 }
 
@@ -99,7 +101,7 @@ fn operation_limiter_comes_from_its_own_samples() {
         ("rename", Limiter::LockContention),
         ("read", Limiter::KernelCpu),
     ];
-    assert_eq!(world.limiters(), named(&expected));
+    assert_eq!(world.limiters(), expected_limiters(&expected));
     let create = &world.operations()[0];
     assert_eq!((create.samples, create.time_share), (800, 0.5));
     let text = wording::operation(create);
@@ -115,7 +117,7 @@ fn operation_limiter_comes_from_its_own_samples() {
          operations spent 85 % of their time in the kernel, 11 % in their own code"
     );
     let all = wording::operations(&world.operations());
-    let of_all = |told: &&String| told.contains("awake threads of all operations");
+    let of_all = |sentence: &&String| sentence.contains("awake threads of all operations");
     assert_eq!(all.iter().filter(of_all).count(), 1, "{all:?}");
 }
 
@@ -124,10 +126,10 @@ fn pages_are_a_sync_s_where_one_follows() {
     let pages = [("folio_wait_bit_common", 390), ("submit_bio_wait", 100), ("running", 30)];
     let world = mail(&[("create", 500, &pages), ("read", 500, &pages)]);
     let expected = [("create", Limiter::FsyncJournal), ("read", Limiter::DeviceLatency)];
-    assert_eq!(world.limiters(), named(&expected));
+    assert_eq!(world.limiters(), expected_limiters(&expected));
     let [create, read] = &world.operations()[..] else { panic!() };
-    let told = "waited for a sync in 94 % of 520 samples, mostly for its pages (folio_wait_bit_common)";
-    assert!(wording::operation(create).ends_with(told), "{}", wording::operation(create));
+    let sentence = "waited for a sync in 94 % of 520 samples, mostly for its pages (folio_wait_bit_common)";
+    assert!(wording::operation(create).ends_with(sentence), "{}", wording::operation(create));
     assert!(wording::operation(read).contains("waited for pages in 94 %"), "{}", wording::operation(read));
     // The test as a whole waits for syncs, but the pages of reads are none of them.
     let mut reads =
@@ -136,8 +138,8 @@ fn pages_are_a_sync_s_where_one_follows() {
     assert_ne!(reads.record.judged.verdict.unwrap().limiter, Some(Limiter::FsyncJournal));
     // On a server there is no journal of this machine.
     let mut remote = mail(&[("create", 900, &[("request_wait_answer", 850), ("folio_wait_bit", 50)])]);
-    remote.lies_on(Backing::RemoteOrUserSpace, "fuse");
-    assert_eq!(remote.limiters(), named(&[("create", Limiter::RemoteLatency)]));
+    remote.set_backing(Backing::RemoteOrUserSpace, "fuse");
+    assert_eq!(remote.limiters(), expected_limiters(&[("create", Limiter::RemoteLatency)]));
 }
 
 #[test]
@@ -155,7 +157,7 @@ fn operation_waiting_on_idle_device_is_not_clear() {
 #[test]
 fn operation_with_few_samples_is_not_clear() {
     let with = |asleep, running| mail(&[("create", 1000, &[(COMMIT, asleep), ("running", running)])]);
-    let limiter = |world: &World| world.operations()[0].limiter;
+    let limiter = |world: &InputBuilder| world.operations()[0].limiter;
     assert_eq!(limiter(&with(300, 100)), Limiter::FsyncJournal);
     // Four threads of one instant may wait for the same commit: these are five samples.
     assert_eq!(limiter(&with(15, 5)), Limiter::NotClear);
@@ -166,8 +168,9 @@ fn operation_with_few_samples_is_not_clear() {
     few.record.figures.steps[0].ops = 5;
     assert_eq!(limiter(&few), Limiter::NotClear);
     let text = wording::operation(&few.operations()[0]);
-    let told = "not clear: its calls are too few to tell (5); its threads waited for a commit or flush in";
-    assert!(text.contains(told), "{text}");
+    let sentence =
+        "not clear: its calls are too few to tell (5); its threads waited for a commit or flush in";
+    assert!(text.contains(sentence), "{text}");
     assert_eq!(mail(&[("create", 1000, &[])]).operations(), []);
 }
 
@@ -211,13 +214,13 @@ fn awake_operation_gets_cpu_limiter_of_the_test() {
         mix("mix:web:t16", &[("read", 950, &[("running", 3000)]), ("log", 50, &[("running", 200)])]);
     let budget = world.budget();
     (budget.user, budget.kernel, budget.run_queue) = (0.05, 0.45, 0.5);
-    assert_eq!(world.limiters(), named(&[("read", Limiter::CpuSaturated)]));
+    assert_eq!(world.limiters(), expected_limiters(&[("read", Limiter::CpuSaturated)]));
     // Awake time of several kinds: how it divides within one operation is not known.
     let mut mixed = mail(&[("read", 500, &[("running", 900)]), ("create", 500, &[(COMMIT, 900)])]);
     let budget = mixed.budget();
     (budget.user, budget.kernel, budget.run_queue) = (0.02, 0.28, 0.2);
     let expected = [("read", Limiter::Mixed), ("create", Limiter::FsyncJournal)];
-    assert_eq!(mixed.limiters(), named(&expected));
+    assert_eq!(mixed.limiters(), expected_limiters(&expected));
     // A lock needs two threads.
     let alone = mix("mix:mail", &[("rename", 1000, &[("lock_rename", 900)])]);
     assert_eq!(alone.operations()[0].limiter, Limiter::NotClear);
@@ -233,7 +236,7 @@ fn clients_together_have_operations_too() {
         world.record.hosts.push(ClientShare { budget: budget.clone(), ..share });
     }
     let expected = [("create", Limiter::FsyncJournal), ("list", Limiter::KernelCpu)];
-    assert_eq!(world.limiters(), named(&expected));
+    assert_eq!(world.limiters(), expected_limiters(&expected));
     // Three clients of four threads on the eight CPUs of one machine.
     let share = world.record.hosts[0].clone();
     for one in 0..3 {

@@ -85,7 +85,7 @@ fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A cache in a host, an array, a controller or the drive itself.
 fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let data = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
+    let data = input.data_in_files().filter(|data| data.reads() && !expects_warm_cache(input, data))?;
     let reread = input.probes?.reread.as_ref()?;
     let is_faster = |first_ns: u64, second_ns: u64| {
         first_ns as f64 > REREAD_FASTER * second_ns as f64 && first_ns - second_ns > REREAD_GAIN_NS
@@ -132,7 +132,7 @@ fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A server whose memory may have answered.
 fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let _ = input.data_in_files().filter(|data| data.reads() && !is_asked_warm(input, data))?;
+    let _ = input.data_in_files().filter(|data| data.reads() && !expects_warm_cache(input, data))?;
     if input.target().backing != Backing::RemoteOrUserSpace {
         return None;
     }
@@ -157,7 +157,7 @@ fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Returns true if the user requested a warm cache for this buffered read.
-fn is_asked_warm(input: &JudgeInput<'_>, data: &DataWork) -> bool {
+fn expects_warm_cache(input: &JudgeInput<'_>, data: &DataWork) -> bool {
     !data.direct && input.plan.cache == CacheMode::Warm
 }
 

@@ -42,8 +42,8 @@ fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
         let (holes_share, unwritten_share) = (Share(extents.hole_share), Share(extents.unwritten_share));
-        let is_given = input.target().is_only_read();
-        let advice = if is_given { Advice::ReadWritten {} } else { Advice::RunAgain {} };
+        let is_existing = input.target().is_only_read();
+        let advice = if is_existing { Advice::ReadWritten {} } else { Advice::RunAgain {} };
         TrapFinding::new(Finding::FilesNotWritten { holes_share, unwritten_share }, [advice])
     })
 }
@@ -183,13 +183,13 @@ fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     let record = input.record;
     let mean_ns = record.figures.latency_ns.as_ref()?.mean as f64;
-    let asked = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
+    let requested = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
     // Latencies cover the steady part, so all figures compared with them must cover it too.
     let part_ns = record
         .figures
         .steady
         .as_ref()
-        .filter(|steady| steady.found)
+        .filter(|steady| steady.is_steady)
         .map_or(0..u64::MAX, |steady| steady.from_ns..steady.to_ns);
     let is_inside = |interval: &&Interval| {
         interval.start_ns >= part_ns.start
@@ -205,6 +205,7 @@ fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // Little's law, above and below the file system.
     let (ours, devices) = (ops * mean_ns / length_ns, at_device_ns / length_ns);
     // Some kernels do not count the time that requests spend in an array or a mapping.
-    let waits_above = asked >= DEPTH_MIN && ours > 0.8 * asked && devices > 0.0 && devices < 0.5 * ours;
+    let waits_above =
+        requested >= DEPTH_MIN && ours > 0.8 * requested && devices > 0.0 && devices < 0.5 * ours;
     waits_above.then(|| Finding::DepthNotReached { in_flight: Mean(ours), at_device: Mean(devices) }.into())
 }

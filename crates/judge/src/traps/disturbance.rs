@@ -1,14 +1,14 @@
 //! Disturbances by other processes, virtual machines, heat and maintenance.
 
 use model::advice::Advice;
-use model::disturbance::{OTHERS_CPUS_MAX, SHARE_MAX};
-use model::figure::{Celsius, Count, Share, Upkeep};
+use model::disturbance::{FOREIGN_CPUS_MAX, SHARE_MAX};
+use model::figure::{Celsius, Count, Maintenance, Share};
 use model::finding::Finding;
 
 use crate::limiters::on_all_cpus;
 use crate::{JudgeInput, TrapFinding, disturbance};
 
-traps!(foreign_io, steal, cpu_contention, thermal, upkeep);
+traps!(foreign_io, steal, cpu_contention, thermal, maintenance);
 
 /// Throttling events of all CPUs per second without a measurable loss. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
@@ -50,31 +50,32 @@ fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Background maintenance of arrays and file systems.
-fn upkeep(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn maintenance(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.seen.conditions.as_ref()?;
-    let own: Vec<_> = conditions.upkeep.iter().filter(|upkeep| upkeep.is_of_target).cloned().collect();
+    let own: Vec<_> =
+        conditions.maintenance.iter().filter(|maintenance| maintenance.is_of_target).cloned().collect();
     if !own.is_empty() {
         return Some(TrapFinding::new(
-            Finding::TargetUpkeep { work: Upkeep(own) },
-            [Advice::WaitForUpkeep {}],
+            Finding::TargetMaintenance { work: Maintenance(own) },
+            [Advice::WaitForMaintenance {}],
         ));
     }
-    let other = conditions.upkeep.first()?.clone();
-    Some(Finding::OtherUpkeep { work: Upkeep(vec![other]) }.into())
+    let other = conditions.maintenance.first()?.clone();
+    Some(Finding::OtherMaintenance { work: Maintenance(vec![other]) }.into())
 }
 
 /// Threads that had to wait for a CPU. If threads outnumber the CPUs, they wait for each other, so the CPU time of
 /// other processes decides. Kernel threads that work for the target are no disturbance.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let others = disturbance::of(input, |_| false).others_cpus;
-    if others <= OTHERS_CPUS_MAX && on_all_cpus(input).is_some() {
+    let others = disturbance::from_input(input, |_| false).foreign_cpus;
+    if others <= FOREIGN_CPUS_MAX && on_all_cpus(input).is_some() {
         return None;
     }
     let waited = input.record.seen.budget.as_ref()?.run_queue;
     let cpus = input.environment.cpus;
     let finding = if input.threads() <= u64::from(cpus) {
         Finding::WaitedForCpu { waited_share: Share(waited) }
-    } else if others > OTHERS_CPUS_MAX {
+    } else if others > FOREIGN_CPUS_MAX {
         Finding::OthersOnCpus { others_share: Share(others / f64::from(cpus.max(1))) }
     } else {
         return None;

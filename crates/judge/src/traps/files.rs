@@ -5,7 +5,7 @@ use model::figure::{Count, MemoryBytes};
 use model::finding::Finding;
 use model::workload::{CacheMode, FilesWork};
 
-use crate::lookups::{self, looked_up};
+use crate::lookups::{self, lookup_work};
 use crate::{JudgeInput, TrapFinding};
 
 traps!(fewer_files, names_not_cold, cold_names, metadata_cache, inode_search);
@@ -61,12 +61,12 @@ fn cold_names(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Returns the test if its names were dropped before each round.
 fn cold<'a>(input: &JudgeInput<'a>) -> Option<&'a FilesWork> {
-    looked_up(input).filter(|files| files.cold && input.plan.cache == CacheMode::DropAll)
+    lookup_work(input).filter(|files| files.cold && input.plan.cache == CacheMode::DropAll)
 }
 
 /// Look-ups that memory answered.
 fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let _ = looked_up(input).filter(|files| !files.cold)?;
+    let _ = lookup_work(input).filter(|files| !files.cold)?;
     let operations = Count(input.record.counts.ops);
     let finding = if lookups::are_in_memory(input) {
         return Some(

@@ -32,17 +32,17 @@ fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     {
         return None;
     }
-    let members = of_members(input, &raid.lies_on);
+    let members = member_bytes(input, &raid.backing_devices);
     let read = members.values().map(|(read, _)| *read).fold(0, u64::saturating_add);
     let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
     let share = read as f64 / record.counts.app_bytes_written as f64;
     (share > PARITY_READS).then(|| {
-        let (array, asked_bytes) = (raid.name.as_str().into(), Bytes(record.counts.app_bytes_written));
+        let (array, requested_bytes) = (raid.name.as_str().into(), Bytes(record.counts.app_bytes_written));
         let finding = Finding::ParityWrites {
             array,
             read_bytes: Bytes(read),
             written_bytes: Bytes(written),
-            asked_bytes,
+            requested_bytes,
         };
         TrapFinding::new(finding, [Advice::WholeStripes {}])
     })
@@ -55,10 +55,10 @@ fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_spread = has_level(raid, STRIPED_LEVELS)
         || (has_level(raid, &["raid10"]) && input.record.counts.app_bytes_read == 0);
     let has_journal = raid.details.iter().any(|detail| detail == "write journal");
-    if raid.lies_on.len() < 2 || !is_spread || has_journal {
+    if raid.backing_devices.len() < 2 || !is_spread || has_journal {
         return None;
     }
-    let members = of_members(input, &raid.lies_on);
+    let members = member_bytes(input, &raid.backing_devices);
     let mut bytes: Vec<_> =
         members.iter().map(|(name, (read, written))| (*name, read.saturating_add(*written))).collect();
     // Among equal members, the same one is always named.
@@ -74,7 +74,7 @@ fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Bytes read and written by each of these devices.
-fn of_members<'a>(input: &JudgeInput<'a>, names: &[String]) -> HashMap<&'a str, (u64, u64)> {
+fn member_bytes<'a>(input: &JudgeInput<'a>, names: &[String]) -> HashMap<&'a str, (u64, u64)> {
     let mut members = HashMap::new();
     for device in input.device_frames().filter(|device| names.contains(&device.name)) {
         let sum: &mut (u64, u64) = members.entry(device.name.as_str()).or_default();

@@ -99,7 +99,7 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Returns true if no steady part was found, and only because the time was too short for one, or the operations too few.
 fn is_short(input: &JudgeInput<'_>) -> bool {
-    let Some(steady) = input.record.figures.steady.as_ref().filter(|steady| !steady.found) else {
+    let Some(steady) = input.record.figures.steady.as_ref().filter(|steady| !steady.is_steady) else {
         return false;
     };
     let ended = |interval: &&Interval| interval.start_ns.saturating_add(interval.length_ns) <= steady.to_ns;
@@ -150,7 +150,7 @@ fn has_long_sync(input: &JudgeInput<'_>) -> bool {
 
 /// A test without a part that has one rate for long enough.
 fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let steady = input.record.figures.steady.as_ref().filter(|steady| !steady.found)?;
+    let steady = input.record.figures.steady.as_ref().filter(|steady| !steady.is_steady)?;
     // The rate into memory is not the number of the row.
     let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
     // Another trap reports a single change that is a drop.
@@ -210,10 +210,10 @@ fn ends(input: &JudgeInput<'_>) -> [f64; 2] {
 /// A rate that is known less well than requested.
 fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let half = input.half_width()?;
-    let wanted = input.plan.until.map_or(PRECISION, |until| until.precision);
+    let wanted = input.plan.precision_goal.map_or(PRECISION, |precision_goal| precision_goal.precision);
     // A row without one rate needs no finding on how well it is known.
-    let is_told = not_steady(input).is_some() || too_few_samples(input).is_some();
-    if half <= wanted * SLACK || is_told || input.rate_is_given() {
+    let is_reported = not_steady(input).is_some() || too_few_samples(input).is_some();
+    if half <= wanted * SLACK || is_reported || input.rate_is_given() {
         return None;
     }
     let finding = match input.record.figures.rate.independent_parts {
@@ -272,7 +272,7 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let (moved_bytes, at_seconds) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
     let ops = [change.before_ops_per_second, last.after_ops_per_second];
     let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
-    let is_after = steady.found && input.record.figures.rate.steady_ops_per_second.is_some();
+    let is_after = steady.is_steady && input.record.figures.rate.steady_ops_per_second.is_some();
     let finding = if let Some(block) = bytes {
         let [first_bytes_per_second, then_bytes_per_second] =
             ops.map(|ops| BytesPerSecond(ops * block as f64));
@@ -347,7 +347,7 @@ fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Returns the variation of such a rate between half seconds; `None` for any other rate.
 pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
     let record = input.record;
-    let steady = record.figures.steady.as_ref().filter(|steady| steady.found)?;
+    let steady = record.figures.steady.as_ref().filter(|steady| steady.is_steady)?;
     let is_closed = record.workload.arrival == "closed_loop";
     if !is_closed || input.data().is_none() {
         return None;

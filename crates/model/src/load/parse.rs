@@ -1,8 +1,9 @@
 //! Reads the text of a load file line by line.
 
-use super::tree::{Tree, shown};
+use super::tree::{Tree, shortened};
 use super::{
-    At, Call, Change, Expected, HANDLES_MAX, LeftOut, Load, Offset, Operation, PART_BYTES_MAX, Part, digest,
+    Call, Change, Expected, HANDLES_MAX, LeftOut, Load, Offset, Operation, PART_BYTES_MAX, Part, PartOffset,
+    digest,
 };
 use crate::size;
 
@@ -110,10 +111,10 @@ impl<'a> Parser<'a> {
             false => (0, words),
         };
         let [operation, arguments @ .., status] = words else {
-            return Err(format!("`{}` is no operation with its status", shown(line.trim())));
+            return Err(format!("`{}` is no operation with its status", shortened(line.trim())));
         };
         let expected = expected(status).ok_or_else(|| {
-            format!("`{}` is no status, such as NT_STATUS_OK, which ends each line", shown(status))
+            format!("`{}` is no status, such as NT_STATUS_OK, which ends each line", shortened(status))
         })?;
         self.operation(operation, Arguments(arguments), expected, due_ns)
     }
@@ -202,7 +203,7 @@ impl<'a> Parser<'a> {
     }
 
     fn leave_out(&mut self, word: &str) {
-        let word = shown(word);
+        let word = shortened(word);
         let known = self.left_out.iter().position(|known| known.word == word);
         match known {
             Some(known) => self.left_out[known].lines += 1,
@@ -321,20 +322,20 @@ impl<'a> Parser<'a> {
         let disposition = arguments.number(2, "the disposition")?;
         let handle = arguments.number(3, "the handle")?;
         let is_directory = options & DIRECTORY_FILE != 0;
-        let (makes, cuts) = (MAKES.contains(&disposition), CUTS.contains(&disposition));
+        let (creates_file, truncates_file) = (MAKES.contains(&disposition), CUTS.contains(&disposition));
         if is_directory {
             self.tree.use_as_directory(path, self.lines);
-        } else if makes && expected == Expected::Success {
+        } else if creates_file && expected == Expected::Success {
             self.tree.use_as_file(path, self.lines);
         }
-        if cuts && expected == Expected::Success {
+        if truncates_file && expected == Expected::Success {
             self.tree.empty(path);
         }
         let slot = match expected {
             Expected::Success => Some(self.take_place(handle, path)?),
             Expected::Failure | Expected::Any => None,
         };
-        Ok(Operation::Open { path, slot, makes, cuts, is_directory })
+        Ok(Operation::Open { path, slot, creates_file, truncates_file, is_directory })
     }
 
     /// Returns the first free slot for a handle, as dbench chooses it.
@@ -392,8 +393,8 @@ impl<'a> Parser<'a> {
         Ok(Part { slot, at, bytes, moved: 0 })
     }
 
-    fn offset(&mut self, word: &str) -> Result<At, String> {
-        let refused = || format!("`{}` is no offset", shown(word));
+    fn offset(&mut self, word: &str) -> Result<PartOffset, String> {
+        let refused = || format!("`{}` is no offset", shortened(word));
         let found = match word.as_bytes().first() {
             Some(b'+') => match &word[1..] {
                 "child" => Offset::FurtherByNumber,
@@ -403,7 +404,7 @@ impl<'a> Parser<'a> {
             Some(b'*') => Offset::Random(changes(&word[1..]).ok_or_else(refused)?),
             _ => {
                 let fixed = integer(word).filter(|at| *at <= i64::MAX as u64 - PART_BYTES_MAX);
-                return fixed.map(At::Fixed).ok_or_else(refused);
+                return fixed.map(PartOffset::Fixed).ok_or_else(refused);
             }
         };
         let number = match self.offsets.iter().rposition(|known| *known == found) {
@@ -413,15 +414,15 @@ impl<'a> Parser<'a> {
                 self.offsets.len() - 1
             }
         };
-        u32::try_from(number).map(At::Found).map_err(|_| "too many offsets are drawn".into())
+        u32::try_from(number).map(PartOffset::Found).map_err(|_| "too many offsets are drawn".into())
     }
 
     /// Notes how far a write reaches.
     fn reach(&mut self, part: Part, moved_bytes: u64) {
         let Some((_, path)) = self.table[part.slot as usize] else { return };
         match part.at {
-            At::Fixed(at) => self.tree.reach(path, at.saturating_add(part.bytes.into())),
-            At::Found(_) => {
+            PartOffset::Fixed(at) => self.tree.reach(path, at.saturating_add(part.bytes.into())),
+            PartOffset::Found(_) => {
                 let turns = self.open_loop.as_ref().map_or(1, |open| open.turns);
                 self.tree.grow_somewhere(path, moved_bytes.saturating_mul(turns.into()));
             }
@@ -446,10 +447,10 @@ impl<'a> Parser<'a> {
         let calls = self.calls.into_iter();
         // A path that is a directory is never created as a file.
         let settled = calls.map(|mut call| {
-            if let Operation::Open { path, makes, cuts, .. } = &mut call.operation
+            if let Operation::Open { path, creates_file, truncates_file, .. } = &mut call.operation
                 && numbered.nodes[*path as usize].is_directory
             {
-                (*makes, *cuts) = (false, false);
+                (*creates_file, *truncates_file) = (false, false);
             }
             call
         });
@@ -486,7 +487,7 @@ impl<'a> Arguments<'_, 'a> {
 
     fn number(&self, at: usize, meaning: &str) -> Result<u64, String> {
         let word = self.word(at, meaning)?;
-        let problem = || format!("{meaning} is `{}`, which is no whole number", shown(word));
+        let problem = || format!("{meaning} is `{}`, which is no whole number", shortened(word));
         integer(word).ok_or_else(problem)
     }
 }
@@ -520,7 +521,7 @@ fn integer(text: &str) -> Option<u64> {
 /// Returns a time in seconds as nanoseconds.
 fn seconds(text: &str) -> Result<u64, String> {
     let known = text.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
-    let seconds = known.ok_or_else(|| format!("`{}` is no time in seconds", shown(text)))?;
+    let seconds = known.ok_or_else(|| format!("`{}` is no time in seconds", shortened(text)))?;
     Ok((seconds * 1e9).round() as u64)
 }
 

@@ -7,7 +7,7 @@ fn operations(load: &Load) -> Vec<Operation> {
 }
 
 fn part(slot: u32, at: u64, bytes: u32) -> Part {
-    Part { slot, at: At::Fixed(at), bytes, moved: bytes }
+    Part { slot, at: PartOffset::Fixed(at), bytes, moved: bytes }
 }
 
 #[test]
@@ -40,13 +40,25 @@ Rmdir "\clients" NT_STATUS_DIRECTORY_NOT_EMPTY
 "#,
     )
     .unwrap();
-    let file = |path, slot, makes, cuts| Operation::Open { path, slot, makes, cuts, is_directory: false };
+    let file = |path, slot, creates_file, truncates_file| Operation::Open {
+        path,
+        slot,
+        creates_file,
+        truncates_file,
+        is_directory: false,
+    };
     assert_eq!(
         operations(&load),
         [
             Operation::Deltree(2),
             Operation::Mkdir(1),
-            Operation::Open { path: 2, slot: Some(0), makes: false, cuts: false, is_directory: true },
+            Operation::Open {
+                path: 2,
+                slot: Some(0),
+                creates_file: false,
+                truncates_file: false,
+                is_directory: true
+            },
             Operation::Close(0),
             file(3, None, false, false),
             file(3, Some(0), true, false),
@@ -138,7 +150,7 @@ fn version_5_directs_lines() {
          0.25 ReadX 1 +child 1 1 NT_STATUS_OK\n1.5 Flush 1 NT_STATUS_OK\n",
     )
     .unwrap();
-    let found = |slot, at, bytes| Part { at: At::Found(at), ..part(slot, 0, bytes) };
+    let found = |slot, at, bytes| Part { at: PartOffset::Found(at), ..part(slot, 0, bytes) };
     assert_eq!(
         operations(&load)[1..],
         [
@@ -158,7 +170,7 @@ fn version_5_directs_lines() {
     assert_eq!((load.operations, load.written_bytes, load.tree_bytes), (1 + 3 * 5 + 2, 120, 120));
     assert_eq!(load.due_ns[load.due_ns.len() - 2..], [250_000_000, 1_500_000_000]);
     assert_eq!(
-        load.told("my.txt").unwrap(),
+        load.left_out_note("my.txt").unwrap(),
         "my.txt: left out as unknown: SETSP (3 lines, the first is 10), RANDOMSTRING (line 15), GETATTR3 (line 18)"
     );
 }

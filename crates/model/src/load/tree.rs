@@ -9,7 +9,7 @@ const REMOVALS_MAX: u32 = 1000;
 
 /// Tree of the names that a load has.
 pub(super) struct Tree<'a> {
-    places: Vec<Place<'a>>,
+    places: Vec<PathEntry<'a>>,
     by_name: HashMap<(u32, &'a str), u32>,
     by_path: HashMap<&'a str, u32>,
     bytes: u64,
@@ -20,7 +20,7 @@ pub(super) struct Tree<'a> {
 }
 
 /// A path of the load.
-struct Place<'a> {
+struct PathEntry<'a> {
     parent: u32,
     name: &'a str,
     depth: u32,
@@ -38,7 +38,7 @@ struct Place<'a> {
 }
 
 /// The names with their numbers.
-pub(super) struct Numbered {
+pub(super) struct NameTable {
     pub(super) nodes: Box<[Node]>,
     pub(super) files: u64,
     pub(super) dirs: u64,
@@ -48,7 +48,7 @@ pub(super) struct Numbered {
 
 impl<'a> Tree<'a> {
     pub(super) fn new() -> Self {
-        let root = Place {
+        let root = PathEntry {
             parent: 0,
             name: "",
             depth: 0,
@@ -76,17 +76,17 @@ impl<'a> Tree<'a> {
             return Ok(*known);
         }
         if !path.starts_with(['/', '\\']) {
-            return Err(format!("`{}` is no path, which begins with \\", shown(path)));
+            return Err(format!("`{}` is no path, which begins with \\", shortened(path)));
         }
         let mut at = 0;
         for name in path.split(['/', '\\']).filter(|name| !name.is_empty() && *name != ".") {
             if name == ".." {
-                return Err(format!("`{}` leads out of the client's directory", shown(path)));
+                return Err(format!("`{}` leads out of the client's directory", shortened(path)));
             }
             self.use_as_directory(at, line);
             let depth = self.places[at as usize].depth + 1;
             if depth > LEVELS_MAX {
-                return Err(format!("`{}` has more than {LEVELS_MAX} parts", shown(path)));
+                return Err(format!("`{}` has more than {LEVELS_MAX} parts", shortened(path)));
             }
             let next = self.places.len() as u32;
             let found = *self.by_name.entry((at, name)).or_insert(next);
@@ -94,7 +94,7 @@ impl<'a> Tree<'a> {
                 if u64::from(next) >= NAMES_MAX {
                     return Err(format!("the load has more than {NAMES_MAX} names"));
                 }
-                self.places.push(Place {
+                self.places.push(PathEntry {
                     parent: at,
                     name,
                     depth,
@@ -141,7 +141,7 @@ impl<'a> Tree<'a> {
         if kept == joined {
             return;
         }
-        let Place { directory_line, file_line, .. } = self.places[joined];
+        let PathEntry { directory_line, file_line, .. } = self.places[joined];
         self.places[joined].like = kept as u32;
         let kept = &mut self.places[kept];
         kept.directory_line = kept.directory_line.or(directory_line);
@@ -240,12 +240,12 @@ impl<'a> Tree<'a> {
                     continue;
                 }
                 (brought[to], is_settled) = (height, false);
-                let Place { depth, name, .. } = self.places[to];
+                let PathEntry { depth, name, .. } = self.places[to];
                 if depth + height > LEVELS_MAX + 1 {
                     return Err(format!(
                         "line {line}: by renames, more than {LEVELS_MAX} levels of directories can lie down to those in \
                          `{}`",
-                        shown(name)
+                        shortened(name)
                     ));
                 }
             }
@@ -263,19 +263,19 @@ impl<'a> Tree<'a> {
     }
 
     /// Gives each name its number.
-    pub(super) fn numbered(mut self) -> Result<Numbered, String> {
+    pub(super) fn numbered(mut self) -> Result<NameTable, String> {
         let (mut files, mut dirs) = (HashMap::new(), HashMap::new());
         let mut nodes = Vec::with_capacity(self.places.len());
         nodes.push(Node { parent: 0, is_directory: true, number: 0 });
         for place in 1..self.places.len() {
             let group = self.group(place as u32);
             let lines = (self.places[group].directory_line, self.places[group].file_line);
-            let Place { parent, name, .. } = self.places[place];
+            let PathEntry { parent, name, .. } = self.places[place];
             if let (Some(directory), Some(file)) = lines {
                 return Err(format!(
                     "line {}: `{}` is a directory in line {} and a file in line {}",
                     directory.max(file),
-                    shown(name),
+                    shortened(name),
                     directory,
                     file
                 ));
@@ -290,7 +290,7 @@ impl<'a> Tree<'a> {
             return Err(format!("the load has more than {DIRS_MAX} names of directories"));
         }
         let levels = self.levels(&nodes)?;
-        Ok(Numbered {
+        Ok(NameTable {
             nodes: nodes.into(),
             files: files.len() as u64,
             dirs: dirs.len() as u64,
@@ -301,9 +301,9 @@ impl<'a> Tree<'a> {
 }
 
 /// Returns a name that is short enough for a message.
-pub(super) fn shown(name: &str) -> String {
-    const SHOWN_MAX: usize = 60;
-    match name.char_indices().nth(SHOWN_MAX) {
+pub(super) fn shortened(name: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    match name.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name.to_owned(),
     }

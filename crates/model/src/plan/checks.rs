@@ -30,14 +30,14 @@ const CLIENT_FILES: u64 = 3;
 
 /// Returns the danger to root where other users may rename its files; `None` where they may not.
 pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static str> {
-    (machine.root && target.others_write).then_some(
+    (machine.is_root && target.is_writable_by_others).then_some(
         "other users may write there and it has no sticky bit, so they can put a directory of theirs in place of skye's",
     )
 }
 
 /// Returns why a test cannot run on a device or a file, and the remedy; `None` where it can.
 pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(String, String)> {
-    if !target.kind.is_given() {
+    if !target.kind.is_existing() {
         return None;
     }
     let (path, kind) = (&target.path, target.kind.name());
@@ -78,7 +78,7 @@ pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), Trouble> {
             }
             _ => continue,
         };
-        let attempt = format!("run `{}` with several clients", spec::print(phase.asked()));
+        let attempt = format!("run `{}` with several clients", spec::print(phase.requested_workload()));
         return Err(Trouble::new(attempt, cause).remedy("leave shared away"));
     }
     Ok(())
@@ -164,7 +164,7 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
                 None => (format!("blocks have {bytes} bytes"), bytes.next_multiple_of(align)),
             };
             return Err(Trouble::new(
-                format!("run `{}` in {}", spec::print(phase.asked()), target.path),
+                format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path),
                 format!("{block}; direct I/O needs multiples of {align} here"),
             )
             .remedy(format!(
@@ -192,7 +192,7 @@ pub(super) fn check_polling(phases: &[PlannedPhase], target: &Target) -> Result<
     let (Some(phase), Some(cause)) = (phases.iter().find(polls), polling_refused(target)) else {
         return Ok(());
     };
-    Err(Trouble::new(format!("run `{}` in {}", spec::print(phase.asked()), target.path), cause)
+    Err(Trouble::new(format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path), cause)
         .remedy("leave iopoll away"))
 }
 
@@ -205,7 +205,7 @@ pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<
     let Some(phase) = phases.iter().find(discards).filter(|_| target.kind == TargetKind::Device) else {
         return Ok(());
     };
-    let attempt = format!("run `{}` on {}", spec::print(phase.asked()), target.path);
+    let attempt = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
     let cause = "a block device discards by a system call of its own, which is none of io_uring";
     Err(Trouble::new(attempt, cause).remedy("leave engine=uring away: depth is then made of threads"))
 }
@@ -226,7 +226,7 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
         let buffers_bytes = worker_bytes.saturating_mul(u64::from(workers));
         if buffers_bytes > machine.memory_bytes / BUFFER_SHARE {
             return Err(Trouble::new(
-                format!("run `{}`", spec::print(phase.asked())),
+                format!("run `{}`", spec::print(phase.requested_workload())),
                 format!(
                     "its buffers need {}, more than a quarter of the memory of {}",
                     size::binary(buffers_bytes),
@@ -260,7 +260,7 @@ pub(super) fn check_open_files(
         threads * (WATCHED_FILES + each) + shared
     };
     let Some(phase) = phases.iter().max_by_key(|phase| needed(phase)) else { return Ok(None) };
-    let attempt = format!("run `{}`", spec::print(phase.asked()));
+    let attempt = format!("run `{}`", spec::print(phase.requested_workload()));
     let remedy = (phase.workload.threads > 1).then_some("use fewer threads");
     check_limit(attempt, needed(phase), machine.open_files_max, remedy)?;
     let ample = needed(phase) + OPEN_FILES + COUNTER_FILES;
@@ -293,7 +293,7 @@ pub(super) fn check_cold(
     target: &Target,
     machine: &Machine,
 ) -> Result<(), Trouble> {
-    let mut workloads = phases.iter().map(PlannedPhase::asked);
+    let mut workloads = phases.iter().map(PlannedPhase::requested_workload);
     let cold = workloads.find(|workload| workload.files().is_some_and(|files| files.cold));
     let attempt = match (cold, cache) {
         (Some(workload), _) => format!("run `{}`", spec::print(workload)),
@@ -309,7 +309,7 @@ pub(super) fn check_cold(
         };
         return Err(refused("cached names can only be dropped for the whole machine").remedy(remedy));
     }
-    if !machine.root {
+    if !machine.is_root {
         return Err(
             refused("only root may drop the machine's caches").remedy(format!("run as root{without}"))
         );
@@ -324,7 +324,9 @@ pub(super) fn check_cold(
 /// Refuses attributes where files can have none, if the kernel has said so.
 pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
     let uses = |workload: &&Workload| workload.files().is_some_and(|files| files.verb.uses_attributes());
-    let Some(workload) = phases.iter().map(PlannedPhase::asked).find(uses) else { return Ok(()) };
+    let Some(workload) = phases.iter().map(PlannedPhase::requested_workload).find(uses) else {
+        return Ok(());
+    };
     if target.user_attributes != Some(false) {
         return Ok(());
     }
@@ -342,7 +344,7 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
     if target.file_system != "ext4" {
         return Ok(());
     }
-    for workload in phases.iter().map(PlannedPhase::asked) {
+    for workload in phases.iter().map(PlannedPhase::requested_workload) {
         let is_linked = |files: &&FilesWork| files.kind == FileKind::Hardlink;
         let Some(files) = workload.files().filter(is_linked) else { continue };
         let names = files.files.div_ceil(u64::from(workload.threads));
@@ -364,14 +366,14 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
 mod tests {
     use super::*;
     use crate::load::{Load, LoadFile};
-    use crate::plan::fixtures::{GIB, asking, disk_that_polls, planned, planned_on};
-    use crate::plan::for_given;
+    use crate::plan::fixtures::{GIB, disk_that_polls, planned, planned_on, request_for};
+    use crate::plan::for_existing;
     use crate::size::Size;
     use crate::target::Erased;
 
     #[test]
     fn buffers_are_counted_as_they_are_made() {
-        let fits = |spec: &str| planned(&asking(&[spec]), Backing::Devices, None).map(|_| ());
+        let fits = |spec: &str| planned(&request_for(&[spec]), Backing::Devices, None).map(|_| ());
         assert_eq!(fits("read:rnd4k:q1024t4"), Ok(()));
         assert_eq!(fits("read:rnd4k:q1024t64:engine=null"), Ok(()));
         assert_eq!(fits("putc-write:stdio_buffer=64m:t62"), Ok(()));
@@ -387,7 +389,7 @@ mod tests {
         let refusal = |specs: &[&str], most: u64| {
             let machine = Machine { open_files_max: Some(most), ..crate::plan::fixtures::machine(None) };
             let target = disk_that_polls(None);
-            crate::plan::plan(&asking(specs), &target, &machine).err().map(|trouble| trouble.to_string())
+            crate::plan::plan(&request_for(specs), &target, &machine).err().map(|trouble| trouble.to_string())
         };
         let refused = refusal(&["create:t3000", "create:t4096"], 20_000).unwrap();
         let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE allows this process 20000";
@@ -403,7 +405,7 @@ mod tests {
         let loads = vec![LoadFile { name: "my.txt".into(), load }];
         let replaying = |test: &str| {
             let machine = Machine { open_files_max: Some(4096), ..crate::plan::fixtures::machine(None) };
-            let request = Request { loads: loads.clone(), ..asking(&[test]) };
+            let request = Request { loads: loads.clone(), ..request_for(&[test]) };
             crate::plan::plan(&request, &disk_that_polls(None), &machine)
                 .map(|_| ())
                 .map_err(|e| e.to_string())
@@ -420,7 +422,7 @@ mod tests {
     #[test]
     fn verify_names_tests_without_compared_blocks() {
         let noted = |specs: &[&str], verify| {
-            let request = Request { verify, ..asking(specs) };
+            let request = Request { verify, ..request_for(specs) };
             let notes = planned(&request, Backing::Devices, None).unwrap().notes;
             notes.into_iter().find(|note| note.starts_with("--verify"))
         };
@@ -440,12 +442,12 @@ mod tests {
 
     #[test]
     fn cold_names_need_root_dropped_caches_and_a_disk() {
-        let on = |request: &Request, root: bool, backing: Backing| {
-            let machine = Machine { root, ..crate::plan::fixtures::machine(None) };
+        let on = |request: &Request, is_root: bool, backing: Backing| {
+            let machine = Machine { is_root, ..crate::plan::fixtures::machine(None) };
             let target = Target { backing, ..disk_that_polls(None) };
             crate::plan::plan(request, &target, &machine).map_err(|trouble| trouble.to_string())
         };
-        let cold = |specs: &[&str]| Request { cold: Some(true), ..asking(specs) };
+        let cold = |specs: &[&str]| Request { cold: Some(true), ..request_for(specs) };
         let all = cold(&[
             "stat:t4",
             "open",
@@ -462,7 +464,7 @@ mod tests {
         assert_eq!(plan.cache, CacheMode::DropAll);
 
         let refusal =
-            |request: &Request, root: bool, backing: Backing| on(request, root, backing).unwrap_err();
+            |request: &Request, is_root: bool, backing: Backing| on(request, is_root, backing).unwrap_err();
         let stat = cold(&["stat"]);
         for (problem, words) in [
             (
@@ -481,7 +483,7 @@ mod tests {
                 refusal(&Request { cache: Some(CacheMode::Warm), ..stat.clone() }, true, Backing::Devices),
                 "for the whole machine; leave --cache away",
             ),
-            (refusal(&asking(&["stat:cold"]), true, Backing::Devices), "add --cache drop-all"),
+            (refusal(&request_for(&["stat:cold"]), true, Backing::Devices), "add --cache drop-all"),
         ] {
             assert!(problem.contains(words), "{problem}");
         }
@@ -490,7 +492,7 @@ mod tests {
     #[test]
     fn hard_links_are_limited_by_the_file_system() {
         let ext4 = Target { file_system: "ext4".into(), ..disk_that_polls(None) };
-        let fits = |spec: &str| planned_on(&asking(&[spec]), &ext4).map(|_| ());
+        let fits = |spec: &str| planned_on(&request_for(&[spec]), &ext4).map(|_| ());
         for spec in [
             "create:kind=hardlink:files=65000",
             "create:kind=hardlink:files=130000:t2",
@@ -501,7 +503,7 @@ mod tests {
         }
         let problem = fits("stat:kind=hardlink").unwrap_err();
         assert!(problem.contains("65000 names on ext4, not 65536; write files=65000 or less"), "{problem}");
-        assert!(planned(&asking(&["stat:kind=hardlink"]), Backing::Devices, None).is_ok(), "on XFS");
+        assert!(planned(&request_for(&["stat:kind=hardlink"]), Backing::Devices, None).is_ok(), "on XFS");
     }
 
     #[test]
@@ -509,15 +511,15 @@ mod tests {
         let with = |user_attributes| Target { user_attributes, ..disk_that_polls(None) };
         for spec in ["xattr-set", "xattr-get:t4"] {
             for known in [None, Some(true)] {
-                assert!(planned_on(&asking(&[spec]), &with(known)).is_ok(), "{spec}");
+                assert!(planned_on(&request_for(&[spec]), &with(known)).is_ok(), "{spec}");
             }
-            let problem = planned_on(&asking(&["stat", spec]), &with(Some(false))).unwrap_err();
+            let problem = planned_on(&request_for(&["stat", spec]), &with(Some(false))).unwrap_err();
             assert!(
                 problem.contains("no user attributes on xfs, as it is mounted; leave xattr-set"),
                 "{problem}"
             );
         }
-        assert!(planned_on(&asking(&["stat", "walk"]), &with(Some(false))).is_ok());
+        assert!(planned_on(&request_for(&["stat", "walk"]), &with(Some(false))).is_ok());
     }
 
     fn device() -> Target {
@@ -528,7 +530,8 @@ mod tests {
 
     #[test]
     fn device_is_read_in_full_and_nothing_is_written() {
-        let plan = planned_on(&asking(&["read:rnd4k:q32t4", "read:seq1m", "byte-read"]), &device()).unwrap();
+        let plan =
+            planned_on(&request_for(&["read:rnd4k:q32t4", "read:seq1m", "byte-read"]), &device()).unwrap();
         let dataset = plan.dataset.as_ref().unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.layout_bytes_max()), (10 * GIB, 0));
         assert_eq!((plan.bytes_to_write_max, dataset.groups.len()), (0, 1));
@@ -538,10 +541,10 @@ mod tests {
             "{:?}",
             plan.notes
         );
-        let part = Request { size: Some(Size::Bytes(3 * GIB)), ..asking(&["read:rnd4k"]) };
+        let part = Request { size: Some(Size::Bytes(3 * GIB)), ..request_for(&["read:rnd4k"]) };
         assert_eq!(planned_on(&part, &device()).unwrap().dataset.unwrap().size_bytes_max, 3 * GIB);
         // Zones end with the device.
-        let plan = planned_on(&asking(&["read:seq1m:zones=1g"]), &device()).unwrap();
+        let plan = planned_on(&request_for(&["read:seq1m:zones=1g"]), &device()).unwrap();
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 10 * GIB + 512);
         assert_eq!((plan.phases[0].stop.passes, plan.phases[0].stop.time_ns), (Some(1), None));
         assert!(plan.total_ns > plan.estimate_ns * 100, "nobody knows how long it takes");
@@ -549,7 +552,7 @@ mod tests {
 
     #[test]
     fn discard_with_io_uring_on_device_is_refused() {
-        let phases = |spec| planned(&asking(&[spec]), Backing::Devices, None).unwrap().phases;
+        let phases = |spec| planned(&request_for(&[spec]), Backing::Devices, None).unwrap().phases;
         let device = device();
         let problem = check_discard(&phases("discard:q4:engine=uring"), &device).unwrap_err().to_string();
         assert!(problem.contains("which is none of io_uring; leave engine=uring away"), "{problem}");
@@ -567,13 +570,13 @@ mod tests {
             ("read:range=0..20g", "it has 10737418240 bytes; ask for a range that ends before"),
             ("read:seq512:zones=1k", "more than 1048576 zones, whose times cannot be kept; write zones="),
         ] {
-            let problem = planned_on(&asking(&[test]), &device()).unwrap_err();
+            let problem = planned_on(&request_for(&[test]), &device()).unwrap_err();
             assert!(problem.contains(cause), "{test}: {problem}");
         }
-        let verified = Request { verify: Some(true), ..asking(&["read"]) };
+        let verified = Request { verify: Some(true), ..request_for(&["read"]) };
         assert!(planned_on(&verified, &device()).unwrap_err().contains("leave --verify away"));
-        let all = asking(&["write", "read:rnd4k", "rewrite", "create", "read:engine=null"]);
-        let plan = planned_on(&for_given(all, &device()), &device()).unwrap();
+        let all = request_for(&["write", "read:rnd4k", "rewrite", "create", "read:engine=null"]);
+        let plan = planned_on(&for_existing(all, &device()), &device()).unwrap();
         assert_eq!(plan.tests, ["read:rnd4k", "read:seq1m:engine=null"]);
         let left_out: Vec<_> = plan.notes.iter().filter(|note| note.starts_with("left out")).collect();
         assert_eq!(left_out.len(), 2, "{left_out:?}");
@@ -581,7 +584,7 @@ mod tests {
             left_out[0],
             "left out write:seq1m, rewrite:seq1m: /dev/sda is a block device, which skye only reads"
         );
-        let range = planned(&asking(&["read:range=0..1m"]), Backing::Devices, None).unwrap_err();
+        let range = planned(&request_for(&["read:range=0..1m"]), Backing::Devices, None).unwrap_err();
         assert!(
             range.contains("files that skye makes") && range.contains("name a device or a file"),
             "{range}"
@@ -598,10 +601,11 @@ mod tests {
 
     #[test]
     fn erased_device_is_laid_out_like_a_file() {
-        let plan = planned_on(&asking(&["write:rnd4k:q32t4", "read:seq1m", "rw:shared"]), &erased()).unwrap();
+        let plan =
+            planned_on(&request_for(&["write:rnd4k:q32t4", "read:seq1m", "rw:shared"]), &erased()).unwrap();
         let dataset = plan.dataset.as_ref().unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.layout_bytes_max()), (4 * GIB, 4 * GIB));
-        assert!(!dataset.size_is_fixed && !dataset.is_given);
+        assert!(!dataset.size_is_fixed && !dataset.is_existing);
         assert!(plan.phases.iter().all(|phase| dataset.group_of(&phase.workload) == Some(0)));
         assert!(plan.bytes_to_write_max > 4 * GIB && plan.bytes_to_write_max <= plan.write_limit_bytes);
         assert!(!plan.notes.iter().any(|note| note.contains("only read")), "{:?}", plan.notes);
@@ -609,20 +613,20 @@ mod tests {
         let whole = Request {
             size: Some(Size::PercentOfFree(100.0)),
             verify: Some(true),
-            ..asking(&["write", "read"])
+            ..request_for(&["write", "read"])
         };
         assert_eq!(planned_on(&whole, &erased()).unwrap().dataset.unwrap().size_bytes_max, 10 * GIB);
         // The size follows the end of the requested range.
-        let plan = planned_on(&asking(&["read:range=6g..7g", "write:seq512k"]), &erased()).unwrap();
+        let plan = planned_on(&request_for(&["read:range=6g..7g", "write:seq512k"]), &erased()).unwrap();
         let dataset = plan.dataset.unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.size_is_fixed), (7 * GIB, true));
-        let compressed = asking(&["write:compress=50", "read:compress=50"]);
+        let compressed = request_for(&["write:compress=50", "read:compress=50"]);
         assert_eq!(
             planned_on(&compressed, &erased()).unwrap().dataset.unwrap().groups[0].compress_percent,
             50
         );
-        let preset = asking(&["write", "read:rnd4k", "create", "write:fresh"]);
-        let plan = planned_on(&for_given(preset, &erased()), &erased()).unwrap();
+        let preset = request_for(&["write", "read:rnd4k", "create", "write:fresh"]);
+        let plan = planned_on(&for_existing(preset, &erased()), &erased()).unwrap();
         assert_eq!(plan.tests, ["write:seq1m", "read:rnd4k"]);
     }
 
@@ -635,29 +639,30 @@ mod tests {
             ("write:files=2", "files describes files that skye makes"),
             ("read:range=9g..11g", "it has 10737418240 bytes"),
         ] {
-            let problem = problem(&asking(&[test]), &erased());
+            let problem = problem(&request_for(&[test]), &erased());
             assert!(problem.contains(cause), "{test}: {problem}");
         }
-        let mixed = problem(&asking(&["write:compress=50", "read"]), &erased());
+        let mixed = problem(&request_for(&["write:compress=50", "read"]), &erased());
         assert!(mixed.contains("one kind of content") && mixed.contains("compress"), "{mixed}");
-        let large = Request { size: Some(Size::Bytes(11 * GIB)), ..asking(&["write"]) };
+        let large = Request { size: Some(Size::Bytes(11 * GIB)), ..request_for(&["write"]) };
         assert!(problem(&large, &erased()).contains("it has 10 GiB; ask for a smaller --size"));
-        let limited = Request { write_limit: Some(Size::Bytes(GIB)), ..asking(&["write"]) };
+        let limited = Request { write_limit: Some(Size::Bytes(GIB)), ..request_for(&["write"]) };
         assert!(problem(&limited, &erased()).contains("raise it with --write-limit"));
 
-        let asked = Request { erase: Some("S1".into()), ..asking(&["read"]) };
+        let erase_request = Request { erase: Some("S1".into()), ..request_for(&["read"]) };
         for kind in [TargetKind::Directory, TargetKind::File, TargetKind::Simulated] {
-            let problem = problem(&asked, &Target { kind, ..device() });
+            let problem = problem(&erase_request, &Target { kind, ..device() });
             assert!(problem.contains("--erase is for block devices alone"), "{problem}");
         }
-        let named = Request { erase_signature: vec!["gpt".into()], ..asking(&["read"]) };
+        let named = Request { erase_signature: vec!["gpt".into()], ..request_for(&["read"]) };
         assert!(problem(&named, &device()).contains("--erase-signature means nothing without --erase"));
-        let data = Request { erase_data: Some(true), ..asking(&["read"]) };
+        let data = Request { erase_data: Some(true), ..request_for(&["read"]) };
         assert!(problem(&data, &device()).contains("--erase-data means nothing without --erase"));
-        let written = problem(&asking(&["write"]), &device());
+        let written = problem(&request_for(&["write"]), &device());
         assert!(written.contains("--erase ID") && written.contains("`skye doctor /dev/sda`"), "{written}");
         assert!(
-            !problem(&asking(&["write"]), &Target { kind: TargetKind::File, ..device() }).contains("--erase")
+            !problem(&request_for(&["write"]), &Target { kind: TargetKind::File, ..device() })
+                .contains("--erase")
         );
     }
 }

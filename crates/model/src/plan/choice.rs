@@ -6,27 +6,27 @@ use crate::size;
 use crate::spec;
 use crate::target::Backing;
 use crate::trouble::Trouble;
-use crate::workload::{DataVerb, DataWork, Engine, EngineWord, Workload};
+use crate::workload::{DataVerb, DataWork, Engine, RequestedEngine, Workload};
 
 /// Chooses how a test is issued, and its replacement if that engine has no depth.
 ///
 /// A ring is worth its cost only where several operations are truly in flight: with `O_DIRECT` and depth. All other
 /// tests use plain system calls, as programs do, and get their depth from threads.
 pub(super) fn choose(
-    asked: &Workload,
+    requested: &Workload,
     backing: Backing,
     machine: &Machine,
 ) -> Result<(Engine, Option<Workload>), Trouble> {
     if backing == Backing::Simulated {
-        return check_simulated(asked).map(|()| (Engine::Sim, None));
+        return check_simulated(requested).map(|()| (Engine::Sim, None));
     }
-    let Some(data) = asked.data() else { return Ok((Engine::Sync, None)) };
-    let io_uring_refused = ring_refused(asked, machine);
+    let Some(data) = requested.data() else { return Ok((Engine::Sync, None)) };
+    let io_uring_refused = ring_refused(requested, machine);
     let engine = match data.engine {
         _ if data.verb.is_stdio() => Engine::Stdio,
-        Some(asked) => asked.into(),
+        Some(requested) => requested.into(),
         None if data.iopoll || data.sqpoll => Engine::Uring,
-        None if suits_ring(asked) && io_uring_refused.is_none() => Engine::Uring,
+        None if suits_ring(requested) && io_uring_refused.is_none() => Engine::Uring,
         None => Engine::Sync,
     };
     if let Some(reason) = io_uring_refused.filter(|_| engine.has_ring()) {
@@ -35,22 +35,23 @@ pub(super) fn choose(
             remedy.push_str(": depth is then made of threads");
         }
         return Err(
-            Trouble::new(format!("run `{}` with io_uring", spec::print(asked)), reason).remedy(remedy)
+            Trouble::new(format!("run `{}` with io_uring", spec::print(requested)), reason).remedy(remedy)
         );
     }
-    if !engine.has_depth() && asked.in_flight() > spec::CONCURRENCY_MAX {
+    if !engine.has_depth() && requested.in_flight() > spec::CONCURRENCY_MAX {
         return Err(Trouble::new(
-            format!("run `{}`", spec::print(asked)),
+            format!("run `{}`", spec::print(requested)),
             format!(
                 "without io_uring that is {} threads, more than {}",
-                asked.in_flight(),
+                requested.in_flight(),
                 spec::CONCURRENCY_MAX
             ),
         )
         .remedy("ask for less depth or fewer threads"));
     }
-    let instead = (!engine.has_depth() && asked.iodepth > 1).then(|| {
-        Workload { threads: asked.in_flight(), iodepth: 1, work: asked.work.clone() }.with_usual_files()
+    let instead = (!engine.has_depth() && requested.iodepth > 1).then(|| {
+        Workload { threads: requested.in_flight(), iodepth: 1, work: requested.work.clone() }
+            .with_usual_files()
     });
     Ok((engine, instead))
 }
@@ -69,9 +70,9 @@ pub(super) fn agree_within_sweeps(phases: &mut [PlannedPhase]) {
 }
 
 /// Returns why the rings of a test cannot be made here; `None` if they can.
-fn ring_refused(asked: &Workload, machine: &Machine) -> Option<String> {
-    let (rings, lockable_bytes) = (asked.threads, machine.lockable_bytes.unwrap_or(u64::MAX));
-    let wanted_bytes = ring_bytes(asked.iodepth).saturating_mul(u64::from(rings));
+fn ring_refused(requested: &Workload, machine: &Machine) -> Option<String> {
+    let (rings, lockable_bytes) = (requested.threads, machine.lockable_bytes.unwrap_or(u64::MAX));
+    let wanted_bytes = ring_bytes(requested.iodepth).saturating_mul(u64::from(rings));
     let is_too_much = wanted_bytes > lockable_bytes;
     machine.io_uring_refused.clone().or_else(|| {
         is_too_much.then(|| {
@@ -82,11 +83,12 @@ fn ring_refused(asked: &Workload, machine: &Machine) -> Option<String> {
 }
 
 /// Refuses what a simulated device cannot serve.
-fn check_simulated(asked: &Workload) -> Result<(), Trouble> {
+fn check_simulated(requested: &Workload) -> Result<(), Trouble> {
     let refused = |cause: String, remedy: &str| {
-        Err(Trouble::new(format!("run `{}` on a simulated device", spec::print(asked)), cause).remedy(remedy))
+        Err(Trouble::new(format!("run `{}` on a simulated device", spec::print(requested)), cause)
+            .remedy(remedy))
     };
-    match asked.data() {
+    match requested.data() {
         None => refused(
             "a simulated device has no files".into(),
             "ask for tests on data, such as --test read:rnd4k:q8",
@@ -120,9 +122,9 @@ fn ring_words(data: &DataWork) -> Vec<String> {
 }
 
 /// Returns true if a ring suits a test without a requested engine.
-pub fn suits_ring(asked: &Workload) -> bool {
-    asked.iodepth > 1
-        && asked.data().is_some_and(|data| {
+pub fn suits_ring(requested: &Workload) -> bool {
+    requested.iodepth > 1
+        && requested.data().is_some_and(|data| {
             // A ring would hand each discard to a thread of the kernel.
             let waits = data.syncs_each() || data.verb == DataVerb::Discard;
             data.engine.is_none() && data.direct && !waits
@@ -134,23 +136,25 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
     let deepest = |lacks_ring: bool| {
         phases
             .iter()
-            .filter(|phase| phase.instead_of.as_ref().is_some_and(|asked| suits_ring(asked) == lacks_ring))
-            .max_by_key(|phase| (phase.asked().iodepth, phase.asked().threads))
-            .map(|phase| (phase.asked(), phase.workload.threads))
+            .filter(|phase| {
+                phase.instead_of.as_ref().is_some_and(|requested| suits_ring(requested) == lacks_ring)
+            })
+            .max_by_key(|phase| (phase.requested_workload().iodepth, phase.requested_workload().threads))
+            .map(|phase| (phase.requested_workload(), phase.workload.threads))
     };
     let mut notes = Vec::new();
-    if let Some((asked, threads)) = deepest(true)
-        && let Some(reason) = ring_refused(asked, machine)
+    if let Some((requested, threads)) = deepest(true)
+        && let Some(reason) = ring_refused(requested, machine)
     {
-        let Workload { iodepth, threads: from, .. } = asked;
+        let Workload { iodepth, threads: from, .. } = requested;
         notes.push(format!(
             "io_uring cannot be used here ({reason}): q{iodepth}t{from} becomes q1t{threads}, {threads} threads of \
              plain system calls"
         ));
     }
-    if let Some((asked @ Workload { iodepth, threads: from, .. }, threads)) = deepest(false) {
-        let why = match asked.data() {
-            Some(data) if data.engine == Some(EngineWord::Mmap) => " engine=mmap",
+    if let Some((requested @ Workload { iodepth, threads: from, .. }, threads)) = deepest(false) {
+        let why = match requested.data() {
+            Some(data) if data.engine == Some(RequestedEngine::Mmap) => " engine=mmap",
             Some(data) if data.engine.is_some() => " engine=sync",
             Some(data) if !data.direct => " buffered",
             Some(data) if data.verb == DataVerb::Fsync => " fsync",
@@ -165,7 +169,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{FORBIDDEN, asking, machine, on_disk, planned};
+    use crate::plan::fixtures::{FORBIDDEN, machine, on_disk, planned, request_for};
     use crate::request::Request;
     use crate::spec::Defaults;
 
@@ -191,10 +195,13 @@ mod tests {
             ("stat:t4", (Sync, "t4"), Some((Sync, "t4"))),
         ] {
             let choice = |refused: Option<&str>| {
-                let plan = planned(&asking(&[spec]), Backing::Devices, refused).ok()?;
+                let plan = planned(&request_for(&[spec]), Backing::Devices, refused).ok()?;
                 let phase = &plan.phases[0];
-                assert_eq!(phase.instead_of.is_some(), phase.asked().iodepth != phase.workload.iodepth);
-                assert_eq!(plan.tests, [spec::print(phase.asked())]);
+                assert_eq!(
+                    phase.instead_of.is_some(),
+                    phase.requested_workload().iodepth != phase.workload.iodepth
+                );
+                assert_eq!(plan.tests, [spec::print(phase.requested_workload())]);
                 Some((phase.engine, phase.workload.label()))
             };
             let expected = |(engine, label): (Engine, &str)| (engine, label.to_owned());
@@ -220,7 +227,7 @@ mod tests {
     #[test]
     fn sweep_points_share_one_engine() {
         let engines = |sweep: &str, spec: &str| {
-            let request = Request { sweep: Some(sweep.into()), ..asking(&[spec]) };
+            let request = Request { sweep: Some(sweep.into()), ..request_for(&[spec]) };
             let plan = planned(&request, Backing::Devices, None).unwrap();
             plan.phases.iter().map(|phase| phase.engine).collect::<Vec<_>>()
         };
@@ -231,7 +238,8 @@ mod tests {
 
     #[test]
     fn option_needing_io_uring_is_refused_without_it() {
-        let problem = |spec: &str| planned(&asking(&[spec]), Backing::Devices, Some(FORBIDDEN)).unwrap_err();
+        let problem =
+            |spec: &str| planned(&request_for(&[spec]), Backing::Devices, Some(FORBIDDEN)).unwrap_err();
         assert_eq!(
             problem("read:q8:engine=uring"),
             "cannot run `read:seq1m:q8:engine=uring` with io_uring: kernel.io_uring_disabled is 2; \
@@ -245,7 +253,7 @@ mod tests {
     #[test]
     fn depth_turned_into_threads_is_noted_once_per_cause() {
         let tests = ["read:rnd4k:q8", "read:rnd4k:q32t4", "fsync:q4", "read:q8:buffered", "read:q1"];
-        let plan = planned(&asking(&tests), Backing::Devices, Some(FORBIDDEN)).unwrap();
+        let plan = planned(&request_for(&tests), Backing::Devices, Some(FORBIDDEN)).unwrap();
         assert_eq!(
             plan.notes,
             [
@@ -260,7 +268,7 @@ mod tests {
 
     #[test]
     fn simulated_device_runs_block_tests_only() {
-        let request = asking(&["write:q8", "read:buffered", "fsync:q2", "read:rnd4k:rate=500"]);
+        let request = request_for(&["write:q8", "read:buffered", "fsync:q2", "read:rnd4k:rate=500"]);
         let plan = planned(&request, Backing::Simulated, Some(FORBIDDEN)).unwrap();
         assert!(plan.phases.iter().all(|phase| phase.engine == Engine::Sim && phase.instead_of.is_none()));
         assert!(plan.phases.iter().all(|phase| (phase.stop.bytes, phase.stop.passes) == (None, None)));
@@ -280,7 +288,7 @@ mod tests {
             ("read:engine=sync", "leave engine=sync away"),
             ("read:engine=uring:iopoll", "leave engine=uring and iopoll away"),
         ] {
-            let problem = planned(&asking(&[spec]), Backing::Simulated, None).unwrap_err();
+            let problem = planned(&request_for(&[spec]), Backing::Simulated, None).unwrap_err();
             assert!(problem.ends_with(expected), "{problem}");
         }
     }

@@ -34,7 +34,7 @@ pub struct Dataset {
     pub stamp_interval_bytes: u64,
     /// True if the data is the device or the file that was named, which is only read. Absent where skye makes files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_given: bool,
+    pub is_existing: bool,
     /// True if the file of a shared group is that of all clients of the run, in which each has its part. Absent in runs of
     /// one process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -46,7 +46,7 @@ pub struct Dataset {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DataGroup {
     /// True if all threads work in one file; otherwise each has its own, or all work in `files` of them.
-    pub shared: bool,
+    pub is_shared: bool,
     /// Number of files.
     pub files: u32,
     /// Percent of each 4 KiB that compresses away.
@@ -56,7 +56,7 @@ pub struct DataGroup {
     /// True if the files are laid out empty, because a test writes them before any other uses their blocks. Absent
     /// where they are not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fresh: bool,
+    pub is_fresh: bool,
     /// Size of the interleaved blocks; absent where each thread or client has its own part of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interleaved_bytes: Option<u64>,
@@ -71,21 +71,21 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl DataGroup {
-    fn of(data: &DataWork, files: u32) -> Self {
+    fn from_work(data: &DataWork, files: u32) -> Self {
         Self {
-            shared: data.shared,
+            is_shared: data.shared,
             files,
             compress_percent: data.compress_percent,
             dedupe_percent: data.dedupe_percent,
-            fresh: false,
+            is_fresh: false,
             interleaved_bytes: data.interleaved.then_some(data.block_bytes),
             turns: 0,
         }
     }
 
     fn holds_content_of(&self, data: &DataWork) -> bool {
-        let of_data = Self::of(data, self.files);
-        Self { shared: data.shared, fresh: false, turns: 0, ..*self } == of_data
+        let of_data = Self::from_work(data, self.files);
+        Self { is_shared: data.shared, is_fresh: false, turns: 0, ..*self } == of_data
     }
 }
 
@@ -105,7 +105,7 @@ impl Dataset {
 
     /// Returns the most bytes that laying it out writes.
     pub fn layout_bytes_max(&self) -> u64 {
-        self.bytes_of(|group| !group.fresh && !self.is_given)
+        self.bytes_of(|group| !group.is_fresh && !self.is_existing)
     }
 
     /// Returns the most bytes that its files take when all of them are written.
@@ -150,7 +150,7 @@ impl Dataset {
 
     /// Returns true if the file of that group is one of all clients.
     pub fn is_of_all_clients(&self, group: usize) -> bool {
-        self.is_together && self.groups.get(group).is_some_and(|group| group.shared)
+        self.is_together && self.groups.get(group).is_some_and(|group| group.is_shared)
     }
 }
 
@@ -163,15 +163,15 @@ fn group_of(groups: &[DataGroup], workload: &Workload, is_together: bool) -> Opt
     if data.shared {
         // A group of a single file can be shared as well, but not by other processes.
         let single = || find(&|group| group.files == 1).filter(|_| !is_together);
-        return find(&|group| group.shared).or_else(single);
+        return find(&|group| group.is_shared).or_else(single);
     }
     let own = |least: u32| {
-        let fitting = groups.iter().filter(|group| !group.shared && group.holds_content_of(data));
+        let fitting = groups.iter().filter(|group| !group.is_shared && group.holds_content_of(data));
         fitting.map(|group| group.files).filter(move |files| *files >= least)
     };
     // At least one file for each thread; an experiment with more threads takes what there is.
     let taken = own(files).min().or_else(|| own(0).max())?;
-    find(&|group| !group.shared && group.files == taken)
+    find(&|group| !group.is_shared && group.files == taken)
 }
 
 fn page_bytes() -> u64 {
@@ -206,11 +206,11 @@ fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &Da
 /// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, the
 /// requested number, or one for all.
 fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
-    let new = DataGroup::of;
+    let new = DataGroup::from_work;
     // A test without a number uses the counted files of other tests, if there are enough for its threads.
     let counted: Vec<_> = on_files(phases)
         .filter_map(|(_, data)| Some(new(data, data.files?)))
-        .filter(|group| !group.shared)
+        .filter(|group| !group.is_shared)
         .collect();
     let mut groups: Vec<DataGroup> = Vec::new();
     for (phase, data) in on_files(phases) {
@@ -220,7 +220,7 @@ fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
         let wanted = new(data, taken.unwrap_or(files));
         let is_counted = counted.contains(&wanted);
         let is_same = |group: &&mut DataGroup| {
-            let one_of_all = !counted.contains(group) && group.shared == data.shared;
+            let one_of_all = !counted.contains(group) && group.is_shared == data.shared;
             if is_counted { **group == wanted } else { one_of_all && group.holds_content_of(data) }
         };
         match groups.iter_mut().find(is_same) {
@@ -230,8 +230,8 @@ fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
     }
     // A group of a single file also serves tests that share one file.
     let all = groups.clone();
-    let has_twin = |group: &DataGroup| all.contains(&DataGroup { shared: false, ..*group });
-    groups.retain(|group| is_together || !group.shared || !has_twin(group));
+    let has_twin = |group: &DataGroup| all.contains(&DataGroup { is_shared: false, ..*group });
+    groups.retain(|group| is_together || !group.is_shared || !has_twin(group));
     for group in groups.iter_mut().filter(|group| group.interleaved_bytes.is_some()) {
         let of_group = on_files(phases).filter(|(_, data)| group.holds_content_of(data));
         let threads = of_group.map(|(phase, _)| u64::from(phase.workload.threads));
@@ -243,13 +243,13 @@ fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
 
 /// Returns the group of an erased device: all threads of all tests work in it, so that it has one content.
 fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>, Trouble> {
-    let mut contents =
-        on_files(phases).map(|(phase, data)| (phase, DataGroup { shared: false, ..DataGroup::of(data, 1) }));
+    let mut contents = on_files(phases)
+        .map(|(phase, data)| (phase, DataGroup { is_shared: false, ..DataGroup::from_work(data, 1) }));
     let Some((_, group)) = contents.next() else { return Ok(Vec::new()) };
     match contents.find(|(_, other)| *other != group) {
         None => Ok(vec![group]),
         Some((phase, _)) => Err(Trouble::new(
-            format!("run `{}` on {}", spec::print(phase.asked()), target.path),
+            format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path),
             "a device holds one kind of content, and the tests ask for several",
         )
         .remedy("give all tests on data the same compress and dedupe")),
@@ -278,23 +278,23 @@ fn mark_fresh(
         let reader = on_group().take_while(|(phase, _)| phase.id != maker.id).find(|(_, data)| data.reads());
         if let Some((reader, _)) = reader {
             return Err(Trouble::new(
-                format!("run `{}` in {path}", spec::print(reader.asked())),
+                format!("run `{}` in {path}", spec::print(reader.requested_workload())),
                 format!(
                     "there is nothing to read before `{}` has made the files",
-                    spec::print(maker.asked())
+                    spec::print(maker.requested_workload())
                 ),
             )
             .remedy("put it after that test"));
         }
-        groups[index].fresh = true;
+        groups[index].is_fresh = true;
     }
     let is_unmade = |data: &DataWork| {
-        data.interleaved && !groups.iter().any(|group| group.fresh && group.holds_content_of(data))
+        data.interleaved && !groups.iter().any(|group| group.is_fresh && group.holds_content_of(data))
     };
     match on_files(phases).find(|(_, data)| is_unmade(data)) {
         None => Ok(()),
         Some((phase, data)) => Err(Trouble::new(
-            format!("run `{}` in {path}", spec::print(phase.asked())),
+            format!("run `{}` in {path}", spec::print(phase.requested_workload())),
             "no test makes the file in which its blocks take turns",
         )
         .remedy(format!(
@@ -316,7 +316,7 @@ pub(super) fn plan_dataset(
     let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
     let unit_bytes = unit_bytes(phases, filled_bytes);
     if target.is_only_read() {
-        return given(request, phases, target, machine, unit_bytes);
+        return existing_dataset(request, phases, target, machine, unit_bytes);
     }
     let is_erased = target.erased.is_some();
     let mut groups = if is_erased { one_group(phases, target)? } else { groups(phases, is_together) };
@@ -338,9 +338,9 @@ pub(super) fn plan_dataset(
     let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
     let attempt = || format!("lay out the data set in {}", room.path);
     let refuse = |cause: String| Trouble::new(attempt(), cause);
-    let fewest_files = groups.iter().map(|group| u64::from(group.files.max(1))).min();
+    let files_min = groups.iter().map(|group| u64::from(group.files.max(1))).min();
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
-    let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].fresh);
+    let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].is_fresh);
     // Where a test makes the files, no write before it can serve to choose their size.
     let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase) == Some(true));
     let is_fixed = is_together || has_fresh;
@@ -349,8 +349,8 @@ pub(super) fn plan_dataset(
     let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
     let ranged_bytes = ranged.map(|range| range.end).max().unwrap_or(0);
     let size_bytes = match request.size {
-        Some(asked) => {
-            let size_bytes = asked.resolve(free, machine.memory_bytes);
+        Some(requested_size) => {
+            let size_bytes = requested_size.resolve(free, machine.memory_bytes);
             if size_bytes < least {
                 return Err(refuse(format!("{} is too small for these tests", size::binary(size_bytes)))
                     .remedy(format!(
@@ -371,14 +371,14 @@ pub(super) fn plan_dataset(
         None => {
             let wished = largest.min((free / 10).max(DATASET_BYTES_MIN.min(usable / 2)));
             let wished = power_of_two_within(wished).max(least);
-            let holdable = room.file_bytes_max.saturating_mul(fewest_files.unwrap_or(1));
+            let holdable = room.file_bytes_max.saturating_mul(files_min.unwrap_or(1));
             wished.min(usable).min(holdable) / unit_bytes * unit_bytes
         }
     };
     if is_erased && size_bytes > usable {
         return Err(refuse(format!("it has {}", size::binary(free))).remedy("ask for a smaller --size"));
     }
-    if let Some(files) = fewest_files {
+    if let Some(files) = files_min {
         room.refuse_file(attempt(), size_bytes.max(least) / files)?;
     }
     if size_bytes > usable || size_bytes < least {
@@ -397,14 +397,14 @@ pub(super) fn plan_dataset(
         groups,
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
-        is_given: false,
+        is_existing: false,
         is_together,
     }))
 }
 
 /// Returns the data set of a device or a file that is only read: the whole, or its beginning. All threads of all tests
 /// work in it.
-fn given(
+fn existing_dataset(
     request: &Request,
     phases: &[PlannedPhase],
     target: &Target,
@@ -421,8 +421,8 @@ fn given(
     let unit_bytes = if has_zones { 1 } else { unit_bytes };
     let Some(least) = phases.iter().filter_map(in_flight).max() else { return Ok(None) };
     let whole_bytes = target.space.total_bytes;
-    let asked = request.size.map(|size| size.resolve(whole_bytes, machine.memory_bytes));
-    let size_bytes = asked.unwrap_or(whole_bytes) / unit_bytes * unit_bytes;
+    let requested_bytes = request.size.map(|size| size.resolve(whole_bytes, machine.memory_bytes));
+    let size_bytes = requested_bytes.unwrap_or(whole_bytes) / unit_bytes * unit_bytes;
     let refused = |cause: String| Trouble::new(format!("read {}", target.path), cause);
     if size_bytes > whole_bytes {
         return Err(
@@ -430,27 +430,27 @@ fn given(
         );
     }
     if size_bytes < least.max(1) {
-        let (has, needs) = (size::binary(asked.unwrap_or(whole_bytes)), size::binary(least));
+        let (has, needs) = (size::binary(requested_bytes.unwrap_or(whole_bytes)), size::binary(least));
         return Err(refused(format!("of its {has} too few are whole blocks: the tests need {needs}"))
             .remedy("name a larger one or a directory, or ask for smaller blocks or less depth"));
     }
     let group = DataGroup {
-        shared: false,
+        is_shared: false,
         files: 1,
         compress_percent: 0,
         dedupe_percent: 0,
-        fresh: false,
+        is_fresh: false,
         interleaved_bytes: None,
         turns: 0,
     };
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
         size_bytes_min: least,
-        size_is_fixed: asked.is_some(),
+        size_is_fixed: requested_bytes.is_some(),
         groups: vec![group],
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
-        is_given: true,
+        is_existing: true,
         is_together: false,
     }))
 }
@@ -465,13 +465,13 @@ pub(super) fn check_parts(
     for phase in phases {
         let Some(data) = phase.workload.data() else { continue };
         let refused = |cause: String, remedy: String| {
-            let attempt = format!("run `{}` on {}", spec::print(phase.asked()), target.path);
+            let attempt = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
             Err(Trouble::new(attempt, cause).remedy(remedy))
         };
         let whole_bytes = dataset.size_bytes_max;
         let range = data.range_of(whole_bytes);
         let length_bytes = range.end - range.start;
-        if data.range.is_some() && !target.kind.is_given() {
+        if data.range.is_some() && !target.kind.is_existing() {
             return refused(
                 format!("{} holds files that skye makes, and chooses the size of", target.kind.name()),
                 "leave range away, or name a device or a file".into(),
@@ -515,17 +515,17 @@ pub fn power_of_two_within(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{GIB, asking, on_disk, planned};
+    use crate::plan::fixtures::{GIB, on_disk, planned, request_for};
     use crate::size::Size;
     use crate::target::Backing;
 
-    fn group(shared: bool, files: u32, compress_percent: u8, dedupe_percent: u8) -> DataGroup {
+    fn group(is_shared: bool, files: u32, compress_percent: u8, dedupe_percent: u8) -> DataGroup {
         DataGroup {
-            shared,
+            is_shared,
             files,
             compress_percent,
             dedupe_percent,
-            fresh: false,
+            is_fresh: false,
             interleaved_bytes: None,
             turns: 0,
         }
@@ -577,7 +577,7 @@ mod tests {
         let plan = planned(
             &Request {
                 size: Some(Size::Bytes(3 * GIB)),
-                ..asking(&["read:t4", "write:t2:compress=50:ops=1"])
+                ..request_for(&["read:t4", "write:t2:compress=50:ops=1"])
             },
             Backing::Devices,
             None,
@@ -587,13 +587,14 @@ mod tests {
         assert_eq!(dataset.group_file_bytes(&dataset.groups[0], 3 * GIB), 768 << 20);
         assert_eq!(dataset.layout_bytes_max(), 6 * GIB);
         assert_eq!(plan.bytes_to_write_max, 6 * GIB + (1 << 20));
-        let request = Request { size: Some(Size::Bytes(300 * GIB)), ..asking(&["read", "read:dedupe=5"]) };
+        let request =
+            Request { size: Some(Size::Bytes(300 * GIB)), ..request_for(&["read", "read:dedupe=5"]) };
         let problem = planned(&request, Backing::Devices, None).unwrap_err();
         assert!(problem.contains("it needs 600 GiB; 600 GiB is free, less a reserve of 45 GiB"), "{problem}");
     }
 
     fn fresh(tests: &[&str]) -> Result<crate::plan::Plan, String> {
-        planned(&Request { size: Some(Size::Bytes(GIB)), ..asking(tests) }, Backing::Devices, None)
+        planned(&Request { size: Some(Size::Bytes(GIB)), ..request_for(tests) }, Backing::Devices, None)
     }
 
     #[test]
@@ -603,7 +604,7 @@ mod tests {
         let (new, old) =
             (fresh(&tests).unwrap(), fresh(&tests.map(|test| test.trim_end_matches(":fresh"))).unwrap());
         let (set, before) = (new.dataset.as_ref().unwrap(), old.dataset.as_ref().unwrap());
-        assert_eq!(set.groups, [DataGroup { fresh: true, ..group(false, 1, 0, 0) }]);
+        assert_eq!(set.groups, [DataGroup { is_fresh: true, ..group(false, 1, 0, 0) }]);
         assert_eq!((set.layout_bytes_max(), set.file_bytes_max()), (0, GIB));
         assert_eq!((before.layout_bytes_max(), before.file_bytes_max()), (GIB, GIB));
         // The bytes are announced once: as those of the test.
@@ -611,17 +612,17 @@ mod tests {
         assert_eq!((stop.time_ns, stop.passes, stop.bytes), (None, Some(1), Some(GIB)));
         assert_eq!(new.bytes_to_write_max, (3 << 20) + 2 * GIB);
         assert_eq!(old.bytes_to_write_max, new.bytes_to_write_max + GIB);
-        assert_eq!(new.until_of(&new.phases[1]), None);
+        assert_eq!(new.precision_goal_of(&new.phases[1]), None);
         // The key is there only for files laid out empty, so that other plans stay as they were.
         let json = |plan: &crate::plan::Plan| serde_json::to_string(plan).unwrap();
-        assert!(json(&new).contains("\"fresh\":true") && !json(&old).contains("fresh\":"));
+        assert!(json(&new).contains("\"is_fresh\":true") && !json(&old).contains("is_fresh\":"));
     }
 
     #[test]
     fn files_that_are_used_before_are_laid_out() {
         let groups = |tests: &[&str]| {
             let dataset = fresh(tests).unwrap().dataset.unwrap();
-            dataset.groups.iter().map(|group| group.fresh).collect::<Vec<_>>()
+            dataset.groups.iter().map(|group| group.is_fresh).collect::<Vec<_>>()
         };
         assert_eq!(groups(&["read", "write:fresh"]), [false]);
         assert_eq!(groups(&["write:fresh", "read", "write:fresh"]), [true]);
@@ -643,17 +644,18 @@ mod tests {
              the files; put it after that test"
         );
         // Nothing is written before by which their size could be chosen.
-        let dataset = planned(&asking(&["write:fresh"]), Backing::Devices, None).unwrap().dataset.unwrap();
+        let dataset =
+            planned(&request_for(&["write:fresh"]), Backing::Devices, None).unwrap().dataset.unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.size_is_fixed), (GIB, true));
-        let laid_out = planned(&asking(&["read", "write:fresh"]), Backing::Devices, None).unwrap();
+        let laid_out = planned(&request_for(&["read", "write:fresh"]), Backing::Devices, None).unwrap();
         assert!(!laid_out.dataset.unwrap().size_is_fixed);
-        let request = Request { size: Some(Size::Bytes(700 * GIB)), ..asking(&["write:fresh"]) };
+        let request = Request { size: Some(Size::Bytes(700 * GIB)), ..request_for(&["write:fresh"]) };
         assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("is free"));
-        let request = Request { size: Some(Size::Bytes(50 * GIB)), ..asking(&["write:fresh"]) };
+        let request = Request { size: Some(Size::Bytes(50 * GIB)), ..request_for(&["write:fresh"]) };
         assert!(planned(&request, Backing::Devices, None).unwrap_err().contains("--write-limit 54GB"));
         let files = Request {
             size: Some(Size::Bytes(500 * GIB)),
-            ..asking(&["write:fresh", "create:size=1m:files=100k"])
+            ..request_for(&["write:fresh", "create:size=1m:files=100k"])
         };
         let files = Request { write_limit: Some(Size::Bytes(900 * GIB)), ..files };
         assert!(planned(&files, Backing::Devices, None).unwrap_err().contains("beside 500 GiB of data"));
@@ -676,7 +678,7 @@ mod tests {
         assert_eq!((dataset.layout_bytes_max(), plan.bytes_to_write_max), (0, 0));
         assert!(plan.phases.iter().all(|phase| phase.stop.bytes.is_none()));
         // More than the free room, and more than the write limit.
-        let huge = Request { size: Some(Size::Bytes(4096 * GIB)), ..asking(&["write:engine=null"]) };
+        let huge = Request { size: Some(Size::Bytes(4096 * GIB)), ..request_for(&["write:engine=null"]) };
         let huge = planned(&huge, Backing::Devices, None).unwrap();
         assert_eq!(huge.dataset.map(|dataset| dataset.size_bytes_max), Some(4096 * GIB));
     }

@@ -18,7 +18,7 @@ fn target(backing: Backing) -> Target {
         file_system: "xfs".into(),
         mount_options: Vec::new(),
         read_only: false,
-        others_write: false,
+        is_writable_by_others: false,
         backing,
         geometry: Geometry::default(),
         space: Space { total_bytes: 900 * GIB, free_bytes: 600 * GIB, inodes_total: None, inodes_free: None },
@@ -41,7 +41,7 @@ pub(super) fn machine(io_uring_refused: Option<&str>) -> Machine {
         memory_total_bytes: 16 * GIB,
         virtualisation: None,
         clock_source: None,
-        root: false,
+        is_root: false,
         lockable_bytes: None,
         open_files_max: None,
         file_bytes_max: None,
@@ -49,7 +49,7 @@ pub(super) fn machine(io_uring_refused: Option<&str>) -> Machine {
     }
 }
 
-pub(super) fn asking(tests: &[&str]) -> Request {
+pub(super) fn request_for(tests: &[&str]) -> Request {
     Request { tests: tests.iter().map(|test| (*test).to_owned()).collect(), ..Request::default() }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn disk_that_polls(io_poll: Option<bool>) -> Target {
         major: 8,
         minor: 0,
         kind: DeviceKind::Disk,
-        lies_on: Vec::new(),
+        backing_devices: Vec::new(),
         size_bytes: 1000 * GIB,
         model: None,
         logical_block_bytes: None,
@@ -100,5 +100,5 @@ fn checked(request: &Request, target: &Target, machine: &Machine) -> Result<Plan
 }
 
 pub(crate) fn on_disk(tests: &[&str]) -> Plan {
-    planned(&asking(tests), Backing::Devices, None).unwrap()
+    planned(&request_for(tests), Backing::Devices, None).unwrap()
 }

@@ -28,7 +28,7 @@ pub const ROUNDS_MIN: u32 = 5;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Precondition {
     /// True if all data is discarded before it is filled.
-    pub purge: bool,
+    pub has_purge: bool,
     /// Writing all data twice: a test for each group of files, or one on a simulated device.
     pub fills: Vec<PlannedPhase>,
     /// Time of a round.
@@ -54,8 +54,10 @@ pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target)
     }
     let is_fresh = |phase: &&PlannedPhase| phase.workload.data().is_some_and(|data| data.fresh);
     if let Some(phase) = phases.iter().find(is_fresh) {
-        let cause =
-            format!("`{}` makes new files, which cannot be filled before", spec::print(phase.asked()));
+        let cause = format!(
+            "`{}` makes new files, which cannot be filled before",
+            spec::print(phase.requested_workload())
+        );
         return Err(Trouble::new(attempt(), cause).remedy("leave fresh away"));
     }
     Ok(())
@@ -91,18 +93,18 @@ fn fills(
         let data = DataWork {
             block_bytes: FILL_BLOCK_BYTES,
             direct,
-            shared: group.is_some_and(|group| group.shared),
+            shared: group.is_some_and(|group| group.is_shared),
             files: group.map(|group| group.files).filter(|files| *files > 1),
             compress_percent: group.map_or(0, |group| group.compress_percent),
             dedupe_percent: group.map_or(0, |group| group.dedupe_percent),
             passes: Some(FILLS),
             ..DataWork::new(DataVerb::Write)
         };
-        let asked = Workload { threads: 1, iodepth: FILL_DEPTH, work: Work::Data(data) };
-        let (engine, instead) = choose(&asked, backing, machine)?;
+        let requested = Workload { threads: 1, iodepth: FILL_DEPTH, work: Work::Data(data) };
+        let (engine, instead) = choose(&requested, backing, machine)?;
         let (workload, instead_of) = match instead {
-            Some(instead) => (instead, Some(asked)),
-            None => (asked, None),
+            Some(instead) => (instead, Some(requested)),
+            None => (requested, None),
         };
         let id = format!("fill-{}", all.len() + 1);
         let stop = Stop { passes: Some(FILLS), ..Stop::default() };
@@ -113,7 +115,7 @@ fn fills(
 
 impl Precondition {
     /// Returns the work before the tests; `None` if none is requested.
-    pub(super) fn of(
+    pub(super) fn from_request(
         request: &Request,
         phases: &[PlannedPhase],
         dataset: Option<&Dataset>,
@@ -121,9 +123,9 @@ impl Precondition {
         machine: &Machine,
         round: Seconds,
     ) -> Result<Option<Self>, Trouble> {
-        let (Some(asked), Some(dataset)) = (request.precondition, dataset) else { return Ok(None) };
+        let (Some(requested), Some(dataset)) = (request.precondition, dataset) else { return Ok(None) };
         Ok(Some(Self {
-            purge: asked == Preconditioning::Purge,
+            has_purge: requested == Preconditioning::Purge,
             fills: fills(phases, dataset, target.backing, machine)?,
             round_ns: round.as_ns(),
             rounds_max: ROUNDS_MAX,
@@ -137,14 +139,14 @@ impl Precondition {
     }
 
     /// Returns the word of the request for it.
-    pub(super) fn asked(&self) -> Preconditioning {
-        if self.purge { Preconditioning::Purge } else { Preconditioning::Fill }
+    pub(super) fn requested(&self) -> Preconditioning {
+        if self.has_purge { Preconditioning::Purge } else { Preconditioning::Fill }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::fixtures::{FORBIDDEN, asking, planned};
+    use crate::plan::fixtures::{FORBIDDEN, planned, request_for};
     use crate::request::{Preconditioning, Request, Seconds};
     use crate::size::Size;
     use crate::spec;
@@ -153,13 +155,13 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn asked(tests: &[&str]) -> Request {
+    fn precondition_request(tests: &[&str]) -> Request {
         Request {
             precondition: Some(Preconditioning::Fill),
             size: Some(Size::Bytes(GIB)),
             time: Some(Seconds(10.0)),
             probe: Some(Probing::None),
-            ..asking(tests)
+            ..request_for(tests)
         }
     }
 
@@ -167,7 +169,7 @@ mod tests {
     fn fills_are_counted_and_rounds_last_for_test_time() {
         let tests =
             ["write:rnd4k:q32", "read:rnd4k:ops=9", "read:rnd4k:rate=9", "read:seq1m:buffered", "stat"];
-        let plan = planned(&asked(&tests), Backing::Devices, None).unwrap();
+        let plan = planned(&precondition_request(&tests), Backing::Devices, None).unwrap();
         let precondition = plan.precondition.as_ref().unwrap();
         assert_eq!((precondition.round_ns, precondition.rounds_max), (10_000_000_000, 25));
         let [fill] = &precondition.fills[..] else { panic!("{precondition:?}") };
@@ -185,7 +187,8 @@ mod tests {
         let again = planned(&plan.to_request(), Backing::Devices, None).unwrap();
         assert_eq!((again.precondition, again.phases), (plan.precondition, plan.phases));
         // Without a ring, depth is made of threads, in the same file.
-        let plan = planned(&asked(&["write:rnd4k"]), Backing::Devices, Some(FORBIDDEN)).unwrap();
+        let plan =
+            planned(&precondition_request(&["write:rnd4k"]), Backing::Devices, Some(FORBIDDEN)).unwrap();
         let fill = &plan.precondition.unwrap().fills[0];
         assert_eq!((fill.engine, fill.workload.threads), (Engine::Sync, 32));
     }
@@ -193,15 +196,22 @@ mod tests {
     #[test]
     fn impossible_precondition_is_refused() {
         let problem = |request: &Request| planned(request, Backing::Devices, None).unwrap_err();
-        let tight = Request { write_limit: Some(Size::Bytes(3 * GIB)), ..asked(&["write:rnd4k:q32"]) };
+        let tight =
+            Request { write_limit: Some(Size::Bytes(3 * GIB)), ..precondition_request(&["write:rnd4k:q32"]) };
         let refused = problem(&tight);
         assert!(
             refused.contains("files and tests need 3.22 GB at least; raise it with --write-limit 4GB"),
             "{refused}"
         );
-        assert!(problem(&asked(&["stat"])).contains("no test is one that rounds could make steady"));
-        assert!(problem(&asked(&["read:ops=9"])).contains("a test on data in blocks that lasts for a time"));
-        let refused = problem(&asked(&["write:rnd4k", "write:fresh:files=2"]));
+        assert!(
+            problem(&precondition_request(&["stat"]))
+                .contains("no test is one that rounds could make steady")
+        );
+        assert!(
+            problem(&precondition_request(&["read:ops=9"]))
+                .contains("a test on data in blocks that lasts for a time")
+        );
+        let refused = problem(&precondition_request(&["write:rnd4k", "write:fresh:files=2"]));
         assert!(
             refused.contains("makes new files, which cannot be filled before; leave fresh away"),
             "{refused}"

@@ -16,21 +16,21 @@ use crate::workload::{Arrival, FileVerb, OpenRate, Work, Workload};
 const SWEPT_PHASES_MAX: usize = 100;
 
 /// The tests of a request.
-pub(super) struct Asked {
+pub(super) struct RequestedTests {
     pub(super) tests: Vec<Workload>,
     /// Tests that follow if the device can do them.
     pub(super) where_possible: Vec<Workload>,
 }
 
 /// One test of the list after the sweep.
-pub(super) struct Swept {
+pub(super) struct SweptTest {
     pub(super) workload: Workload,
     pub(super) group: Option<String>,
     /// Number of clients that make it; `None` for all.
     pub(super) clients: Option<u32>,
 }
 
-impl Asked {
+impl RequestedTests {
     /// Reads the specs; the flags fill in what a spec leaves out.
     pub(super) fn parse(request: &Request, machine: &Machine) -> Result<Self, Trouble> {
         let mixes =
@@ -60,14 +60,14 @@ impl Asked {
                 .collect::<Result<_, SpecError>>()
                 .map_err(|problem| Trouble::new("make a plan", problem))
         };
-        let mut asked = Self {
+        let mut requested = Self {
             tests: parse(&request.tests, &defaults)?,
             where_possible: parse(&request.tests_where_possible, &own_way)?,
         };
         if request.cold == Some(true) {
-            asked.make_cold()?;
+            requested.make_cold()?;
         }
-        Ok(asked)
+        Ok(requested)
     }
 
     /// Makes every test with name look-ups cold.
@@ -129,7 +129,7 @@ pub(super) fn check_loads<'a>(
                 size::binary(load.growth_bytes)
             )
         });
-        for note in load.told(name).into_iter().chain(grows) {
+        for note in load.left_out_note(name).into_iter().chain(grows) {
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -140,7 +140,7 @@ pub(super) fn check_loads<'a>(
 
 /// Returns the request of a preset for a device or a file, on which not every test is possible. The others follow where
 /// they are possible, which is nowhere there.
-pub fn for_given(request: Request, target: &Target) -> Request {
+pub fn for_existing(request: Request, target: &Target) -> Request {
     let is_possible = |test: &String| {
         let workload = spec::parse(test, &Defaults::default());
         workload.is_ok_and(|workload| given_refused(&workload, target).is_none())
@@ -189,9 +189,9 @@ pub(super) fn expand(
     tests: &[Workload],
     sweep: Option<Sweep>,
     loads: &[LoadFile],
-) -> Result<Vec<Swept>, Trouble> {
+) -> Result<Vec<SweptTest>, Trouble> {
     let Some(sweep) = sweep else {
-        let alone = |test: &Workload| Swept { workload: test.clone(), group: None, clients: None };
+        let alone = |test: &Workload| SweptTest { workload: test.clone(), group: None, clients: None };
         return Ok(tests.iter().map(alone).collect());
     };
     let mut swept = Vec::new();
@@ -201,7 +201,7 @@ pub(super) fn expand(
             Trouble::new(format!("sweep `{}` over {sweep}", spec::print(test)), problem)
         })?;
         let clients = sweep.clients();
-        swept.extend(points.into_iter().enumerate().map(|(index, workload)| Swept {
+        swept.extend(points.into_iter().enumerate().map(|(index, workload)| SweptTest {
             // The points are read from their specs.
             workload: with_load(workload, loads),
             group: Some(group.clone()),
@@ -219,8 +219,8 @@ pub(super) fn expand(
 }
 
 /// Refuses rates that are shares of a closed loop which no earlier test measures.
-pub(super) fn check_shares(swept: &[Swept]) -> Result<(), Trouble> {
-    for (index, Swept { workload, .. }) in swept.iter().enumerate() {
+pub(super) fn check_shares(swept: &[SweptTest]) -> Result<(), Trouble> {
+    for (index, SweptTest { workload, .. }) in swept.iter().enumerate() {
         let Arrival::Open { rate: OpenRate::Percent(percent), .. } = workload.arrival() else { continue };
         let closed = workload.arriving(Arrival::Closed);
         if !swept[..index].iter().any(|before| before.workload == closed) {
@@ -237,18 +237,18 @@ pub(super) fn check_shares(swept: &[Swept]) -> Result<(), Trouble> {
 #[cfg(test)]
 mod tests {
     use crate::load::{Load, LoadFile};
-    use crate::plan::fixtures::{FORBIDDEN, asking, disk_that_polls, on_disk, planned, planned_on};
+    use crate::plan::fixtures::{FORBIDDEN, disk_that_polls, on_disk, planned, planned_on, request_for};
     use crate::plan::{Clients, Plan};
     use crate::request::Request;
     use crate::target::Backing;
-    use crate::workload::EngineWord;
+    use crate::workload::RequestedEngine;
 
     #[test]
     fn flags_reach_tests_in_blocks() {
         let request = Request {
-            engine: Some(EngineWord::Sync),
+            engine: Some(RequestedEngine::Sync),
             verify: Some(true),
-            ..asking(&["read:q4", "byte-read", "read:rnd4k:q4:engine=uring"])
+            ..request_for(&["read:q4", "byte-read", "read:rnd4k:q4:engine=uring"])
         };
         let plan = planned(&request, Backing::Devices, None).unwrap();
         assert_eq!(plan.tests, ["read:seq1m:q4:engine=sync", "byte-read", "read:rnd4k:q4:engine=uring"]);
@@ -258,37 +258,37 @@ mod tests {
 
     #[test]
     fn unsupported_test_is_left_out_if_optional_else_refused() {
-        let wish = Request {
+        let request = Request {
             tests_where_possible: vec!["read:rnd4k:q8:iopoll".into()],
-            ..asking(&["read:rnd4k:q8"])
+            ..request_for(&["read:rnd4k:q8"])
         };
         let specs = |io_poll| {
-            let plan = planned_on(&wish, &disk_that_polls(io_poll)).unwrap();
+            let plan = planned_on(&request, &disk_that_polls(io_poll)).unwrap();
             (plan.phases.len(), plan.notes)
         };
         assert_eq!(specs(Some(true)), (2, vec![]));
         let left_out = "left out read:rnd4k:q8:iopoll: sda has no queues that can be polled";
         assert_eq!(specs(Some(false)), (1, vec![left_out.into()]));
         assert_eq!(specs(None).0, 2, "an old kernel does not say");
-        let without_devices = planned(&wish, Backing::Memory, None).unwrap();
+        let without_devices = planned(&request, Backing::Memory, None).unwrap();
         assert!(without_devices.notes.iter().any(|note| note.ends_with("no device is seen here")));
 
-        let flags = Request { direct: Some(false), engine: Some(EngineWord::Sync), ..wish.clone() };
+        let flags = Request { direct: Some(false), engine: Some(RequestedEngine::Sync), ..request.clone() };
         let with_flags = planned_on(&flags, &disk_that_polls(Some(true))).unwrap();
         assert_eq!(with_flags.tests_where_possible, ["read:rnd4k:q8:iopoll"]);
 
-        let asked = asking(&["read:rnd4k:q8:iopoll"]);
-        let problem = planned_on(&asked, &disk_that_polls(Some(false))).unwrap_err();
+        let requested = request_for(&["read:rnd4k:q8:iopoll"]);
+        let problem = planned_on(&requested, &disk_that_polls(Some(false))).unwrap_err();
         assert_eq!(
             problem,
             "cannot run `read:rnd4k:q8:iopoll` in /mnt: sda has no queues that can be polled; leave iopoll away"
         );
-        assert_eq!(planned_on(&asked, &disk_that_polls(Some(true))).unwrap().phases.len(), 1);
+        assert_eq!(planned_on(&requested, &disk_that_polls(Some(true))).unwrap().phases.len(), 1);
     }
 
     #[test]
     fn sweeps_become_phases_of_a_group() {
-        let request = Request { sweep: Some("t1..tn".into()), ..asking(&["read:rnd4k", "stat"]) };
+        let request = Request { sweep: Some("t1..tn".into()), ..request_for(&["read:rnd4k", "stat"]) };
         let plan = planned(&request, Backing::Devices, None).unwrap();
         let phases: Vec<_> = plan
             .phases
@@ -303,14 +303,14 @@ mod tests {
         assert_eq!(plan.tests, ["read:rnd4k", "stat"]);
         assert_eq!(plan.sweep.as_deref(), Some("t1..t8"));
 
-        let rates = Request { sweep: Some("rate".into()), ..asking(&["read:rnd4k:q8"]) };
+        let rates = Request { sweep: Some("rate".into()), ..request_for(&["read:rnd4k:q8"]) };
         assert_eq!(planned(&rates, Backing::Devices, Some(FORBIDDEN)).unwrap().phases.len(), 6);
     }
 
     #[test]
     fn sweeps_that_cannot_be_are_refused() {
         let problem = |sweep: &str, tests: &[&str]| {
-            let request = Request { sweep: Some(sweep.into()), ..asking(tests) };
+            let request = Request { sweep: Some(sweep.into()), ..request_for(tests) };
             planned(&request, Backing::Devices, None).unwrap_err()
         };
         assert!(problem("q1-q4", &["read"]).starts_with("cannot make a plan: `q1-q4` is not a sweep"));
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(on_disk(&closed_first).phases.len(), 3);
         for tests in [&["read:rnd4k:rate=50%"][..], &["read:rnd4k:q4", "read:rnd4k:rate=50%"]] {
             assert_eq!(
-                planned(&asking(tests), Backing::Devices, None).unwrap_err(),
+                planned(&request_for(tests), Backing::Devices, None).unwrap_err(),
                 "cannot run `read:rnd4k:rate=50%`: no test before it finds the rate of which it takes 50%; \
                  put `read:rnd4k` before it, or write rate=N"
             );
@@ -341,7 +341,7 @@ mod tests {
         let text = "NTCreateX \"\\d\\f\" 0 2 1 NT_STATUS_OK\nWriteX 1 9000 1000 1000 NT_STATUS_OK\n\
                     WriteX 1 0 1000 1000 NT_STATUS_OK\nSETSP 1\nSETSP 2\n";
         let load = Some(Load::parse(text).unwrap().into());
-        Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..asking(&[test]) }
+        Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..request_for(&[test]) }
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!((files.set_bytes_max(4), files.prepared_bytes_max(4)), (8000, 0));
         assert_eq!(files.room_bytes_max(4), 40_000);
         let note = "my.txt: left out as unknown: SETSP (2 lines, the first is 4)";
-        assert!(plan.notes.iter().any(|told| told == note), "{:?}", plan.notes);
+        assert!(plan.notes.iter().any(|line| line == note), "{:?}", plan.notes);
         // A plan from the same request has the load, too; a document has its name.
         let again = planned(&plan.to_request(), Backing::Devices, None).unwrap();
         assert!(again.phases[0].workload.files().unwrap().load().is_some());
@@ -381,7 +381,7 @@ mod tests {
         let grown = |spec: &str, text: &str| {
             let load = Some(Load::parse(text).unwrap().into());
             let request =
-                Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..asking(&[spec]) };
+                Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..request_for(&[spec]) };
             let plan = planned(&request, Backing::Devices, None).unwrap();
             let has_note = plan.notes.iter().any(|note| note.contains("may add 1.95 KiB to its files"));
             (plan.phases[0].workload.files().unwrap().room_bytes_max(2), has_note)
@@ -406,7 +406,8 @@ mod tests {
     fn replay_without_load_or_on_several_hosts_is_refused() {
         let problem = planned(&replaying("replay:other.txt"), Backing::Devices, None).unwrap_err();
         assert!(problem.contains("the load file other.txt was not read"), "{problem}");
-        let possible = Request { tests_where_possible: vec!["replay:other.txt".into()], ..asking(&["stat"]) };
+        let possible =
+            Request { tests_where_possible: vec!["replay:other.txt".into()], ..request_for(&["stat"]) };
         assert_eq!(planned(&possible, Backing::Devices, None).unwrap_err(), problem);
         let clients = Some(Clients { count: 2, number: None, sharers: 1 });
         let machine = crate::plan::fixtures::machine(None);

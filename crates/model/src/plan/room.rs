@@ -33,7 +33,7 @@ pub(super) struct Writes {
 
 impl Writes {
     /// Returns the writes of these tests.
-    pub(super) fn of<'a>(request: &Request, tests: impl Iterator<Item = &'a Workload>) -> Self {
+    pub(super) fn from_tests<'a>(request: &Request, tests: impl Iterator<Item = &'a Workload>) -> Self {
         let tests: Vec<_> = tests.collect();
         let writing = || tests.iter().filter_map(|test| test.data()).filter(|data| data.writes());
         Self {
@@ -192,7 +192,7 @@ impl Rooms {
         tests: impl Iterator<Item = &'a mut Workload>,
         laid_out_bytes: u64,
     ) -> Option<String> {
-        let mut fewest = None;
+        let mut files_min = None;
         for test in tests {
             let threads = test.threads;
             let Work::Files(work) = &mut test.work else { continue };
@@ -215,10 +215,10 @@ impl Rooms {
             let least = u64::from(threads).max(work.dirs);
             while !fits(work) && work.files / 2 >= least {
                 work.files /= 2;
-                fewest = Some(work.files.min(fewest.unwrap_or(u64::MAX)));
+                files_min = Some(work.files.min(files_min.unwrap_or(u64::MAX)));
             }
         }
-        let mut note = format!("tests on files have as few as {} of them", size::count(fewest?));
+        let mut note = format!("tests on files have as few as {} of them", size::count(files_min?));
         let room = self.least();
         let space = room.share();
         if room.sharers > 1 {
@@ -287,8 +287,8 @@ fn trees(files: &FilesWork, threads: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixtures::{GIB, asking, disk_that_polls, machine};
-    use crate::plan::{Place, Plan, plan_for, plan_for_all};
+    use crate::plan::fixtures::{GIB, disk_that_polls, machine, request_for};
+    use crate::plan::{ClientSite, Plan, plan_for, plan_for_all};
     use crate::request::Request;
     use crate::size::Size;
 
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn clients_leave_one_reserve() {
         let refusal = |free_bytes, sharers, size| {
-            let request = Request { size: Some(Size::Bytes(size)), ..asking(&["read:seq1m"]) };
+            let request = Request { size: Some(Size::Bytes(size)), ..request_for(&["read:seq1m"]) };
             planned(&request, free(4 * GIB, free_bytes, None), sharers).err()
         };
         // Three GiB for 20 clients.
@@ -327,7 +327,7 @@ mod tests {
         let refusal = |file_system: &str, size| {
             let space = free(4 * GIB, 4 * GIB, None);
             let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
-            let request = Request { size: Some(Size::Bytes(size)), ..asking(&["write:rnd64k"]) };
+            let request = Request { size: Some(Size::Bytes(size)), ..request_for(&["write:rnd64k"]) };
             plan_for(&request, &target, &machine(None), None).err().map(|trouble| trouble.to_string())
         };
         assert_eq!(refusal("btrfs", 3 * GIB / 2), None);
@@ -340,13 +340,13 @@ mod tests {
         let growing = |test: &str| {
             let space = free(4 * GIB, 4 * GIB, None);
             let target = Target { space, file_system: "xfs".into(), ..disk_that_polls(None) };
-            let request = Request { size: Some(Size::Bytes(2 * GIB)), ..asking(&[test]) };
+            let request = Request { size: Some(Size::Bytes(2 * GIB)), ..request_for(&[test]) };
             plan_for(&request, &target, &machine(None), None).err().map(|trouble| trouble.to_string())
         };
         assert_eq!(growing("write:seq1m:fresh"), None);
         let refused = growing("write:seq1m:buffered:fresh").unwrap();
         assert!(refused.contains("half of that is for blocks past the ends of files that grow"), "{refused}");
-        let read = Request { size: Some(Size::Bytes(3 * GIB)), ..asking(&["read"]) };
+        let read = Request { size: Some(Size::Bytes(3 * GIB)), ..request_for(&["read"]) };
         let target = Target {
             space: free(4 * GIB, 4 * GIB, None),
             file_system: "btrfs".into(),
@@ -368,11 +368,12 @@ mod tests {
         };
         let machine = machine(None);
         let planned = |request: &Request, targets: [&Target; 2]| {
-            let places = targets.map(|target| Place { target, machine: &machine, sharers: 1 });
+            let places = targets.map(|target| ClientSite { target, machine: &machine, sharers: 1 });
             plan_for_all(request, &places).map_err(|trouble| trouble.to_string())
         };
         let (btrfs, ext4) = (target("btrfs", 800 << 20), target("ext4", 500 << 20));
-        let sized = |mib: u64| Request { size: Some(Size::Bytes(mib << 20)), ..asking(&["write:rnd4k"]) };
+        let sized =
+            |mib: u64| Request { size: Some(Size::Bytes(mib << 20)), ..request_for(&["write:rnd4k"]) };
         // btrfs has 600 MiB beyond its reserve and takes half of them, ext4 has 375 MiB.
         for targets in [[&btrfs, &ext4], [&ext4, &btrfs]] {
             assert!(planned(&sized(300), targets).is_ok());
@@ -381,13 +382,13 @@ mod tests {
         }
         let (ample, xfs) = (target("ext4", 100 * GIB), target("xfs", 300 << 20));
         let files =
-            |targets| planned(&asking(&["create:size=1m"]), targets).unwrap().phases[0].workload.clone();
+            |targets| planned(&request_for(&["create:size=1m"]), targets).unwrap().phases[0].workload.clone();
         assert_eq!(files([&ample, &xfs]), files([&xfs, &xfs]));
         // Three clients have a third of the inodes each, whichever client is the first.
         let few = Target { space: free(100 * GIB, 100 * GIB, Some(3000)), ..ample.clone() };
-        let place = |target, sharers| Place { target, machine: &machine, sharers };
+        let place = |target, sharers| ClientSite { target, machine: &machine, sharers };
         for places in [[place(&ample, 1), place(&few, 3)], [place(&few, 3), place(&ample, 1)]] {
-            let plan = plan_for_all(&asking(&["create"]), &places).unwrap();
+            let plan = plan_for_all(&request_for(&["create"]), &places).unwrap();
             assert_eq!(plan.phases[0].workload.files().unwrap().files, 256);
         }
     }
@@ -395,7 +396,7 @@ mod tests {
     #[test]
     fn small_volumes_have_small_sets() {
         let size = |space, sharers| {
-            let plan = planned(&asking(&["read:seq1m:q8"]), space, sharers).unwrap();
+            let plan = planned(&request_for(&["read:seq1m:q8"]), space, sharers).unwrap();
             plan.dataset.unwrap().size_bytes_max >> 20
         };
         for (free_mib, expected) in [(64 << 10, 4096), (20 << 10, 2048), (1024, 256), (280, 64), (32, 8)] {
@@ -411,7 +412,7 @@ mod tests {
 
     #[test]
     fn least_set_is_taken_if_it_fits() {
-        let sized = |free_bytes, test: &str| planned(&asking(&[test]), free(GIB, free_bytes, None), 1);
+        let sized = |free_bytes, test: &str| planned(&request_for(&[test]), free(GIB, free_bytes, None), 1);
         let plan = sized(120 << 20, "read:seq1m:q64").unwrap();
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 64 << 20);
         let refused = sized(64 << 20, "read:seq1m:q64").unwrap_err();
@@ -427,7 +428,7 @@ mod tests {
         let sized = |file_system: &str, file_bytes_max, size: Option<u64>, test: &str| {
             let machine = Machine { file_bytes_max, ..machine(None) };
             let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
-            let request = Request { size: size.map(Size::Bytes), ..asking(&[test]) };
+            let request = Request { size: size.map(Size::Bytes), ..request_for(&[test]) };
             plan_for(&request, &target, &machine, None).map_err(|trouble| trouble.to_string())
         };
         let default = |file_system, file_bytes_max, test| {
@@ -444,7 +445,7 @@ mod tests {
 
     #[test]
     fn files_fit_beside_the_data() {
-        let request = asking(&["read:seq1m:q16", "create"]);
+        let request = request_for(&["read:seq1m:q16", "create"]);
         let space = free(32 << 20, 28 << 20, None);
         let plan = planned(&request, space, 1).unwrap();
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 16 << 20);
@@ -454,7 +455,7 @@ mod tests {
     #[test]
     fn files_are_as_many_as_fit() {
         let files = |test: &str, space| {
-            let plan = planned(&asking(&[test]), space, 1).unwrap();
+            let plan = planned(&request_for(&[test]), space, 1).unwrap();
             assert_eq!(
                 plan.notes.iter().any(|note| note.contains("as few as")),
                 test != "create:size=16k:files=9" && space.free_bytes < 2 * GIB
@@ -471,7 +472,7 @@ mod tests {
         assert_eq!(files("create:size=16k:files=9", small(Some(1013))), 9);
         assert_eq!(files("create:size=1m", free(GIB, GIB / 4, None)), 32, "XFS frees removed files later");
         // A number that the user sets stays.
-        let refused = planned(&asking(&["create:files=2000"]), small(Some(1013)), 1).unwrap_err();
+        let refused = planned(&request_for(&["create:files=2000"]), small(Some(1013)), 1).unwrap_err();
         assert!(refused.contains("inodes and 1013 are free"), "{refused}");
     }
 }

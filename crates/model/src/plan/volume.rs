@@ -1,7 +1,7 @@
 //! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
 
 use super::precondition::has_rounds;
-use super::{Clients, Dataset, PlannedPhase, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop, Until};
+use super::{Clients, Dataset, PlannedPhase, PrecisionGoal, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop};
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
@@ -220,7 +220,7 @@ const BETWEEN_NS: (f64, f64) = (120_000_000.0, 300_000_000.0);
 /// that uncertainty is added in full.
 pub(super) fn estimate(
     phases: &[PlannedPhase],
-    until: Option<Until>,
+    precision_goal: Option<PrecisionGoal>,
     dataset: Option<&Dataset>,
     precondition: Option<&Precondition>,
     repetitions: u32,
@@ -231,7 +231,8 @@ pub(super) fn estimate(
     let is_real = |phase: &&PlannedPhase| phase.engine != Engine::Sim;
     let measured = |phase: &PlannedPhase| {
         let longest = phase.stop.time_ns.unwrap_or(10_000_000_000) as f64;
-        let shortest = until.map_or(longest, |until| longest.min(until.time_min_ns as f64));
+        let shortest =
+            precision_goal.map_or(longest, |precision_goal| longest.min(precision_goal.time_min_ns as f64));
         match &phase.workload.work {
             Work::Files(_) => (shortest + 1e9, longest * 2.0 + 1e9),
             // This test writes what is not laid out, or reads all there is. If it ends by a count, time does not end it.
@@ -267,10 +268,10 @@ pub(super) fn estimate(
     }
     let each = f64::from(repetitions);
     let probed = experiments_ns(phases, probe) as f64;
-    let begun = if phases.iter().any(|phase| is_real(&phase)) { BEGINNING_NS } else { 0.0 };
+    let startup_ns = if phases.iter().any(|phase| is_real(&phase)) { BEGINNING_NS } else { 0.0 };
     // Some tests need no experiments.
     let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
-    ((middle * each + probed * 0.75 + begun) as u64, spread as u64)
+    ((middle * each + probed * 0.75 + startup_ns) as u64, spread as u64)
 }
 
 /// Returns the approximate duration of the experiments to expect, which are those on blocks. Experiments on tests on
@@ -294,7 +295,7 @@ pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::experiment::{Experiment, RUNS};
-    use crate::plan::fixtures::{asking, on_disk, planned};
+    use crate::plan::fixtures::{on_disk, planned, request_for};
     use crate::request::{Request, Seconds};
     use crate::size::Size;
     use crate::target::Backing;
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn file_tests_write_their_set_once_plus_each_round() {
         let most = |tests: &[&str]| {
-            let request = Request { probe: Some(Probing::None), ..asking(tests) };
+            let request = Request { probe: Some(Probing::None), ..request_for(tests) };
             planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 10
         };
         assert_eq!(most(&["append:files=10:chunk=1k:passes=5"]), 10 + 5 * 10);
@@ -337,7 +338,8 @@ mod tests {
     #[test]
     fn discarded_data_is_rewritten_for_the_next_test() {
         let most = |tests: &[&str], probe| {
-            let request = Request { size: Some(Size::Bytes(1 << 30)), probe: Some(probe), ..asking(tests) };
+            let request =
+                Request { size: Some(Size::Bytes(1 << 30)), probe: Some(probe), ..request_for(tests) };
             planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 30
         };
         assert_eq!(most(&["discard"], Probing::Reads), 1, "the layout");
@@ -359,7 +361,7 @@ mod tests {
                 size: Some(Size::Bytes(64 << 20)),
                 write_limit: Some(Size::Bytes(limit)),
                 probe: Some(Probing::None),
-                ..asking(&tests)
+                ..request_for(&tests)
             };
             planned(&request, Backing::Devices, None).map(|plan| plan.bytes_to_write_max)
         };
@@ -372,7 +374,7 @@ mod tests {
 
     #[test]
     fn more_tests_than_the_maximum_are_refused() {
-        let refused = planned(&asking(&["read"; 4097]), Backing::Devices, None).unwrap_err();
+        let refused = planned(&request_for(&["read"; 4097]), Backing::Devices, None).unwrap_err();
         assert!(refused.contains("4097 tests are requested, and the maximum is 4096"), "{refused}");
     }
 
@@ -383,7 +385,7 @@ mod tests {
             time: Some(Seconds(0.001)),
             repeat: Some(repeat),
             allow: vec![crate::request::Allow::LowSpace],
-            ..asking(&["read:rnd4k"])
+            ..request_for(&["read:rnd4k"])
         };
         let estimate = |repeat| planned(&request(repeat), Backing::Devices, None).unwrap().estimate_ns;
         let each_ms = (estimate(1000) - estimate(1)) / 999 / 1_000_000;
@@ -397,7 +399,7 @@ mod tests {
                 size: Some(Size::Bytes(4 << 30)),
                 time: time.map(Seconds),
                 probe: Some(Probing::None),
-                ..asking(tests)
+                ..request_for(tests)
             };
             let plan = planned(&request, Backing::Devices, None).unwrap();
             let (middle, spread) = (plan.estimate_ns, plan.estimate_spread_ns);
@@ -421,7 +423,7 @@ mod tests {
     #[test]
     fn all_tests_together_have_the_announced_bytes_to_come() {
         let tests = ["rw:rnd4k:q8", "write:seq1m", "create:files=9:size=1m", "discard:seq1m", "read"];
-        let request = Request { probe: Some(Probing::Writes), repeat: Some(3), ..asking(&tests) };
+        let request = Request { probe: Some(Probing::Writes), repeat: Some(3), ..request_for(&tests) };
         let plan = planned(&request, Backing::Devices, None).unwrap();
         let laid_out_bytes = plan.dataset.as_ref().unwrap().layout_bytes_max();
         let to_come = |index, repetition| plan.bytes_to_come_max(index, repetition);
@@ -437,7 +439,7 @@ mod tests {
     fn experiment_writes_are_part_of_announced_bytes() {
         let planned_with = |probe| {
             let request =
-                Request { probe: Some(probe), ..asking(&["write:rnd4k:q8", "write:seq1m", "read"]) };
+                Request { probe: Some(probe), ..request_for(&["write:rnd4k:q8", "write:seq1m", "read"]) };
             planned(&request, Backing::Devices, None).unwrap()
         };
         let (reads, writes) = (planned_with(Probing::Reads), planned_with(Probing::Writes));

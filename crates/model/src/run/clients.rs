@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, Counts, CpuShares, Environment, Judged, Latency, Rate, Status};
+use super::{Counts, CpuShares, Environment, Judgement, Latency, Rate, Status, TimeBreakdown};
 use crate::document::{document, pieces, read_as_pieces};
 
 document! {
@@ -57,12 +57,12 @@ pieces! {
         /// Histogram of the same operations: HdrHistogram V2 deflate, base64.
         pub histogram: Option<String>,
         /// Where the time of its threads went.
-        pub budget: Option<Budget>,
+        pub budget: Option<TimeBreakdown>,
         /// CPU of its machine during the test.
         pub cpu: Option<CpuShares>,
         /// Findings about its number.
         #[serde(flatten)]
-        pub judged: Judged [piece],
+        pub judged: Judgement [piece],
     }
 }
 
@@ -79,7 +79,7 @@ document! {
 
     /// Rates of a test that several clients made together.
     #[derive(Default)]
-    pub struct Together {
+    pub struct ClientTotals {
         /// Number of clients that were measured.
         pub clients: u32,
         /// Number of clients with which the run began.

@@ -80,7 +80,7 @@ pub(super) enum Column<T> {
 }
 
 impl<T: Clone + PartialEq> Column<T> {
-    pub(super) fn of(values: impl Iterator<Item = T>) -> Self {
+    pub(super) fn new(values: impl Iterator<Item = T>) -> Self {
         let values: Vec<T> = values.collect();
         match values.split_first() {
             Some((first, rest)) if rest.iter().all(|value| value == first) => Self::Same(first.clone()),
@@ -97,7 +97,7 @@ impl<T: Clone + PartialEq> Column<T> {
 }
 
 /// Value of a counter.
-pub(super) trait Counted: Sized {
+pub(super) trait CounterValue: Sized {
     /// Returns the value for a number of the document.
     fn from_number(_: u64) -> Option<Self> {
         None
@@ -114,13 +114,13 @@ pub(super) trait Counted: Sized {
     }
 }
 
-impl Counted for u64 {
+impl CounterValue for u64 {
     fn from_number(number: u64) -> Option<Self> {
         Some(number)
     }
 }
 
-impl Counted for Option<u64> {
+impl CounterValue for Option<u64> {
     fn from_number(number: u64) -> Option<Self> {
         Some(Some(number))
     }
@@ -130,13 +130,13 @@ impl Counted for Option<u64> {
     }
 }
 
-impl Counted for String {
+impl CounterValue for String {
     fn from_text(text: &str) -> Option<Self> {
         Some(text.to_owned())
     }
 }
 
-impl<'de, T: Counted + Deserialize<'de>> Deserialize<'de> for Column<T> {
+impl<'de, T: CounterValue + Deserialize<'de>> Deserialize<'de> for Column<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(EachOrSame(PhantomData))
     }
@@ -148,7 +148,7 @@ fn same<T, E: Error>(value: Option<T>) -> Result<Column<T>, E> {
     value.map(Column::Same).ok_or_else(|| E::custom("a column has a value of another type"))
 }
 
-impl<'de, T: Counted + Deserialize<'de>> Visitor<'de> for EachOrSame<T> {
+impl<'de, T: CounterValue + Deserialize<'de>> Visitor<'de> for EachOrSame<T> {
     type Value = Column<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,10 +188,10 @@ macro_rules! columns {
         }
 
         impl $columns {
-            pub(super) fn of(rows: &[&$row]) -> Self {
+            pub(super) fn new(rows: &[&$row]) -> Self {
                 Self {
                     $($count: rows.len(),)?
-                    $($field: Column::of(rows.iter().map(|row| row.$field.clone())),)+
+                    $($field: Column::new(rows.iter().map(|row| row.$field.clone())),)+
                 }
             }
 
@@ -246,24 +246,24 @@ struct FrameColumns {
 }
 
 impl FrameColumns {
-    fn of(intervals: &[Interval]) -> Option<Self> {
+    fn new(intervals: &[Interval]) -> Option<Self> {
         let frames: Vec<&Frame> = intervals.iter().filter_map(|interval| interval.frame.as_ref()).collect();
         let most = frames.iter().map(|frame| frame.devices.len()).max()?;
         let absent = DeviceFrame::default();
         let device = |at: usize| {
             let rows: Vec<_> = frames.iter().map(|frame| frame.devices.get(at).unwrap_or(&absent)).collect();
-            DeviceColumns::of(&rows)
+            DeviceColumns::new(&rows)
         };
         let without = intervals.iter().enumerate().filter(|(_, interval)| interval.frame.is_none());
         Some(Self {
             missing: without.map(|(index, _)| index).collect(),
             devices: (0..most).map(device).collect(),
-            cpu: CpuColumns::of(&frames.iter().map(|frame| &frame.cpu).collect::<Vec<_>>()),
-            workers: WorkerColumns::of(&frames.iter().map(|frame| &frame.workers).collect::<Vec<_>>()),
-            own_io: OwnIoColumns::of(&frames.iter().map(|frame| &frame.own_io).collect::<Vec<_>>()),
-            dirty_bytes: Column::of(frames.iter().map(|frame| frame.dirty_bytes)),
-            writeback_bytes: Column::of(frames.iter().map(|frame| frame.writeback_bytes)),
-            dirtied_bytes: Column::of(frames.iter().map(|frame| frame.dirtied_bytes)),
+            cpu: CpuColumns::new(&frames.iter().map(|frame| &frame.cpu).collect::<Vec<_>>()),
+            workers: WorkerColumns::new(&frames.iter().map(|frame| &frame.workers).collect::<Vec<_>>()),
+            own_io: OwnIoColumns::new(&frames.iter().map(|frame| &frame.own_io).collect::<Vec<_>>()),
+            dirty_bytes: Column::new(frames.iter().map(|frame| frame.dirty_bytes)),
+            writeback_bytes: Column::new(frames.iter().map(|frame| frame.writeback_bytes)),
+            dirtied_bytes: Column::new(frames.iter().map(|frame| frame.dirtied_bytes)),
         })
     }
 
@@ -293,7 +293,7 @@ struct LatencyColumns {
 }
 
 impl LatencyColumns {
-    fn of(intervals: &[Interval]) -> Option<Self> {
+    fn new(intervals: &[Interval]) -> Option<Self> {
         let mut upper_ns: Vec<u64> = intervals
             .iter()
             .flat_map(|interval| &interval.histogram)
@@ -347,15 +347,15 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    fn of(intervals: &[Interval]) -> Self {
+    fn new(intervals: &[Interval]) -> Self {
         Self {
             count: intervals.len(),
-            start_ns: Column::of(intervals.iter().map(|interval| interval.start_ns)),
-            length_ns: Column::of(intervals.iter().map(|interval| interval.length_ns)),
-            ops: Column::of(intervals.iter().map(|interval| interval.ops)),
-            bytes: Column::of(intervals.iter().map(|interval| interval.bytes)),
-            latency: LatencyColumns::of(intervals),
-            frame: FrameColumns::of(intervals),
+            start_ns: Column::new(intervals.iter().map(|interval| interval.start_ns)),
+            length_ns: Column::new(intervals.iter().map(|interval| interval.length_ns)),
+            ops: Column::new(intervals.iter().map(|interval| interval.ops)),
+            bytes: Column::new(intervals.iter().map(|interval| interval.bytes)),
+            latency: LatencyColumns::new(intervals),
+            frame: FrameColumns::new(intervals),
         }
     }
 }
@@ -377,7 +377,7 @@ impl Tabular for Interval {
     type Columns = Intervals;
 
     fn columns(rows: &[Self]) -> Intervals {
-        Intervals::of(rows)
+        Intervals::new(rows)
     }
 
     fn rows(columns: &Intervals) -> Option<Vec<Self>> {
@@ -407,7 +407,7 @@ impl Tabular for RoundRecord {
     type Columns = Rounds;
 
     fn columns(rows: &[Self]) -> Rounds {
-        Rounds::of(&rows.iter().collect::<Vec<_>>())
+        Rounds::new(&rows.iter().collect::<Vec<_>>())
     }
 
     fn rows(columns: &Rounds) -> Option<Vec<Self>> {
@@ -419,7 +419,7 @@ impl Tabular for ZoneRecord {
     type Columns = Zones;
 
     fn columns(rows: &[Self]) -> Zones {
-        Zones::of(&rows.iter().collect::<Vec<_>>())
+        Zones::new(&rows.iter().collect::<Vec<_>>())
     }
 
     fn rows(columns: &Zones) -> Option<Vec<Self>> {

@@ -11,7 +11,7 @@ use crate::observation::Observation;
 use crate::workload::Engine;
 
 /// Most sleeping threads in one sample.
-pub const THREADS_PER_LOOK_MAX: usize = 16;
+pub const THREADS_PER_SAMPLE_MAX: usize = 16;
 
 words! {
     /// Certainty about a limiter.
@@ -26,7 +26,7 @@ words! {
     }
 
     /// The threads whose sleep was sampled.
-    pub enum WaitsOf {
+    pub enum SampledThreads {
         /// The threads of the test.
         Workers,
         /// Threads of the kernel that work for a ring of the test.
@@ -52,7 +52,7 @@ document! {
         pub observations: Vec<Observation>,
         /// Observations that clearly contradict the limiter.
         #[serde(default)]
-        pub contrary: Vec<Observation>,
+        pub contradicting: Vec<Observation>,
         /// Both in words, by source; also where they conflict.
         #[serde(default)]
         pub evidence: Option<Evidence>,
@@ -124,7 +124,7 @@ document! {
     /// A function of the kernel in which threads slept.
     pub struct WaitChannel {
         /// The threads that slept.
-        pub of: WaitsOf,
+        pub of: SampledThreads,
         /// Class of the wait there: "device", "sync", "lock"; null where the place is not known.
         pub class: Option<String>,
         /// The kernel function; "running" for threads that did not sleep.
@@ -150,17 +150,17 @@ document! {
     #[derive(Default)]
     pub struct Sensitivity {
         /// A pause before each operation: 1 where an operation's time sets the rate, 0 where something else caps it.
-        pub delay: Option<Sensed>,
+        pub delay: Option<Response>,
         /// More operations in flight: 1 where the rate grows with them, 0 where it does not.
-        pub depth: Option<Sensed>,
+        pub depth: Option<Response>,
         /// Larger blocks: 0 where operations are limited, -1 where bytes are.
-        pub block: Option<Sensed>,
+        pub block: Option<Response>,
         /// A file or directory for each thread instead of a shared one: the factor by which the rate grows.
-        pub separate: Option<Sensed>,
+        pub separate: Option<Response>,
     }
 
     /// The response to one change.
-    pub struct Sensed {
+    pub struct Response {
         /// The sensitivity.
         pub value: f64,
         /// Half of its 95 % interval; null after a single experiment.
@@ -302,7 +302,7 @@ document! {
 
 impl Sensitivity {
     /// Returns the response to an experiment, if it was made.
-    pub fn of(&self, experiment: Experiment) -> Option<&Sensed> {
+    pub fn response_to(&self, experiment: Experiment) -> Option<&Response> {
         match experiment {
             Experiment::Delay => self.delay.as_ref(),
             Experiment::Depth => self.depth.as_ref(),
@@ -312,14 +312,14 @@ impl Sensitivity {
     }
 
     /// Stores the response to an experiment, and replaces an earlier one.
-    pub fn put(&mut self, experiment: Experiment, sensed: Sensed) {
+    pub fn put(&mut self, experiment: Experiment, response: Response) {
         let place = match experiment {
             Experiment::Delay => &mut self.delay,
             Experiment::Depth => &mut self.depth,
             Experiment::Block => &mut self.block,
             Experiment::Separate => &mut self.separate,
         };
-        *place = Some(sensed);
+        *place = Some(response);
     }
 }
 
@@ -376,9 +376,9 @@ impl Verdict {
     /// Returns the verdict with observations that contradict it, if there are any. It is likely at most if they have
     /// one source, and undetermined if they have more.
     #[must_use]
-    pub fn unless(mut self, contrary: impl IntoIterator<Item = Observation>) -> Self {
-        self.contrary.extend(contrary);
-        match sources(&self.contrary) {
+    pub fn unless(mut self, contradicting: impl IntoIterator<Item = Observation>) -> Self {
+        self.contradicting.extend(contradicting);
+        match sources(&self.contradicting) {
             0 => self,
             1 => self.at_most(Confidence::Likely),
             _ => self.at_most(Confidence::Undetermined),

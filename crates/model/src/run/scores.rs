@@ -42,7 +42,7 @@ impl Scores {
 
     /// Returns the scores of a run of the preset; `None` for other presets, and where a test has no valid rate. The
     /// rate of a test is the mean over its repetitions.
-    pub fn of(preset: &str, phases: &[PhaseRecord]) -> Option<Self> {
+    pub fn from_phases(preset: &str, phases: &[PhaseRecord]) -> Option<Self> {
         if Self::missing(preset, phases) != Some(0) {
             return None;
         }

@@ -150,7 +150,8 @@ fn discards_move_no_bytes_and_have_one_pass() {
 
 #[test]
 fn bytes_have_no_blocks() {
-    let defaults = Defaults { direct: Some(true), engine: Some(EngineWord::Uring), ..Defaults::default() };
+    let defaults =
+        Defaults { direct: Some(true), engine: Some(RequestedEngine::Uring), ..Defaults::default() };
     for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {
         let workload = parse(verb.word(), &defaults).unwrap();
         let data = workload.data().unwrap();
@@ -196,7 +197,7 @@ fn rings_that_poll_need_a_ring() {
     assert!(problem("read:sqpoll:buffered").contains("add engine=uring or direct"));
     assert!(problem("fsync:iopoll").contains("leave iopoll away"));
     assert_eq!(problem("read:engine=aio"), "`engine=aio`: write engine=sync|uring|mmap|null|nop");
-    let null = Defaults { engine: Some(EngineWord::Null), ..Defaults::default() };
+    let null = Defaults { engine: Some(RequestedEngine::Null), ..Defaults::default() };
     assert_eq!(print(&parse("read", &null).unwrap()), "read:seq1m:engine=null");
     assert_eq!(print(&parse("read:engine=sync", &null).unwrap()), "read:seq1m:engine=sync");
 }
@@ -204,7 +205,7 @@ fn rings_that_poll_need_a_ring() {
 #[test]
 fn rates_are_plain_or_shares() {
     let arrival = |spec: &str| ok(spec).data().unwrap().arrival;
-    let open = |rate, poisson| Arrival::Open { rate, poisson };
+    let open = |rate, is_poisson| Arrival::Open { rate, is_poisson };
     assert_eq!(arrival("read:rate=500"), open(OpenRate::PerSecond(500), false));
     assert_eq!(arrival("read:rate=10%,poisson"), open(OpenRate::Percent(10), true));
     assert!(problem("read:rate=0").contains("write rate=500"));
@@ -464,15 +465,18 @@ fn trees_have_a_width_and_a_depth() {
         assert_eq!(ok(printed), work);
     }
     for value in ["", "10", "10x", "x3", "1x3", "0x2", "10x0", "2x17", "10X3", "10x3x2", "-2x3", "1kx1"] {
-        let told = problem(&format!("walk:tree={value}"));
+        let message = problem(&format!("walk:tree={value}"));
         assert!(
-            told.starts_with(&format!("`tree={value}`: write WIDTHxDEPTH, such as tree=10x3, of 2")),
-            "{told}"
+            message.starts_with(&format!("`tree={value}`: write WIDTHxDEPTH, such as tree=10x3, of 2")),
+            "{message}"
         );
     }
     for value in ["300x4", "65537x1", "4294967296x2", "18446744073709551615x16"] {
-        let told = problem(&format!("walk:tree={value}"));
-        assert!(told.ends_with("more than 65536 directories; ask for a narrower or flatter tree"), "{told}");
+        let message = problem(&format!("walk:tree={value}"));
+        assert!(
+            message.ends_with("more than 65536 directories; ask for a narrower or flatter tree"),
+            "{message}"
+        );
     }
     assert!(problem("walk:tree").ends_with("write tree=WIDTHxDEPTH"));
     assert!(problem("mix:mail:tree=2x2").contains("has no meaning for mix"));
@@ -488,7 +492,7 @@ fn verbs_on_what_files_hold_say_what_they_need() {
     assert_eq!(ok("copy:size=4k:by=reflink").label(), "t1 4K reflink");
     assert_eq!(ok("readlink").files().unwrap().kind, FileKind::Symlink);
     assert_eq!(print(&ok("readlink")), "readlink");
-    for (spec, told) in [
+    for (spec, message) in [
         ("truncate", "truncate halves files; write for example truncate:size=64k"),
         ("copy", "copy copies what files hold; write for example copy:size=64k"),
         (
@@ -509,7 +513,7 @@ fn verbs_on_what_files_hold_say_what_they_need() {
         ("walk:missing", "`missing` has no meaning for walk"),
         ("xattr-get:contents", "`contents` has no meaning for xattr-get; write stat:contents"),
     ] {
-        assert_eq!(problem(spec), told, "{spec}");
+        assert_eq!(problem(spec), message, "{spec}");
     }
 }
 
@@ -539,7 +543,7 @@ fn chunks_are_of_what_is_written_or_read() {
     assert_eq!(ok("create:size=1m:chunk=8k").files().unwrap().chunk_bytes, 8192);
     assert!(ok("stat:contents").files().unwrap().contents);
     assert_eq!(print(&ok("stat:contents:size=4k:chunk=1m")), "stat:size=4k:contents");
-    for (spec, told) in [
+    for (spec, message) in [
         ("create:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE or leave chunk away"),
         ("stat:contents:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE or leave chunk away"),
         (
@@ -557,7 +561,7 @@ fn chunks_are_of_what_is_written_or_read() {
         ("stat:contents=yes", "`contents=yes`: `contents` takes no value"),
         ("stat:missing:contents", "what does not exist has no contents; leave missing or contents away"),
     ] {
-        assert_eq!(problem(spec), told, "{spec}");
+        assert_eq!(problem(spec), message, "{spec}");
     }
 }
 
@@ -575,9 +579,9 @@ fn any_value(form: &'static str) -> BoxedStrategy<String> {
         ]
         .boxed(),
         "N|P%[,poisson]" => (1u64..=100, any::<(bool, bool)>())
-            .prop_map(|(rate, (is_share, poisson))| {
+            .prop_map(|(rate, (is_share, is_poisson))| {
                 let share = if is_share { "%" } else { "" };
-                format!("{rate}{share}{}", if poisson { ",poisson" } else { "" })
+                format!("{rate}{share}{}", if is_poisson { ",poisson" } else { "" })
             })
             .boxed(),
         "WIDTHxDEPTH" => (2u64..=20, 1u32..=4).prop_map(|(width, depth)| format!("{width}x{depth}")).boxed(),
@@ -591,7 +595,7 @@ fn any_value(form: &'static str) -> BoxedStrategy<String> {
 
 /// Returns keys with values, among those that a verb takes.
 fn any_keys<W>(work: &W, keys: &'static [Key<W>]) -> BoxedStrategy<Vec<String>> {
-    let taken: Vec<_> = keys.iter().filter(|key| key.takes(work)).map(|key| (key.name, key.form)).collect();
+    let taken: Vec<_> = keys.iter().filter(|key| key.accepts(work)).map(|key| (key.name, key.form)).collect();
     let word = proptest::sample::select(taken).prop_flat_map(|(name, form)| {
         let equals = if form.is_empty() { "" } else { "=" };
         any_value(form).prop_map(move |value| format!("{name}{equals}{value}"))

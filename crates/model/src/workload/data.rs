@@ -3,7 +3,7 @@
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
 use super::skew::{HotPart, OpsToBlocks, Theta, Thousandths};
 use super::zones::{CountOrSize, FromTo};
-use super::{Access, Arrival, DataVerb, EngineWord, SyncMode, Zones};
+use super::{Access, Arrival, DataVerb, RequestedEngine, SyncMode, Zones};
 use crate::hosts::CLIENTS_MAX;
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
 
@@ -117,9 +117,9 @@ keys! {
         label Label::Key; "share of the blocks that are copies of one another; 0 if absent";
 
     /// Requested engine; otherwise [`plan`](crate::plan::plan) chooses.
-    field engine: Option<EngineWord> = None;
-    key "engine" (EngineWord::FORM) [engine: Maybe(Words)] for in_blocks, "";
-        label Label::Own(label_of_engine); EngineWord::HELP;
+    field engine: Option<RequestedEngine> = None;
+    key "engine" (RequestedEngine::FORM) [engine: Maybe(Words)] for in_blocks, "";
+        label Label::Own(label_of_engine); RequestedEngine::HELP;
 
     /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     field iopoll: bool = false;
@@ -201,7 +201,7 @@ fn value_of_direct(work: &DataWork) -> Option<String> {
 
 /// A mapping goes through the page cache by its nature.
 fn value_of_buffered(work: &DataWork) -> Option<String> {
-    (!work.direct && work.engine != Some(EngineWord::Mmap) && DataWork::new(work.verb).direct)
+    (!work.direct && work.engine != Some(RequestedEngine::Mmap) && DataWork::new(work.verb).direct)
         .then(String::new)
 }
 
@@ -212,9 +212,9 @@ fn label_of_shift(work: &DataWork) -> Option<String> {
 /// Reports show beside the label if calls went through a ring.
 fn label_of_engine(work: &DataWork) -> Option<String> {
     match work.engine? {
-        EngineWord::Sync | EngineWord::Uring => None,
-        EngineWord::Mmap => Some("mmap".into()),
-        engine @ (EngineWord::Null | EngineWord::Nop) => Some(format!("engine={engine}")),
+        RequestedEngine::Sync | RequestedEngine::Uring => None,
+        RequestedEngine::Mmap => Some("mmap".into()),
+        engine @ (RequestedEngine::Null | RequestedEngine::Nop) => Some(format!("engine={engine}")),
     }
 }
 

@@ -217,15 +217,15 @@ impl FilesWork {
     }
 
     /// Returns true if it looks up names and changes nothing.
-    pub fn looks_up(&self) -> bool {
+    pub fn is_lookup(&self) -> bool {
         !self.verb.changes() || self.missing
     }
 
     /// Returns true if its rate depends on cold names: it looks up names that exist. For names that do not exist, only
     /// the directory is read, and of an empty one hardly that.
     pub fn can_be_cold(&self) -> bool {
-        let takes_key = || FILE_KEYS.iter().any(|key| key.name == "cold" && key.takes(self));
-        self.looks_up() && !self.missing && takes_key()
+        let takes_key = || FILE_KEYS.iter().any(|key| key.name == "cold" && key.accepts(self));
+        self.is_lookup() && !self.missing && takes_key()
     }
 
     /// Returns the inodes that the sets of all threads take, without their directories.
@@ -288,7 +288,7 @@ impl FilesWork {
     /// mix is not known.
     pub fn syncs_in(&self, operation: &str) -> Option<bool> {
         match self.verb {
-            FileVerb::Mix => Some(self.mix()?.named(operation).any(mix::Operation::is_synced)),
+            FileVerb::Mix => Some(self.mix()?.operations_named(operation).any(mix::Operation::is_synced)),
             FileVerb::Replay => Some(operation == load::FLUSH),
             _ => None,
         }

@@ -46,13 +46,13 @@ pub(crate) enum Label<W: 'static> {
 
 impl<W> Key<W> {
     /// Returns true if the verb of a test takes it.
-    pub fn takes(&self, work: &W) -> bool {
+    pub fn accepts(&self, work: &W) -> bool {
         (self.is_taken)(work)
     }
 
     /// Returns the key as a word of a SPEC, where it is not the default.
     pub(crate) fn word(&self, work: &W) -> Option<String> {
-        let value = (self.value)(work).filter(|_| self.takes(work))?;
+        let value = (self.value)(work).filter(|_| self.accepts(work))?;
         Some(if self.form.is_empty() { self.name.to_owned() } else { format!("{}={value}", self.name) })
     }
 
@@ -61,7 +61,7 @@ impl<W> Key<W> {
         match self.label {
             Label::Nothing => None,
             Label::Key => self.word(work),
-            Label::Value => (self.value)(work).filter(|_| self.takes(work)),
+            Label::Value => (self.value)(work).filter(|_| self.accepts(work)),
             Label::Own(words) => words(work),
         }
     }
@@ -157,7 +157,7 @@ pub(crate) struct Rate;
 
 impl Form<Arrival> for Rate {
     fn parse(&self, key: &str, _: &str, value: &str) -> Result<Arrival, String> {
-        let (number, poisson) = match value.split_once(',') {
+        let (number, is_poisson) = match value.split_once(',') {
             None => (value, false),
             Some((number, "poisson")) => (number, true),
             Some((number, _)) => {
@@ -173,13 +173,13 @@ impl Form<Arrival> for Rate {
                     .to_owned()
             }
             Some(percent @ 1..=100) if is_percent => {
-                return Ok(Arrival::Open { rate: OpenRate::Percent(percent as u8), poisson });
+                return Ok(Arrival::Open { rate: OpenRate::Percent(percent as u8), is_poisson });
             }
             Some(_) if is_percent => {
                 "1% to 100% of the closed loop can be asked for; write rate=500 for 500 operations a second".to_owned()
             }
             Some(rate) if rate > RATE_MAX => format!("at most {RATE_MAX} operations a second can be asked for"),
-            Some(rate) => return Ok(Arrival::Open { rate: OpenRate::PerSecond(rate), poisson }),
+            Some(rate) => return Ok(Arrival::Open { rate: OpenRate::PerSecond(rate), is_poisson }),
             None => format!(
                 "`{number}` is neither operations a second, such as 500, nor a share of the closed loop, such as 50%"
             ),

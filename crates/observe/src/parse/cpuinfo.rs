@@ -6,7 +6,7 @@ pub struct Cpuinfo {
     /// Model name, as in `/proc/cpuinfo`.
     pub model: Option<String>,
     /// True if the processor reports a hypervisor; x86 only.
-    pub hypervisor: bool,
+    pub has_hypervisor: bool,
 }
 
 /// Reads the first processor. Other architectures have the model under other keys, or not at all.
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Cpuinfo {
         model: model
             .filter(|model| !model.is_empty())
             .map(|model| model.split_whitespace().collect::<Vec<_>>().join(" ")),
-        hypervisor: value("flags")
+        has_hypervisor: value("flags")
             .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
     }
 }
@@ -35,7 +35,7 @@ mod tests {
     fn x86_and_arm() {
         let x86 =
             "processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC  7313\nflags\t\t: fpu vme hypervisor\n";
-        assert_eq!(parse(x86), Cpuinfo { model: Some("AMD EPYC 7313".into()), hypervisor: true });
+        assert_eq!(parse(x86), Cpuinfo { model: Some("AMD EPYC 7313".into()), has_hypervisor: true });
         assert_eq!(parse("processor\t: 0\nBogoMIPS\t: 243.75\n"), Cpuinfo::default());
     }
 

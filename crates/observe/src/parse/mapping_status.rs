@@ -33,7 +33,7 @@ impl MappedPart {
 }
 
 /// Writes a request for the status of the device with these numbers into an empty buffer.
-pub fn ask(buffer: &mut [u8], major: u32, minor: u32) {
+pub fn write_request(buffer: &mut [u8], major: u32, minor: u32) {
     let size = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
     let head = u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX);
     // The kernel's own packing of both numbers (huge_encode_dev).
@@ -81,7 +81,7 @@ mod tests {
 
     fn answer(parts: &[(&str, &str)]) -> Vec<u8> {
         let mut bytes = vec![0; HEAD_BYTES];
-        ask(&mut bytes, 253, 1);
+        write_request(&mut bytes, 253, 1);
         bytes[20..24].copy_from_slice(&(parts.len() as u32).to_ne_bytes());
         let mut data: Vec<u8> = Vec::new();
         for (kind, status) in parts {
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn device_number_is_encoded_as_in_kernel() {
         let mut buffer = [0; HEAD_BYTES];
-        ask(&mut buffer, 253, 0x1234);
+        write_request(&mut buffer, 253, 0x1234);
         assert_eq!(buffer[40..44], 0x0120_fd34_u32.to_ne_bytes());
     }
 

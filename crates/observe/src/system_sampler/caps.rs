@@ -6,7 +6,7 @@ use model::run::Cap;
 use model::target::Device;
 
 use crate::cgroup::{Level, io_files, io_limits_in};
-use crate::reading::whole;
+use crate::reading::read_all;
 use crate::root::Root;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Caps {
         for LevelCaps(files) in &self.levels {
             let mut texts = Vec::with_capacity(files.len());
             for (_, file) in files {
-                let bytes = whole(file.as_ref(), buffer).unwrap_or_default();
+                let bytes = read_all(file.as_ref(), buffer).unwrap_or_default();
                 texts.push(String::from_utf8_lossy(bytes).into_owned());
             }
             for device in &self.devices {

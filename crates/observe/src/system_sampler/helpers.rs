@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use model::run::Helper;
 
 use crate::parse::process_stat::{self, Process};
-use crate::reading::beginning;
-use crate::root::{Numbered, Root};
+use crate::reading::read_start;
+use crate::root::{NumberedEntries, Root};
 
 const BUFFER_BYTES: usize = 1024;
 /// Smallest share of a CPU that is worth a line; in one second it is only two ticks.
@@ -14,7 +14,7 @@ const CPU_SHARE_MIN: f64 = 0.02;
 
 #[derive(Debug)]
 pub(super) struct Helpers {
-    processes: Option<Numbered>,
+    processes: Option<NumberedEntries>,
     /// Processes of the test. Their children belong to it, too.
     own: Vec<u64>,
     ns_per_tick: u64,
@@ -55,7 +55,7 @@ impl Helpers {
         processes.visit(|pid| {
             let file = processes.open(pid, "stat");
             let mut buffer = [0; BUFFER_BYTES];
-            let process = beginning(file.as_ref(), &mut buffer).and_then(process_stat::parse);
+            let process = read_start(file.as_ref(), &mut buffer).and_then(process_stat::parse);
             if let Some(process) =
                 process.filter(|process| !is_ours(process.pid) && !is_ours(process.parent_pid))
             {

@@ -7,7 +7,7 @@ use model::run::Reclaim;
 use crate::cgroup::Level;
 use crate::parse::cgroup::limit_hits;
 use crate::parse::vmstat::{self, Paging};
-use crate::reading::{beginning, whole};
+use crate::reading::{read_all, read_start};
 use crate::root::Root;
 
 const BUFFER_BYTES: usize = 1024;
@@ -31,7 +31,7 @@ struct LevelHits {
 impl Memory {
     pub fn open(root: &Root, levels: &[Level], buffer: &mut Vec<u8>, hidden: &mut Vec<String>) -> Self {
         let vmstat = root.open("proc/vmstat");
-        if whole(vmstat.as_ref(), buffer).and_then(vmstat::paging).is_none() {
+        if read_all(vmstat.as_ref(), buffer).and_then(vmstat::paging).is_none() {
             hidden.push("/proc/vmstat: how the kernel looked for memory".to_owned());
         }
         let open = |level: &Level| {
@@ -40,7 +40,9 @@ impl Memory {
             // Linux 5.2 there was no `memory.events.local`. Skye's cgroup has no children, so `memory.events` serves
             // there.
             let file = match level.version_2 {
-                true => open("memory.events.local").or_else(|| open("memory.events").filter(|_| level.own)),
+                true => {
+                    open("memory.events.local").or_else(|| open("memory.events").filter(|_| level.is_member))
+                }
                 false => open("memory.failcnt"),
             };
             Some(LevelHits { file: file?, version_2: level.version_2, before: None })
@@ -50,7 +52,7 @@ impl Memory {
     }
 
     pub fn begin(&mut self, buffer: &mut Vec<u8>) {
-        self.before = whole(self.vmstat.as_ref(), buffer).and_then(vmstat::paging);
+        self.before = read_all(self.vmstat.as_ref(), buffer).and_then(vmstat::paging);
         for level in &mut self.levels {
             level.before = level.now();
         }
@@ -58,7 +60,7 @@ impl Memory {
 
     pub fn end(&mut self, buffer: &mut Vec<u8>) {
         let Some(before) = self.before.take() else { return };
-        let Some(now) = whole(self.vmstat.as_ref(), buffer).and_then(vmstat::paging) else { return };
+        let Some(now) = read_all(self.vmstat.as_ref(), buffer).and_then(vmstat::paging) else { return };
         self.dirty_threshold_pages = now.dirty_threshold_pages;
         let sum = self.sum.get_or_insert(Reclaim {
             direct_scanned_pages: 0,
@@ -85,7 +87,7 @@ impl Memory {
 impl LevelHits {
     fn now(&self) -> Option<u64> {
         let mut buffer = [0; BUFFER_BYTES];
-        let bytes = beginning(Some(&self.file), &mut buffer)?;
+        let bytes = read_start(Some(&self.file), &mut buffer)?;
         if self.version_2 { limit_hits(bytes) } else { crate::parse::first_number(bytes) }
     }
 }

@@ -6,7 +6,7 @@ use model::run::NetworkUse;
 
 use super::shaper;
 use crate::parse::net_dev;
-use crate::reading::whole;
+use crate::reading::read_all;
 use crate::root::Root;
 
 const LOOPBACK: &str = "lo";
@@ -17,7 +17,7 @@ pub(super) struct Network {
     root: Root,
     file: Option<File>,
     interfaces: Vec<Interface>,
-    begun: bool,
+    is_started: bool,
 }
 
 #[derive(Debug)]
@@ -35,12 +35,12 @@ impl Network {
         if file.is_none() {
             hidden.push("/proc/self/net/dev: bytes that crossed the network".to_owned());
         }
-        Self { root: root.clone(), file, interfaces: Vec::new(), begun: false }
+        Self { root: root.clone(), file, interfaces: Vec::new(), is_started: false }
     }
 
     /// Calls `each` with every interface and its counters now; the counters of new interfaces start at 0.
     fn read(&mut self, buffer: &mut Vec<u8>, each: impl Fn(&mut Interface, [u64; 2])) {
-        let Some(bytes) = whole(self.file.as_ref(), buffer) else { return };
+        let Some(bytes) = read_all(self.file.as_ref(), buffer) else { return };
         for found in net_dev::interfaces(bytes) {
             let known = self.interfaces.iter().position(|interface| interface.name == found.name);
             let index = known.unwrap_or_else(|| {
@@ -54,11 +54,11 @@ impl Network {
 
     pub fn begin(&mut self, buffer: &mut Vec<u8>) {
         self.read(buffer, |interface, now| interface.before = now);
-        self.begun = true;
+        self.is_started = true;
     }
 
     pub fn end(&mut self, buffer: &mut Vec<u8>) {
-        if std::mem::take(&mut self.begun) {
+        if std::mem::take(&mut self.is_started) {
             self.read(buffer, |interface, now| {
                 for ((sum, before), now) in interface.sum.iter_mut().zip(interface.before).zip(now) {
                     *sum += now.saturating_sub(before);

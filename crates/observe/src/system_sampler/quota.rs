@@ -4,7 +4,7 @@ use std::fs::File;
 
 use crate::cgroup::Level;
 use crate::parse::cgroup::{CpuQuota, cpu_max, cpu_quota, throttled_ns, throttled_periods};
-use crate::reading::beginning;
+use crate::reading::read_start;
 use crate::root::Root;
 
 const BUFFER_BYTES: usize = 1024;
@@ -105,11 +105,11 @@ impl LevelQuota {
 
     fn throttled(&self) -> Option<Throttled> {
         let mut buffer = [0; BUFFER_BYTES];
-        let text = beginning(Some(&self.stat), &mut buffer)?;
+        let text = read_start(Some(&self.stat), &mut buffer)?;
         Some(Throttled { time_ns: throttled_ns(text)?, periods: throttled_periods(text).unwrap_or(0) })
     }
 }
 
 fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
-    std::str::from_utf8(beginning(Some(file), buffer)?).ok()
+    std::str::from_utf8(read_start(Some(file), buffer)?).ok()
 }

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use crate::parse::mountinfo::Mount;
 use crate::parse::mountstats::{self, NfsMount};
-use crate::reading::whole;
-use crate::root::{Numbered, Root};
+use crate::reading::read_all;
+use crate::root::{NumberedEntries, Root};
 
 const BUFFER_BYTES: usize = 64;
 const MS_PER_NS: f64 = 1e-6;
@@ -24,11 +24,11 @@ pub(super) enum Server {
 /// A program that serves FUSE. Its number of requests is a state, so it must be sampled.
 #[derive(Debug)]
 pub(super) struct Fuse {
-    connections: Numbered,
+    connections: NumberedEntries,
     number: u32,
     slots: Option<u64>,
     sum: u64,
-    looks: u64,
+    samples: u64,
 }
 
 /// An NFS server. The kernel counts how long each request took.
@@ -50,7 +50,7 @@ impl Server {
             let directory = format!("sys/fs/fuse/connections/{number}");
             let slots = root.number(&format!("{directory}/max_background"));
             let connections = root.numbered("sys/fs/fuse/connections");
-            let fuse = connections.map(|connections| Fuse { connections, number, slots, sum: 0, looks: 0 });
+            let fuse = connections.map(|connections| Fuse { connections, number, slots, sum: 0, samples: 0 });
             let Some(fuse) = fuse.filter(|fuse| fuse.waiting().is_some()) else {
                 hidden.push(format!("/{directory}/waiting: requests at the server of the file system"));
                 return Self::None;
@@ -78,11 +78,11 @@ impl Server {
     }
 
     /// Samples the requests at a FUSE server. Allocates nothing.
-    pub fn look(&mut self) {
+    pub fn sample(&mut self) {
         let Self::Fuse(fuse) = self else { return };
         if let Some(waiting) = fuse.waiting() {
             fuse.sum = fuse.sum.saturating_add(waiting);
-            fuse.looks += 1;
+            fuse.samples += 1;
         }
     }
 
@@ -98,8 +98,8 @@ impl Server {
     pub fn take(&mut self, measured_ns: u64) -> (Option<f64>, Option<u64>) {
         match self {
             Self::Fuse(fuse) => {
-                let (sum, looks) = (std::mem::take(&mut fuse.sum), std::mem::take(&mut fuse.looks));
-                ((looks > 0).then(|| sum as f64 / looks as f64), fuse.slots)
+                let (sum, samples) = (std::mem::take(&mut fuse.sum), std::mem::take(&mut fuse.samples));
+                ((samples > 0).then(|| sum as f64 / samples as f64), fuse.slots)
             }
             Self::Nfs(nfs) => {
                 let sum_ms = nfs.sum_ms.take().filter(|_| measured_ns > 0);
@@ -128,7 +128,7 @@ impl Nfs {
 }
 
 fn read_nfs(stats: &File, mount_point: &str, buffer: &mut Vec<u8>) -> Option<NfsMount> {
-    mountstats::nfs(&String::from_utf8_lossy(whole(Some(stats), buffer)?), mount_point)
+    mountstats::nfs(&String::from_utf8_lossy(read_all(Some(stats), buffer)?), mount_point)
 }
 
 /// Returns the request slots of a mount. Both sides agree on the slots of a session, whatever its number of

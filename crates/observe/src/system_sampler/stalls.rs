@@ -5,7 +5,7 @@ use std::fs::File;
 use model::run::Pressures;
 
 use crate::parse::pressure;
-use crate::reading::beginning;
+use crate::reading::read_start;
 use crate::root::Root;
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/memory", "proc/pressure/cpu"];
@@ -32,7 +32,7 @@ impl Stalls {
     fn now(&self) -> Option<[u64; 3]> {
         let total_us = |file: &Option<File>| {
             let mut buffer = [0; BUFFER_BYTES];
-            let text = std::str::from_utf8(beginning(file.as_ref(), &mut buffer)?).ok()?;
+            let text = std::str::from_utf8(read_start(file.as_ref(), &mut buffer)?).ok()?;
             Some(pressure::parse(text)?.total_us)
         };
         let [io, memory, cpu] = &self.files;

@@ -1,10 +1,10 @@
 //! A comparison as CSV: one line for each row and side, so that it has the same columns for any number of sides.
 
 use model::Comparison;
-use model::comparison::{Answer, Direction, Measure};
+use model::comparison::{Decision, Direction, Measure};
 use model::run::Trust;
 
-use crate::csv::{Cell, number, optional, text, written};
+use crate::csv::{Cell, number, optional, text, to_csv};
 
 const COLUMNS: [&str; 21] = [
     "spec",
@@ -44,9 +44,9 @@ pub fn csv(comparison: &Comparison) -> String {
                 Measure::P99Ns => "p99_ns",
             };
             let answer = change.map(|change| match change.answer {
-                Answer::Changed => "changed",
-                Answer::Equivalent => "equivalent",
-                Answer::CannotTell => "cannot_tell",
+                Decision::Changed => "changed",
+                Decision::Equivalent => "equivalent",
+                Decision::CannotTell => "cannot_tell",
             });
             let direction = change.and_then(|change| change.direction).map(|direction| match direction {
                 Direction::Better => "better",
@@ -78,5 +78,5 @@ pub fn csv(comparison: &Comparison) -> String {
             lines.push(cells.into_iter().collect());
         }
     }
-    written(&COLUMNS, lines)
+    to_csv(&COLUMNS, lines)
 }

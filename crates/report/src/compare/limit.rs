@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use model::Comparison;
-use model::comparison::{Answer, Measure};
+use model::comparison::{Decision, Measure};
 use model::nearest;
 
 use wording::comparison::{signed, subject};
@@ -11,19 +11,20 @@ use wording::comparison::{signed, subject};
 /// A limit that no change may exceed: "throughput<-5%", "p99>10%".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    quantity: Quantity,
+    metric: GateMetric,
     is_below: bool,
     /// The limit as a ratio: 0.95 for a loss of 5 %.
     ratio: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quantity {
+enum GateMetric {
     Throughput,
     P99,
 }
 
-const QUANTITIES: [(&str, Quantity); 2] = [("throughput", Quantity::Throughput), ("p99", Quantity::P99)];
+const GATE_METRICS: [(&str, GateMetric); 2] =
+    [("throughput", GateMetric::Throughput), ("p99", GateMetric::P99)];
 /// Tolerance for rounding: a limit of 3 % is not smaller than an effect of 3 %.
 const ROUNDING: f64 = 1e-9;
 const FORM: &str = "write QUANTITY<-PERCENT or QUANTITY>PERCENT, as in throughput<-5% or p99>10%";
@@ -45,9 +46,9 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, String> {
         let at = text.find(['<', '>']).ok_or_else(|| format!("`{text}` has neither < nor >: {FORM}"))?;
         let (word, rest) = (text[..at].trim(), text[at + 1..].trim());
-        let names = || QUANTITIES.into_iter().map(|(name, _)| name);
-        let quantity = QUANTITIES.into_iter().find(|(name, _)| *name == word).map(|(_, quantity)| quantity);
-        let quantity = quantity.ok_or_else(|| {
+        let names = || GATE_METRICS.into_iter().map(|(name, _)| name);
+        let metric = GATE_METRICS.into_iter().find(|(name, _)| *name == word).map(|(_, metric)| metric);
+        let metric = metric.ok_or_else(|| {
             let near = nearest(word, names()).map_or(String::new(), |near| format!("; did you mean {near}?"));
             format!("`{word}` is none of {}{near}", names().collect::<Vec<_>>().join(", "))
         })?;
@@ -60,7 +61,7 @@ impl FromStr for Limit {
         if !is_sound {
             return Err(format!("`{text}` would refuse what did not change: {FORM}"));
         }
-        Ok(Self { quantity, is_below, ratio: 1.0 + percent / 100.0 })
+        Ok(Self { metric, is_below, ratio: 1.0 + percent / 100.0 })
     }
 }
 
@@ -72,9 +73,9 @@ impl Limit {
 
     /// Checks a comparison. A row goes beyond the limit if it surely changed, and by more than the limit.
     pub fn reached(&self, comparison: &Comparison) -> Reached {
-        let is_of = |measure: Measure| match self.quantity {
-            Quantity::Throughput => measure.is_rate(),
-            Quantity::P99 => measure == Measure::P99Ns,
+        let is_of = |measure: Measure| match self.metric {
+            GateMetric::Throughput => measure.is_rate(),
+            GateMetric::P99 => measure == Measure::P99Ns,
         };
         let rows: Vec<_> = comparison.rows.iter().filter(|row| is_of(row.measure)).collect();
         let changes: Vec<_> = rows
@@ -105,8 +106,9 @@ impl Limit {
             ));
         }
         let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
-        let beyond =
-            changes.iter().filter(|(_, change)| change.answer == Answer::Changed && is_beyond(change.ratio));
+        let beyond = changes
+            .iter()
+            .filter(|(_, change)| change.answer == Decision::Changed && is_beyond(change.ratio));
         let beyond: Vec<_> =
             beyond.map(|(row, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
         if beyond.is_empty() { Reached::Within } else { Reached::Beyond(beyond) }
@@ -120,10 +122,10 @@ mod tests {
     #[test]
     fn limits_are_read() {
         let limit = |text: &str| text.parse::<Limit>();
-        let throughput = Limit { quantity: Quantity::Throughput, is_below: true, ratio: 0.95 };
+        let throughput = Limit { metric: GateMetric::Throughput, is_below: true, ratio: 0.95 };
         assert_eq!(limit("throughput<-5%"), Ok(throughput));
         assert_eq!(limit(" throughput < -5 % "), Ok(throughput));
-        assert_eq!(limit("p99>10%"), Ok(Limit { quantity: Quantity::P99, is_below: false, ratio: 1.1 }));
+        assert_eq!(limit("p99>10%"), Ok(Limit { metric: GateMetric::P99, is_below: false, ratio: 1.1 }));
         for (text, said) in [
             ("throughput", "neither"),
             ("troughput<-5%", "did you mean throughput?"),

@@ -1,7 +1,7 @@
 //! A comparison as GitHub Markdown, for tickets and pull requests.
 
 use model::Comparison;
-use model::comparison::{Answer, Direction, Row};
+use model::comparison::{Decision, Direction, Row};
 
 use crate::markdown::escaped;
 use wording::comparison::{
@@ -59,13 +59,13 @@ fn cells(row: &Row) -> Vec<String> {
         ));
         let Some(index) = index.checked_sub(1) else { continue };
         cells.extend(row.changes[index].as_ref().map_or_else(Default::default, |change| {
-            let shown = escaped(&answer(change));
-            let shown = match change.direction {
-                Some(Direction::Better | Direction::Worse) => format!("**{shown}**"),
-                None => shown,
+            let text = escaped(&answer(change));
+            let text = match change.direction {
+                Some(Direction::Better | Direction::Worse) => format!("**{text}**"),
+                None => text,
             };
             let known = if change.p.is_none() { "n=1".to_owned() } else { p(change) };
-            [shown, ends(change), known]
+            [text, ends(change), known]
         }));
     }
     cells.push(if row.measure.is_rate() { escaped(&limiters(row)) } else { String::new() });
@@ -74,14 +74,14 @@ fn cells(row: &Row) -> Vec<String> {
 
 fn remarks(text: &mut String, comparison: &Comparison) {
     let mut lines: Vec<String> = Vec::new();
-    let told = warnings(comparison).into_iter();
-    lines.extend(told.map(|(subjects, warning)| format!("**!** {}: {warning}.", subjects.join(", "))));
+    let items = warnings(comparison).into_iter();
+    lines.extend(items.map(|(subjects, warning)| format!("**!** {}: {warning}.", subjects.join(", "))));
     lines.extend(comparison.warnings.iter().map(|warning| format!("**!** {warning}.")));
     if comparison.has_claims() {
-        let told = unsettled(comparison).into_iter();
-        lines.extend(told.map(|(subjects, sentence)| format!("{}: {sentence}.", subjects.join(", "))));
+        let items = unsettled(comparison).into_iter();
+        lines.extend(items.map(|(subjects, sentence)| format!("{}: {sentence}.", subjects.join(", "))));
         let mut changes = comparison.rows.iter().flat_map(|row| row.changes.iter().flatten());
-        if changes.any(|change| change.answer == Answer::Equivalent) {
+        if changes.any(|change| change.answer == Decision::Equivalent) {
             lines.push(format!("same: equivalent within ± {}.", margin(comparison.effect)));
         }
     }

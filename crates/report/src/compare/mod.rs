@@ -64,7 +64,7 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
         warnings: warnings(sides),
         rows,
         left_out,
-        sides: sides.iter().map(told).collect(),
+        sides: sides.iter().map(side_record).collect(),
     })
 }
 
@@ -75,11 +75,11 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
 /// The names of all known facts of the run, if there is no such fact.
 pub fn fact(run: &Run, name: &str) -> Result<String, Vec<String>> {
     let mut facts = facts::Facts::default();
-    facts.add(facts::of_run(run));
+    facts.add(facts::from_run(run));
     facts.value(name).ok_or_else(|| facts.names().map(str::to_owned).collect())
 }
 
-fn told(side: &Side) -> model::comparison::Side {
+fn side_record(side: &Side) -> model::comparison::Side {
     model::comparison::Side {
         name: side.name.clone(),
         files: side.files.clone(),
@@ -97,23 +97,23 @@ fn nothing_in_common(sides: &[Side]) -> String {
     let of = |side: &Side| {
         let mut specs: Vec<&str> = side.tests.iter().map(|test| test.key.spec.as_str()).collect();
         specs.dedup();
-        let shown = specs.iter().take(4).copied().collect::<Vec<_>>().join(", ");
+        let listed = specs.iter().take(4).copied().collect::<Vec<_>>().join(", ");
         let more = if specs.len() > 4 { ", …" } else { "" };
         match specs.is_empty() {
             true => format!("{} measured nothing", side.name),
-            false => format!("{} measured {shown}{more}", side.name),
+            false => format!("{} measured {listed}{more}", side.name),
         }
     };
-    let told: Vec<_> = sides.iter().map(of).collect();
+    let descriptions: Vec<_> = sides.iter().map(of).collect();
     crate::printable(&format!(
         "cannot compare these: no test was measured on two sides; {}. Measure both with the same preset or the same --test",
-        told.join("; ")
+        descriptions.join("; ")
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use model::comparison::{Answer, Direction, Measure};
+    use model::comparison::{Decision, Direction, Measure};
     use model::run::PhaseRecord;
 
     use super::*;
@@ -146,10 +146,10 @@ mod tests {
     }
 
     fn side(name: &str, run: Run) -> Side {
-        Side::of_runs(name.into(), &[(format!("{name}.json"), run)])
+        Side::from_runs(name.into(), &[(format!("{name}.json"), run)])
     }
 
-    fn shown(comparison: &Comparison) -> String {
+    fn plain_text(comparison: &Comparison) -> String {
         sample::plain(&text(comparison, &sample::WIDE))
     }
 
@@ -171,20 +171,20 @@ mod tests {
     #[test]
     fn changes_have_ratio_and_direction() {
         let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
-        insta::assert_snapshot!(shown(&comparison));
+        insta::assert_snapshot!(plain_text(&comparison));
         let change = |spec: &str, measure| {
             let row = comparison.rows.iter().find(|row| row.spec == spec && row.measure == measure);
             row.and_then(|row| row.changes[0].clone()).unwrap()
         };
         let read = change("read:rnd4k:q32t4", Measure::OpsPerSecond);
-        assert_eq!((read.answer, read.direction), (Answer::Changed, Some(Direction::Better)));
+        assert_eq!((read.answer, read.direction), (Decision::Changed, Some(Direction::Better)));
         assert!((read.ratio - 1.0 / 0.43).abs() < 1e-6);
         // Less latency is better.
         let waiting = change("read:rnd4k:q32t4", Measure::P99Ns);
-        assert_eq!((waiting.answer, waiting.direction), (Answer::Changed, Some(Direction::Better)));
+        assert_eq!((waiting.answer, waiting.direction), (Decision::Changed, Some(Direction::Better)));
         let written = change("write:seq1m:q8", Measure::BytesPerSecond);
         assert_eq!(written.direction, Some(Direction::Worse));
-        assert_eq!(change("stat:t4", Measure::OpsPerSecond).answer, Answer::Equivalent);
+        assert_eq!(change("stat:t4", Measure::OpsPerSecond).answer, Decision::Equivalent);
     }
 
     #[test]
@@ -193,14 +193,14 @@ mod tests {
         after.phases = after.phases.iter().map(|phase| scaled(phase, 1, 2.0)).collect();
         let comparison = compare(&[side("before", sample::run()), side("after", after)], EFFECT).unwrap();
         assert!(!comparison.has_claims());
-        insta::assert_snapshot!(shown(&comparison));
+        insta::assert_snapshot!(plain_text(&comparison));
     }
 
     #[test]
     fn three_sides_each_have_a_column() {
         let sides = [side("xfs", repeated(1.0)), side("ext4", repeated(0.9)), side("btrfs", repeated(0.7))];
         let comparison = compare(&sides, EFFECT).unwrap();
-        insta::assert_snapshot!(shown(&comparison));
+        insta::assert_snapshot!(plain_text(&comparison));
         assert_eq!(comparison.geomean_ratios.len(), 2);
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn comparison_fits_terminal_width() {
         let comparison = compare(&[side("before", tuned()), side("after", repeated(1.0))], EFFECT).unwrap();
         for width in [80, 100, 120] {
-            let text = sample::plain(&text(&comparison, &crate::text::Style { unicode: true, width }));
+            let text = sample::plain(&text(&comparison, &crate::text::Style { has_unicode: true, width }));
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= width, "{widest} of {width}:\n{text}");
         }
@@ -307,10 +307,10 @@ mod tests {
         let runs = |factor: f64| -> Vec<_> {
             (0..6).map(|index| ("ada".to_owned(), rates(factor * (1.0 + 0.002 * f64::from(index))))).collect()
         };
-        let old = Side::of_foreign("old.csv".into(), "old.csv".into(), "bonnie++ 2.00a", &runs(1.0));
-        let new = Side::of_foreign("new.csv".into(), "new.csv".into(), "bonnie++ 2.00a", &runs(1.2));
+        let old = Side::from_foreign_runs("old.csv".into(), "old.csv".into(), "bonnie++ 2.00a", &runs(1.0));
+        let new = Side::from_foreign_runs("new.csv".into(), "new.csv".into(), "bonnie++ 2.00a", &runs(1.2));
         let comparison = compare(&[old, new], EFFECT).unwrap();
-        insta::assert_snapshot!(shown(&comparison));
+        insta::assert_snapshot!(plain_text(&comparison));
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
         let mut after = before.clone();
         after.environment.kernel = hostile.into();
         let comparison = compare(&[side(hostile, before), side("-2+3", after)], EFFECT).unwrap();
-        let terminal = shown(&comparison);
+        let terminal = plain_text(&comparison);
         assert!(!terminal.chars().any(|c| c != '\n' && model::printable::acts(c)), "{terminal}");
         let markdown = markdown(&comparison);
         assert!(
@@ -414,7 +414,7 @@ mod tests {
                 .trust = model::run::Trust::Invalid;
         }
         let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
-        let text = shown(&comparison).replace("\n", " ");
+        let text = plain_text(&comparison).replace("\n", " ");
         assert!(
             !text.contains("faster in") && text.contains("In 11 tests a number is not what it looks like"),
             "{text}"
@@ -431,7 +431,7 @@ mod tests {
             latency.p99 = latency.p99.map(|ns| ns * 5);
         }
         let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
-        let text = shown(&comparison);
+        let text = plain_text(&comparison);
         assert!(text.contains("the same in 11 tests. Its p99 is higher in 10."), "{text}");
     }
 
@@ -451,10 +451,10 @@ mod tests {
         };
         let change = |comparison: &Comparison| comparison.rows[0].changes[0].clone().unwrap();
         // There are 28 ways to split 8 runs into 6 and 2, and 84 to split 9 into 6 and 3.
-        assert!(change(&of(3)).can_be_settled && change(&of(3)).answer == Answer::Changed);
+        assert!(change(&of(3)).can_be_settled && change(&of(3)).answer == Decision::Changed);
         assert!(change(&of(2)).can_be_settled, "1 of 28 is less than 0.05");
         assert!(!change(&of(1)).can_be_settled);
-        let text = shown(&of(1));
+        let text = plain_text(&of(1));
         assert!(text.contains("One run of after"), "{text}");
     }
 
@@ -464,7 +464,7 @@ mod tests {
             .map(|number| side(&format!("/srv/a-rather-long-directory/runs/{number}"), repeated(1.0)))
             .collect();
         let comparison = compare(&sides, EFFECT).unwrap();
-        let style = crate::text::Style { unicode: true, width: 100 };
+        let style = crate::text::Style { has_unicode: true, width: 100 };
         let text = sample::plain(&text(&comparison, &style));
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 100, "{widest}: {text}");

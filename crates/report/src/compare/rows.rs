@@ -1,6 +1,6 @@
 //! The rows of a comparison: the same test on each side, and the judgement of its changes.
 
-use model::comparison::{Answer, Change, Direction, LeftOut, Row, SideResult};
+use model::comparison::{Change, Decision, Direction, LeftOut, Row, SideResult};
 use model::run::{Trust, WorkloadRecord};
 use model::{Limiter, size};
 
@@ -80,7 +80,7 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
         let changes: Vec<_> = family.iter().map(|(_, _, change)| *change).collect();
         for ((row, _, change), judged) in family.iter().zip(stats::judge(&changes, margins)) {
             let is_more_better = rows[*row].measure.is_more_better();
-            rows[*row].changes[side] = Some(told(change, &judged, is_more_better));
+            rows[*row].changes[side] = Some(change_record(change, &judged, is_more_better));
         }
     }
     Compared { rows, left_out, claims }
@@ -106,8 +106,8 @@ fn unlike(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
     let (first, rest) = measured.split_first()?;
     if tests[0].is_none() || rest.is_empty() {
         let names: Vec<_> = measured.iter().map(|(side, _)| side.name.as_str()).collect();
-        let twin = twin(sides, first.1);
-        return Some(match twin {
+        let same_label = same_label(sides, first.1);
+        return Some(match same_label {
             Some((other, spec)) => {
                 format!(
                     "not the same work: {} on {}, {spec} on {other}",
@@ -132,8 +132,8 @@ fn test_sides<'a>(sides: &'a [Side], test: &'a Test) -> impl Iterator<Item = &'a
 
 /// Finds another test with the same name in tables, on a side that lacks this one. No side with this one may have it.
 /// Returns the name of its side, and its spec.
-fn twin<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
-    let is_twin = |other: &&Test| {
+fn same_label<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
+    let has_same_label = |other: &&Test| {
         (&other.name, &other.label) == (&test.name, &test.label)
             && other.key.measure == test.key.measure
             && other.key.spec != test.key.spec
@@ -141,8 +141,9 @@ fn twin<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
     let is_here =
         |spec: &str| test_sides(sides, test).any(|side| side.tests.iter().any(|own| own.key.spec == spec));
     let found = |side: &'a Side| {
-        let twin = side.tests.iter().find(|other| is_twin(other) && !is_here(&other.key.spec))?;
-        Some((side.name.as_str(), twin.key.spec.as_str()))
+        let same_label =
+            side.tests.iter().find(|other| has_same_label(other) && !is_here(&other.key.spec))?;
+        Some((side.name.as_str(), same_label.key.spec.as_str()))
     };
     // Only if the side lacks the test itself.
     sides.iter().filter(|side| side.tests.iter().all(|other| other.key != test.key)).find_map(found)
@@ -271,13 +272,13 @@ fn in_pairs(before: &Test, after: &Test) -> Option<stats::Change> {
     stats::compare_pairs(&pairs, resolution(before, after))
 }
 
-fn told(change: &stats::Change, judged: &stats::Judged, is_more_better: bool) -> Change {
+fn change_record(change: &stats::Change, judged: &stats::AdjustedDecision, is_more_better: bool) -> Change {
     let (answer, runs_needed) = match judged.answer {
-        stats::Answer::Changed => (Answer::Changed, None),
-        stats::Answer::Equivalent => (Answer::Equivalent, None),
-        stats::Answer::CannotTell { runs } => (Answer::CannotTell, runs.map(|runs| runs as u32)),
+        stats::Decision::Changed => (Decision::Changed, None),
+        stats::Decision::Equivalent => (Decision::Equivalent, None),
+        stats::Decision::CannotTell { runs } => (Decision::CannotTell, runs.map(|runs| runs as u32)),
     };
-    let direction = (answer == Answer::Changed).then_some(match (change.ratio > 1.0) == is_more_better {
+    let direction = (answer == Decision::Changed).then_some(match (change.ratio > 1.0) == is_more_better {
         true => Direction::Better,
         false => Direction::Worse,
     });
@@ -315,11 +316,17 @@ mod tests {
     #[test]
     fn only_what_differs_of_an_engine_is_named() {
         let of = |words: &str| -> Vec<String> { words.split(' ').map(str::to_owned).collect() };
-        let told = |one: &str, other: &str| other_engine(("old", &of(one)), ("new", &of(other)));
-        assert_eq!(told("sync a", "io_uring a"), "issued in another way: sync on old, io_uring on new");
-        assert_eq!(told("sync a b", "sync a"), "issued in another way: b on old, none of it on new");
+        let engine_difference = |one: &str, other: &str| other_engine(("old", &of(one)), ("new", &of(other)));
         assert_eq!(
-            told("sync mix_version=1 mix_digest=7", "sync mix_version=1 mix_digest=8"),
+            engine_difference("sync a", "io_uring a"),
+            "issued in another way: sync on old, io_uring on new"
+        );
+        assert_eq!(
+            engine_difference("sync a b", "sync a"),
+            "issued in another way: b on old, none of it on new"
+        );
+        assert_eq!(
+            engine_difference("sync mix_version=1 mix_digest=7", "sync mix_version=1 mix_digest=8"),
             "another mix or load file: mix_digest=7 on old, mix_digest=8 on new"
         );
     }

@@ -92,7 +92,7 @@ pub struct ForeignRate {
 
 impl Side {
     /// Makes a side of runs with the names of their files. Repetitions count as runs, because each has fresh files.
-    pub fn of_runs(name: String, runs: &[(String, Run)]) -> Self {
+    pub fn from_runs(name: String, runs: &[(String, Run)]) -> Self {
         let mut side = Self::empty(name);
         for (document, (file, run)) in runs.iter().enumerate() {
             if !file.is_empty() {
@@ -101,7 +101,7 @@ impl Side {
             // Times of this form sort as text.
             let first = side.started_at.take().filter(|known| *known <= run.started_at);
             side.started_at = first.or_else(|| Some(run.started_at.clone()));
-            side.facts.add(facts::of_run(run));
+            side.facts.add(facts::from_run(run));
             side.is_partial |= run.run_status == model::run::RunStatus::Partial;
             run.phases.iter().for_each(|phase| side.add_phase(document, phase));
         }
@@ -113,7 +113,7 @@ impl Side {
     }
 
     /// Makes a side of the phases so far of a run that is measured in turns with another.
-    pub fn of_phases(name: String, phases: &[PhaseRecord], pairing: Pairing) -> Self {
+    pub fn from_phases(name: String, phases: &[PhaseRecord], pairing: Pairing) -> Self {
         let mut side = Self { pairing: Some(pairing), ..Self::empty(name) };
         phases.iter().for_each(|phase| side.add_phase(0, phase));
         side
@@ -121,7 +121,7 @@ impl Side {
 
     /// Makes a side of results of another program, given by its name and version. Each run has a label and its rates.
     /// The label is the machine's or the user's name, or empty.
-    pub fn of_foreign(
+    pub fn from_foreign_runs(
         name: String,
         file: String,
         program: &str,
@@ -212,7 +212,8 @@ impl Side {
             return;
         }
         let run = (document, phase.repetition);
-        let is_in_bytes = phase.workload.pattern == Some(Access::Sequential) && Kind::of(phase) == Kind::Data;
+        let is_in_bytes =
+            phase.workload.pattern == Some(Access::Sequential) && Kind::from_phase(phase) == Kind::Data;
         let rate = &phase.figures.rate;
         let ends = rate.ci95_low_ops_per_second.zip(rate.ci95_high_ops_per_second);
         let (measure, value, within) = match rate.bytes_per_second.filter(|_| is_in_bytes) {

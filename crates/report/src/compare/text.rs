@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use model::Comparison;
-use model::comparison::{Answer, Change, Direction, Measure, Row};
+use model::comparison::{Change, Decision, Direction, Measure, Row};
 
 use crate::printable;
-use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, paint, remark, together, wrap};
+use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, no_break, paint, remark, wrap};
 use wording::comparison::{
-    MISSING, answer, conclusions, difference, ends, first_apart, headline, limiters, margin, p, runs, signed,
-    spread, unsettled, value, warnings,
+    MISSING, answer, conclusions, difference, ends, first_distinct, headline, limiters, margin, p, runs,
+    signed, spread, unsettled, value, warnings,
 };
 
 /// Blanks between columns, and before the first.
@@ -29,7 +29,7 @@ pub fn text(comparison: &Comparison, style: &Style) -> String {
 
 fn title(comparison: &Comparison, style: &Style) -> String {
     let of = |side: &model::comparison::Side| {
-        together(&format!("{} ({})", printable(&side.name), runs(side.runs)))
+        no_break(&format!("{} ({})", printable(&side.name), runs(side.runs)))
     };
     let sides: Vec<_> = comparison.sides.iter().map(of).collect();
     let how = if comparison.is_interleaved { ", measured in turns" } else { "" };
@@ -39,8 +39,8 @@ fn title(comparison: &Comparison, style: &Style) -> String {
 }
 
 /// Keeps a short text on one line.
-fn apart(text: String) -> String {
-    if text.chars().count() <= TOGETHER_MAX { together(&text) } else { text }
+fn keep_on_line(text: String) -> String {
+    if text.chars().count() <= TOGETHER_MAX { no_break(&text) } else { text }
 }
 
 fn facts(comparison: &Comparison, style: &Style) -> String {
@@ -48,7 +48,7 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
     let differs: Vec<_> = comparison
         .differs
         .iter()
-        .map(|one| apart(printable(&format!("{} {}", one.name, difference(one)))))
+        .map(|one| keep_on_line(printable(&format!("{} {}", one.name, difference(one)))))
         .collect();
     let differs = if differs.is_empty() { "nothing that is known".into() } else { differs.join(" · ") };
     lines.push(field("differs", &differs, style));
@@ -60,7 +60,7 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
             "host" | "kernel" | "file system" | "device" | "program" | "source" => setting.value.clone(),
             name => format!("{name} {}", setting.value),
         })
-        .map(|text| apart(printable(&text)))
+        .map(|text| keep_on_line(printable(&text)))
         .collect();
     if !same.is_empty() {
         lines.push(field("same", &same.join(" · "), style));
@@ -76,12 +76,12 @@ struct Cell {
 }
 
 impl Cell {
-    fn left(text: impl Into<String>) -> Self {
+    fn left_aligned(text: impl Into<String>) -> Self {
         Self { text: text.into(), style: anstyle::Style::new(), is_right: false }
     }
 
-    fn right(text: impl Into<String>) -> Self {
-        Self { is_right: true, ..Self::left(text) }
+    fn right_aligned(text: impl Into<String>) -> Self {
+        Self { is_right: true, ..Self::left_aligned(text) }
     }
 
     fn painted(self, style: anstyle::Style) -> Self {
@@ -113,7 +113,7 @@ fn table(comparison: &Comparison, style: &Style) -> String {
         Some(text) => text,
         // If the sides do not fit beside each other, each gets its own table against the first.
         None if comparison.sides.len() > 2 => {
-            let pairs = (1..comparison.sides.len()).map(|side| table(&alone(comparison, side), style));
+            let pairs = (1..comparison.sides.len()).map(|side| table(&single_side(comparison, side), style));
             pairs.collect::<Vec<_>>().join("\n\n")
         }
         None => laid_out(LAYOUTS[LAYOUTS.len() - 1]),
@@ -121,7 +121,7 @@ fn table(comparison: &Comparison, style: &Style) -> String {
 }
 
 /// Returns the comparison of one side with the first, without the others.
-fn alone(comparison: &Comparison, side: usize) -> Comparison {
+fn single_side(comparison: &Comparison, side: usize) -> Comparison {
     let row = |row: &Row| {
         let change = row.changes[side - 1].clone();
         change.as_ref()?;
@@ -144,11 +144,12 @@ fn widest(text: &str) -> usize {
 
 fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String {
     let mut grid = vec![heading(comparison, columns)];
-    let shown = comparison.rows.iter().filter(|row| row.measure.is_rate() || is_worth_a_line(row));
+    let visible_rows = comparison.rows.iter().filter(|row| row.measure.is_rate() || is_worth_a_line(row));
     let mut before: Option<&Row> = None;
-    for row in shown {
-        let continues = before.is_some_and(|before| before.spec == row.spec && row.measure == Measure::P99Ns);
-        grid.push(cells(row, continues, columns));
+    for row in visible_rows {
+        let is_continuation =
+            before.is_some_and(|before| before.spec == row.spec && row.measure == Measure::P99Ns);
+        grid.push(cells(row, is_continuation, columns));
         before = Some(row);
     }
     if comparison.rows.iter().filter(|row| row.measure.is_rate()).count() > 1 {
@@ -185,7 +186,7 @@ fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String 
 
 /// Returns true if a latency changed: only then does it have a line. Every other output format has all latencies.
 fn is_worth_a_line(row: &Row) -> bool {
-    row.changes.iter().flatten().any(|change| change.answer == Answer::Changed)
+    row.changes.iter().flatten().any(|change| change.answer == Decision::Changed)
 }
 
 /// Returns the headings of the sides: as much of each name as there is room for, and no two the same.
@@ -196,52 +197,55 @@ fn names(comparison: &Comparison) -> Vec<String> {
     // The end of a path says most.
     let are_paths = names.iter().any(|name| name.contains('/'));
     let choices: [Vec<String>; 2] = if are_paths { [tails, heads] } else { [heads, tails] };
-    first_apart(choices).unwrap_or_else(|| (1..=names.len()).map(|number| format!("side {number}")).collect())
+    first_distinct(choices)
+        .unwrap_or_else(|| (1..=names.len()).map(|number| format!("side {number}")).collect())
 }
 
 fn heading(comparison: &Comparison, columns: Columns) -> Vec<Cell> {
-    let mut cells = vec![Cell::left(""), Cell::left("")];
+    let mut cells = vec![Cell::left_aligned(""), Cell::left_aligned("")];
     for (index, name) in names(comparison).into_iter().enumerate() {
-        cells.push(Cell::right(name));
-        cells.push(Cell::left(""));
+        cells.push(Cell::right_aligned(name));
+        cells.push(Cell::left_aligned(""));
         if index > 0 {
-            cells.push(Cell::right("change"));
+            cells.push(Cell::right_aligned("change"));
             let has_ends = columns.has_ends && comparison.has_claims();
-            cells.push(Cell::left(if has_ends { "95 %" } else { "" }));
-            cells.push(Cell::left(""));
+            cells.push(Cell::left_aligned(if has_ends { "95 %" } else { "" }));
+            cells.push(Cell::left_aligned(""));
         }
     }
     let has_limiters = columns.has_limiters && comparison.rows.iter().any(|row| !limiters(row).is_empty());
-    cells.push(Cell::left(if has_limiters { "limited by" } else { "" }));
+    cells.push(Cell::left_aligned(if has_limiters { "limited by" } else { "" }));
     cells
 }
 
-fn cells(row: &Row, continues: bool, columns: Columns) -> Vec<Cell> {
-    let (name, label) = match (row.measure, continues) {
+fn cells(row: &Row, is_continuation: bool, columns: Columns) -> Vec<Cell> {
+    let (name, label) = match (row.measure, is_continuation) {
         (Measure::P99Ns, true) => (String::new(), "p99".to_owned()),
         (Measure::P99Ns, false) => (row.name.clone(), format!("{} p99", row.label)),
         _ => (row.name.clone(), row.label.clone()),
     };
-    let mut cells = vec![Cell::left(printable(&name)), Cell::left(printable(&label))];
+    let mut cells = vec![Cell::left_aligned(printable(&name)), Cell::left_aligned(printable(&label))];
     for (index, side) in row.sides.iter().enumerate() {
         let (number, spread) = side.as_ref().map_or_else(
             || (MISSING.to_owned(), String::new()),
             |measured| (value(row, measured.mean), spread(measured)),
         );
-        cells.push(Cell::right(number));
-        cells.push(Cell::left(if columns.has_spread { spread } else { String::new() }).painted(DIM));
+        cells.push(Cell::right_aligned(number));
+        cells.push(Cell::left_aligned(if columns.has_spread { spread } else { String::new() }).painted(DIM));
         if let Some(change) = index.checked_sub(1).map(|index| &row.changes[index]) {
             cells.extend(change_cells(change.as_ref(), row.is_invalid(), columns));
         }
     }
     let limiters = if row.measure.is_rate() && columns.has_limiters { limiters(row) } else { String::new() };
     let moved = (1..row.sides.len()).any(|side| row.moved(side).is_some());
-    cells.push(Cell::left(limiters).painted(if moved { YELLOW } else { anstyle::Style::new() }));
+    cells.push(Cell::left_aligned(limiters).painted(if moved { YELLOW } else { anstyle::Style::new() }));
     cells
 }
 
 fn change_cells(change: Option<&Change>, is_invalid: bool, columns: Columns) -> [Cell; 3] {
-    let Some(change) = change else { return [Cell::right(""), Cell::left(""), Cell::left("")] };
+    let Some(change) = change else {
+        return [Cell::right_aligned(""), Cell::left_aligned(""), Cell::left_aligned("")];
+    };
     let colour = match change.direction {
         _ if is_invalid => DIM,
         Some(Direction::Better) => GREEN,
@@ -250,17 +254,29 @@ fn change_cells(change: Option<&Change>, is_invalid: bool, columns: Columns) -> 
     };
     let known = if change.p.is_none() { "n=1".to_owned() } else { p(change) };
     [
-        Cell::right(format!("{}{}", answer(change), if is_invalid { " !" } else { "" })).painted(colour),
-        Cell::left(if columns.has_ends { ends(change) } else { String::new() }).painted(DIM),
-        Cell::left(if columns.has_p { known } else { String::new() }).painted(DIM),
+        Cell::right_aligned(format!("{}{}", answer(change), if is_invalid { " !" } else { "" }))
+            .painted(colour),
+        Cell::left_aligned(if columns.has_ends { ends(change) } else { String::new() }).painted(DIM),
+        Cell::left_aligned(if columns.has_p { known } else { String::new() }).painted(DIM),
     ]
 }
 
 fn mean(comparison: &Comparison) -> Vec<Cell> {
-    let mut cells = vec![Cell::left("geomean"), Cell::left(""), Cell::left(""), Cell::left("")];
+    let mut cells = vec![
+        Cell::left_aligned("geomean"),
+        Cell::left_aligned(""),
+        Cell::left_aligned(""),
+        Cell::left_aligned(""),
+    ];
     for ratio in &comparison.geomean_ratios {
         let ratio = ratio.map_or(String::new(), signed);
-        cells.extend([Cell::left(""), Cell::left(""), Cell::right(ratio), Cell::left(""), Cell::left("")]);
+        cells.extend([
+            Cell::left_aligned(""),
+            Cell::left_aligned(""),
+            Cell::right_aligned(ratio),
+            Cell::left_aligned(""),
+            Cell::left_aligned(""),
+        ]);
     }
     cells
 }
@@ -280,13 +296,13 @@ fn remarks(comparison: &Comparison, style: &Style) -> String {
             say("~", &format!("{}: {sentence}.", subjects.join(", ")));
         }
         let same = comparison.rows.iter().flat_map(|row| row.changes.iter().flatten());
-        if same.clone().any(|change| change.answer == Answer::Equivalent) {
+        if same.clone().any(|change| change.answer == Decision::Equivalent) {
             say("~", &format!("same: equivalent within ± {}.", margin(comparison.effect)));
         }
     }
     let mut reasons: Vec<&str> = comparison.left_out.iter().map(|left| left.reason.as_str()).collect();
-    let mut told = HashSet::new();
-    reasons.retain(|reason| told.insert(*reason));
+    let mut unique = HashSet::new();
+    reasons.retain(|reason| unique.insert(*reason));
     for reason in reasons {
         let tests: Vec<_> = comparison.left_out.iter().filter(|left| left.reason == reason).collect();
         match &tests[..] {

@@ -4,10 +4,10 @@ use askama::Template;
 use model::run::PhaseRecord;
 use model::target::Target;
 
-use super::seen::seen;
+use super::evidence::evidence;
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
-use super::{Figure, Markup, heat, latency, near, rendered, results, rounds, timeline, zones};
+use super::{Figure, Markup, ceiling_notes, heat, latency, rendered, results, rounds, timeline, zones};
 use crate::operations::{Operation, operations};
 use crate::printable;
 use crate::text::{interval_cell, link, missing_reason, operation_cell};
@@ -39,7 +39,7 @@ struct Card {
     /// Operations of a mix or a replay.
     operations: Vec<Row>,
     figures: Vec<Figure>,
-    seen: Vec<(&'static str, String)>,
+    evidence: Vec<(&'static str, String)>,
 }
 
 /// An operation of a mix or a replay.
@@ -69,12 +69,12 @@ pub(super) fn section(tests: &[Test<'_>], target: &Target) -> Option<Markup> {
 
 fn card(test: &Test<'_>, target: &Target) -> Card {
     let phase = test.phase;
-    let unit = Unit::of(phase);
+    let unit = Unit::from_phase(phase);
     let missing = missing_reason(phase);
-    let rate = unit.headline(phase).filter(|_| missing.is_none()).map(|rate| unit.shown(rate));
+    let rate = unit.headline(phase).filter(|_| missing.is_none()).map(|rate| unit.format_rate(rate));
     let known = |interval: String| (interval != crate::numbers::MISSING).then_some(interval);
     let each = |phase: &PhaseRecord| {
-        let rate = unit.headline(phase).map(|rate| unit.shown(rate));
+        let rate = unit.headline(phase).map(|rate| unit.format_rate(rate));
         (phase.repetition, missing_reason(phase).or(rate).unwrap_or_default())
     };
     // Figures flow into two columns: down the first, then down the second.
@@ -83,8 +83,8 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         rounds::figure(phase),
         timeline::figure(phase, false),
         latency::figure(phase),
-        near::limits(phase),
-        near::budget(phase),
+        ceiling_notes::limits(phase),
+        ceiling_notes::budget(phase),
         heat::figure(phase),
     ];
     let features = phase.engine.features.join(", ");
@@ -94,7 +94,7 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         format!("{}, {features}", phase.engine.name)
     };
     let link = link(phase, target).map(|share| ("link", share));
-    let facts = seen(phase).into_iter().chain(link);
+    let facts = evidence(phase).into_iter().chain(link);
     Card {
         anchor: test.anchor.clone(),
         name: test.name(),
@@ -113,6 +113,6 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         engine: printable(&engine),
         operations: operations(phase).into_iter().map(operation).collect(),
         figures: figures.into_iter().flatten().collect(),
-        seen: facts.map(|(name, fact)| (name, printable(&fact))).collect(),
+        evidence: facts.map(|(name, fact)| (name, printable(&fact))).collect(),
     }
 }

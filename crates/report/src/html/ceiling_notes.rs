@@ -1,6 +1,6 @@
 //! Charts that show how near a test comes to known limits, and where the time of its threads went.
 
-use model::run::{Budget, PhaseRecord};
+use model::run::{PhaseRecord, TimeBreakdown};
 
 use super::{Figure, Markup};
 use crate::numbers::{amount, percent};
@@ -13,11 +13,11 @@ const OWN_LOOP_NEAR: f64 = 0.7;
 /// Share at which a limit counts as saturated.
 const FULL: f64 = 0.9;
 /// Maximum number of shown limits; the nearest come first.
-const SHOWN_MAX: usize = 6;
+const LIMITS_MAX: usize = 6;
 
 /// Kinds of limits whose texts differ when they are saturated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum LimitKind {
     Memory,
     Device,
     Cpus,
@@ -26,8 +26,8 @@ enum What {
 
 /// The chart of limits; `None` if no limit is known.
 pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
-    let mut all: Vec<(f64, What, String)> = Vec::new();
-    let mut add = |what: What, share: Option<f64>, name: String| {
+    let mut all: Vec<(f64, LimitKind, String)> = Vec::new();
+    let mut add = |what: LimitKind, share: Option<f64>, name: String| {
         all.extend(share.filter(|share| share.is_finite() && *share >= 0.0).map(|share| (share, what, name)));
     };
     let whole = phase.figures.rate.whole_ops_per_second;
@@ -40,8 +40,8 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
         None => String::new(),
     };
     if let Some(shares) = &phase.figures.ceiling_shares {
-        add(What::Other, shares.own_loop, format!("skye's loop without I/O{}", of(shares.own_loop)));
-        add(What::Memory, shares.memory, format!("the same calls on memory{}", of(shares.memory)));
+        add(LimitKind::Other, shares.own_loop, format!("skye's loop without I/O{}", of(shares.own_loop)));
+        add(LimitKind::Memory, shares.memory, format!("the same calls on memory{}", of(shares.memory)));
     }
     let seconds = phase.counts.elapsed_ns as f64 / 1e9;
     if let Some(system) = &phase.seen.system {
@@ -53,21 +53,21 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
                 (_, Some(limit)) if bytes > 0 => Some(bytes as f64 / seconds / limit),
                 _ => None,
             };
-            add(What::Other, share, format!("{}, {}", printable(&cap.source), printable(&cap.device)));
+            add(LimitKind::Other, share, format!("{}, {}", printable(&cap.source), printable(&cap.device)));
         }
         if let Some(network) = &system.network {
             let bits = network.sent_bytes.max(network.received_bytes) as f64 * 8.0 / seconds;
             let share = network.speed_bits_per_second.map(|speed| bits / speed as f64);
-            add(What::Other, share, format!("network {}", printable(&network.interface)));
+            add(LimitKind::Other, share, format!("network {}", printable(&network.interface)));
         }
     }
     add(
-        What::Device,
+        LimitKind::Device,
         busy(phase),
         format!("time with requests at {}", device(phase).unwrap_or_else(|| "the device".into())),
     );
     add(
-        What::Cpus,
+        LimitKind::Cpus,
         phase.seen.cpu.as_ref().map(|cpu| cpu.user + cpu.kernel + cpu.steal),
         "all CPUs of the machine".into(),
     );
@@ -75,40 +75,40 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
         return None;
     }
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    all.truncate(SHOWN_MAX);
-    let shown: Vec<_> = all
+    all.truncate(LIMITS_MAX);
+    let all_bars: Vec<_> = all
         .iter()
         .map(|(share, _, name)| Bar {
             name: name.clone(),
             value: *share,
-            shown: percent(*share),
+            value_text: percent(*share),
             class: if *share >= FULL { "s1" } else { "s0" },
             title: format!("{name}: {}", percent(*share)),
         })
         .collect();
     let name = "How near to known limits".to_owned();
     let caption = caption(phase, &all);
-    let drawing = Markup(bars(&name, &caption, &shown, 1.0, true));
+    let drawing = Markup(bars(&name, &caption, &all_bars, 1.0, true));
     Some(Figure { name, drawing, legend: Vec::new(), caption })
 }
 
-fn caption(phase: &PhaseRecord, all: &[(f64, What, String)]) -> String {
+fn caption(phase: &PhaseRecord, all: &[(f64, LimitKind, String)]) -> String {
     let own = phase.figures.ceiling_shares.as_ref().and_then(|shares| shares.own_loop);
     if own.is_some_and(|own| own >= OWN_LOOP_NEAR) {
         return "It comes near to what skye itself can do: this number is skye's, not the storage's.".into();
     }
     let (share, what, name) = &all[0];
-    let shown = percent(*share);
+    let share_text = percent(*share);
     match what {
-        _ if *share < FULL => format!("Nothing that was measured is full; nearest is {name}, {shown}."),
-        What::Memory => {
-            format!("As fast as the same calls on memory ({shown}): no storage shows in this number.")
+        _ if *share < FULL => format!("Nothing that was measured is full; nearest is {name}, {share_text}."),
+        LimitKind::Memory => {
+            format!("As fast as the same calls on memory ({share_text}): no storage shows in this number.")
         }
-        What::Device => format!(
-            "The device was never long without a request ({shown}); one that works on several at once may still do more."
+        LimitKind::Device => format!(
+            "The device was never long without a request ({share_text}); one that works on several at once may still do more."
         ),
-        What::Cpus => format!("All CPUs of the machine were busy ({shown})."),
-        What::Other => format!("Full: {name}, {shown}."),
+        LimitKind::Cpus => format!("All CPUs of the machine were busy ({share_text})."),
+        LimitKind::Other => format!("Full: {name}, {share_text}."),
     }
 }
 
@@ -137,7 +137,7 @@ fn busy(phase: &PhaseRecord) -> Option<f64> {
 
 /// The chart of the threads' time; `None` if the kernel hides it.
 pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
-    let Budget { user, kernel, run_queue, quota, steal, blocked } = phase.seen.budget.as_ref()?;
+    let TimeBreakdown { user, kernel, run_queue, quota, steal, blocked } = phase.seen.budget.as_ref()?;
     let parts = [
         ("asleep", *blocked, "s5"),
         ("in the kernel", *kernel, "s1"),
@@ -150,12 +150,13 @@ pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
     let parts: Vec<_> = parts
         .into_iter()
         .filter(|(_, share, _)| share.is_finite() && *share >= 0.0005)
-        .map(|(name, share, class)| Part { name, share, shown: percent(share), class })
+        .map(|(name, share, class)| Part { name, share, value_text: percent(share), class })
         .collect();
     if parts.is_empty() {
         return None;
     }
-    let legend = parts.iter().map(|part| (part.class, format!("{} {}", part.name, part.shown))).collect();
+    let legend =
+        parts.iter().map(|part| (part.class, format!("{} {}", part.name, part.value_text))).collect();
     let most = parts.iter().max_by(|a, b| a.share.total_cmp(&b.share)).map(|part| (part.name, part.share));
     let caption = match most {
         Some((name, share)) if share >= 0.5 => {

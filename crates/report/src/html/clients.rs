@@ -27,19 +27,20 @@ pub(super) fn section(tests: &[Test<'_>]) -> Option<Markup> {
 }
 
 fn figure(test: &Test<'_>) -> Option<Figure> {
-    let unit = Unit::of(test.phase);
-    let rate = |share: &ClientShare| Some(unit.of_ops(test.phase, share.rate.ops_per_second?));
+    let unit = Unit::from_phase(test.phase);
+    let rate = |share: &ClientShare| Some(unit.rate_from_ops(test.phase, share.rate.ops_per_second?));
     let rates: Vec<_> = test.phase.hosts.iter().filter_map(|share| Some((share, rate(share)?))).collect();
     let most = rates.iter().map(|(_, rate)| *rate).reduce(f64::max).filter(|_| rates.len() > 1)?;
     let caption = caption(test.phase, unit, rates.len());
-    let all: Vec<_> = shown(rates).into_iter().map(|(share, rate)| bar(share, rate, unit)).collect();
+    let all: Vec<_> =
+        clients_to_draw(rates).into_iter().map(|(share, rate)| bar(share, rate, unit)).collect();
     let name = test.name();
     let drawing = Markup(bars(&name, &caption, &all, most, false));
     Some(Figure { name, drawing, legend: Vec::new(), caption })
 }
 
 /// Returns the clients to draw, in their order: all, or of many those at both ends.
-fn shown(mut rates: Vec<(&ClientShare, f64)>) -> Vec<(&ClientShare, f64)> {
+fn clients_to_draw(mut rates: Vec<(&ClientShare, f64)>) -> Vec<(&ClientShare, f64)> {
     if rates.len() > CLIENTS_MAX {
         rates.sort_by(|one, other| one.1.total_cmp(&other.1));
         rates.drain(CLIENTS_MAX / 2..rates.len() - CLIENTS_MAX / 2);
@@ -49,20 +50,21 @@ fn shown(mut rates: Vec<(&ClientShare, f64)>) -> Vec<(&ClientShare, f64)> {
 }
 
 fn bar(share: &ClientShare, rate: f64, unit: Unit) -> Bar {
-    let (name, shown) = (printable(&share.name), unit.shown(rate));
+    let (name, value_text) = (printable(&share.name), unit.format_rate(rate));
     let p99 = share.latency_ns.as_ref().and_then(|of| of.p99).map(|ns| format!(", p99 {}", latency(ns)));
     let limiter = share.judged.verdict.as_ref().and_then(|verdict| verdict.limiter);
     let limiter = limiter.map_or(String::new(), |limiter| format!(", {}", limiter.title()));
-    let title = format!("{name}: {shown}{}{limiter}", p99.unwrap_or_default());
-    Bar { name, value: rate, shown, class: "s0", title }
+    let title = format!("{name}: {value_text}{}{limiter}", p99.unwrap_or_default());
+    Bar { name, value: rate, value_text, class: "s0", title }
 }
 
 fn caption(phase: &PhaseRecord, unit: Unit, count: usize) -> String {
-    let together = phase.figures.together.as_ref();
-    let spread = together.and_then(|together| together.spread);
+    let totals = phase.figures.together.as_ref();
+    let spread = totals.and_then(|totals| totals.spread);
     let spread =
         spread.map_or(String::new(), |spread| format!("; their rates vary by {:.1} %", spread * 100.0));
-    let whole = unit.headline(phase).map_or(String::new(), |rate| format!("{} together", unit.shown(rate)));
+    let whole =
+        unit.headline(phase).map_or(String::new(), |rate| format!("{} together", unit.format_rate(rate)));
     let part = if count > CLIENTS_MAX { format!(" ({CLIENTS_MAX} are shown)") } else { String::new() };
     format!("{count} clients{part}: {whole}{spread}.")
 }
@@ -87,7 +89,7 @@ mod tests {
     fn client_bars_show_extremes_of_many_clients() {
         let page = |clients: usize| {
             let phases = [sum(clients)];
-            section(&Test::of_run(&phases)).map_or(String::new(), |section| section.0)
+            section(&Test::from_run(&phases)).map_or(String::new(), |section| section.0)
         };
         assert!(page(0).is_empty() && page(1).is_empty(), "there is nothing to compare");
         let few = page(3);

@@ -1,24 +1,26 @@
 //! Evidence on a test, as facts with names.
 
 use model::observation::Source;
-use model::run::{PhaseRecord, Sensed, Sensitivity, WaitChannel, WaitsOf};
+use model::run::{PhaseRecord, Response, SampledThreads, Sensitivity, WaitChannel};
 
 use crate::numbers::{amount, percent};
 use crate::printable;
 
 /// Returns the evidence, as pairs of name and sentence.
-pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
+pub(super) fn evidence(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
     let mut facts: Vec<(&'static str, Option<String>)> = Vec::new();
     if let Some(verdict) = &phase.judged.verdict {
         facts.push(("shares", Some(wording::ranking(&[verdict])).filter(|ranking| !ranking.is_empty())));
-        let told = Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
-        facts.extend(told);
-        let told = verdict.operations.iter().zip(wording::operations(&verdict.operations));
-        let told = told.map(|(one, told)| format!("{}, {told}", printable(&one.operation)));
-        let told = told.collect::<Vec<_>>().join("; ");
-        facts.push(("its operations", Some(told).filter(|told| !told.is_empty())));
+        let sentences =
+            Source::ALL.iter().map(|source| (source.title(), wording::evidence(&[verdict], *source)));
+        facts.extend(sentences);
+        let sentences = verdict.operations.iter().zip(wording::operations(&verdict.operations));
+        let sentences =
+            sentences.map(|(one, sentences)| format!("{}, {sentences}", printable(&one.operation)));
+        let sentences = sentences.collect::<Vec<_>>().join("; ");
+        facts.push(("its operations", Some(sentences).filter(|sentences| !sentences.is_empty())));
     }
-    facts.push(("on the way down", wording::crossed(phase).map(|crossed| crossed.text)));
+    facts.push(("on the way down", wording::layer_path(phase).map(|layer_path| layer_path.text)));
     facts.push(("calls of an operation", wording::steps(phase)));
     facts.push(("asleep in", sites(&phase.seen.wait_channels)));
     facts.push(("answers to experiments", phase.judged.sensitivity.as_ref().and_then(answers)));
@@ -30,27 +32,32 @@ pub(super) fn seen(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
 }
 
 fn sites(sites: &[WaitChannel]) -> Option<String> {
-    let shown = sites.iter().map(|site| {
+    let texts = sites.iter().map(|site| {
         let class = site.class.as_ref().map_or(String::new(), |class| format!(" ({class})"));
         let of = match site.of {
-            WaitsOf::Workers => "",
-            WaitsOf::RingWorkers => " of the ring's threads",
+            SampledThreads::Workers => "",
+            SampledThreads::RingWorkers => " of the ring's threads",
         };
         format!("{}{class} {}{of}", site.symbol, percent(site.share))
     });
-    (!sites.is_empty()).then(|| shown.collect::<Vec<_>>().join(", "))
+    (!sites.is_empty()).then(|| texts.collect::<Vec<_>>().join(", "))
 }
 
 fn answers(sensitivity: &Sensitivity) -> Option<String> {
     let Sensitivity { delay, depth, block, separate } = sensitivity;
     let tried = [("delay", delay), ("depth", depth), ("block", block), ("separate", separate)];
-    let shown = tried.into_iter().filter_map(|(name, sensed)| {
-        let Sensed { value, half_width, before_ops_per_second: before, after_ops_per_second: after, change } =
-            sensed.as_ref()?;
+    let texts = tried.into_iter().filter_map(|(name, response)| {
+        let Response {
+            value,
+            half_width,
+            before_ops_per_second: before,
+            after_ops_per_second: after,
+            change,
+        } = response.as_ref()?;
         let [before, after] = [*before, *after].map(|rate| amount(rate).unwrap_or_default());
         let half_width = half_width.map_or(String::new(), |half| format!(" ± {half:.2}"));
         Some(format!("{name} {value:.2}{half_width} ({change}: {before} to {after} per second)"))
     });
-    let shown: Vec<_> = shown.collect();
-    (!shown.is_empty()).then(|| shown.join("; "))
+    let texts: Vec<_> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }

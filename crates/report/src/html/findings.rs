@@ -8,14 +8,14 @@ use model::run::{Mark, PhaseRecord};
 use model::size;
 
 use super::test::{Test, chip};
-use super::{Figure, Markup, near, rendered, timeline};
+use super::{Figure, Markup, ceiling_notes, rendered, timeline};
 use crate::printable;
 use crate::svg::{Bar, bars};
-use crate::text::{remarks, told};
+use crate::text::{remarks, row_limits};
 
 /// Findings that the chart of the rate over time shows.
 const OVER_TIME: [&str; 6] =
-    ["not_steady", "wide_interval", "rate_dropped", "rate_capped", "thermal", "upkeep"];
+    ["not_steady", "wide_interval", "rate_dropped", "rate_capped", "thermal", "maintenance"];
 /// Findings that the chart of the threads' time shows.
 const OF_TIME: [&str; 2] = ["cpu_contention", "steal"];
 /// Findings that the chart of requested and moved bytes shows.
@@ -85,15 +85,15 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
         };
         if finding.mark == Mark::Remark { known.push(item) } else { marked.push(item) }
     }
-    let limits = told(&run.phases).into_iter().map(|limit| Item {
+    let limits = row_limits(&run.phases).into_iter().map(|limit| Item {
         sign: "",
         meaning: "",
         class: limit.rows.first().and_then(|row| chip(&run.phases[*row])).map_or("dull", |chip| chip.class),
         subject: printable(&limit.subject),
         anchor: anchor(&limit.rows),
-        head: match limit.surely {
+        head: match limit.confidence_text {
             "" => printable(&limit.head),
-            surely => format!("{}, {surely}", printable(&limit.head)),
+            confidence_text => format!("{}, {confidence_text}", printable(&limit.head)),
         },
         text: printable(&limit.text),
         figures: Vec::new(),
@@ -108,7 +108,7 @@ fn evidence(
     rows: &[usize],
     drawn: &mut HashSet<(Chart, usize)>,
 ) -> Vec<Figure> {
-    let Some(chart) = Chart::of(code) else { return Vec::new() };
+    let Some(chart) = Chart::from_code(code) else { return Vec::new() };
     let several = rows.len() > 1;
     let mut figure = |row: &usize| {
         let phase = &phases[*row];
@@ -133,7 +133,7 @@ enum Chart {
 }
 
 impl Chart {
-    fn of(code: &str) -> Option<Self> {
+    fn from_code(code: &str) -> Option<Self> {
         let known =
             [(&OVER_TIME[..], Self::Timeline), (&OF_TIME[..], Self::Budget), (&OF_BYTES[..], Self::Bytes)];
         known.into_iter().find(|(codes, _)| codes.contains(&code)).map(|(_, chart)| chart)
@@ -142,7 +142,7 @@ impl Chart {
     fn draw(self, phase: &PhaseRecord) -> Option<Figure> {
         match self {
             Self::Timeline => timeline::figure(phase, true),
-            Self::Budget => near::budget(phase),
+            Self::Budget => ceiling_notes::budget(phase),
             Self::Bytes => bytes(phase),
         }
     }
@@ -160,9 +160,9 @@ fn bytes(phase: &PhaseRecord) -> Option<Figure> {
     ];
     // Omit a direction in which almost no bytes were requested or moved.
     let most = all.iter().map(|(_, bytes, _)| *bytes).max().unwrap_or_default();
-    let is_shown =
+    let has_bytes =
         |pair: &&[(String, u64, &str)]| pair.iter().any(|(_, bytes, _)| *bytes as f64 > most as f64 * 0.01);
-    let pairs: Vec<_> = all.chunks(2).filter(is_shown).collect();
+    let pairs: Vec<_> = all.chunks(2).filter(has_bytes).collect();
     if pairs.is_empty() {
         return None;
     }
@@ -174,15 +174,21 @@ fn bytes(phase: &PhaseRecord) -> Option<Figure> {
         Some(ratio) => format!("The device moved {ratio} bytes for each byte asked for."),
         None => "The device moved bytes that the test did not ask for.".into(),
     };
-    let shown: Vec<_> = pairs
+    let all_bars: Vec<_> = pairs
         .into_iter()
         .flatten()
         .map(|(name, bytes, class)| {
-            let shown = size::decimal(*bytes);
-            Bar { name: name.clone(), value: *bytes as f64, title: format!("{name}: {shown}"), shown, class }
+            let value_text = size::decimal(*bytes);
+            Bar {
+                name: name.clone(),
+                value: *bytes as f64,
+                title: format!("{name}: {value_text}"),
+                value_text,
+                class,
+            }
         })
         .collect();
     let name = "Bytes asked for and moved".to_owned();
-    let drawing = Markup(bars(&name, &caption, &shown, most as f64, false));
+    let drawing = Markup(bars(&name, &caption, &all_bars, most as f64, false));
     Some(Figure { name, drawing, legend: Vec::new(), caption })
 }

@@ -28,7 +28,7 @@ struct Column {
 }
 
 impl Column {
-    fn of(part: &[Interval]) -> Option<Self> {
+    fn from_intervals(part: &[Interval]) -> Option<Self> {
         let [first, ..] = part else { return None };
         let last = part.last()?;
         let mut buckets: Vec<_> =
@@ -65,7 +65,7 @@ impl Column {
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     phase.figures.latency_ns.as_ref()?;
     let size = phase.figures.intervals.len().div_ceil(COLUMNS_MAX).max(1);
-    let columns: Vec<_> = phase.figures.intervals.chunks(size).filter_map(Column::of).collect();
+    let columns: Vec<_> = phase.figures.intervals.chunks(size).filter_map(Column::from_intervals).collect();
     if columns.len() < COLUMNS_MIN {
         return None;
     }
@@ -140,10 +140,10 @@ fn flush(path: &mut Path, run: Option<(f64, f64)>, y: f64) {
 }
 
 fn caption(columns: &[Column]) -> String {
-    let fewest = columns.iter().map(Column::operations).min().unwrap_or_default();
+    let operations_min = columns.iter().map(Column::operations).min().unwrap_or_default();
     // Every column needs enough operations. Otherwise the range would only cover the columns that have most.
-    let is_told = |one_in: u64| fewest >= SAMPLES_BEYOND.saturating_mul(one_in);
-    if !is_told(2) {
+    let has_enough = |one_in: u64| operations_min >= SAMPLES_BEYOND.saturating_mul(one_in);
+    if !has_enough(2) {
         return "Too few operations at a time to tell percentiles.".to_owned();
     }
     let range = |share: f64| {
@@ -158,7 +158,7 @@ fn caption(columns: &[Column]) -> String {
     } else {
         format!("The median lies between {low} and {high}")
     };
-    if !is_told(100) {
+    if !has_enough(100) {
         return format!(
             "{median} over the time; there are too few operations at a time for the 99th percentile."
         );

@@ -22,14 +22,14 @@ pub(crate) type Buckets = Vec<(u64, u64)>;
 
 /// Returns the latencies of a phase's steady part, like the stated percentiles, or of all operations if there is none.
 /// They come from the phase's histogram. If that cannot be read, they come from the intervals.
-pub(crate) fn of_phase(phase: &PhaseRecord) -> Buckets {
+pub(crate) fn steady_buckets(phase: &PhaseRecord) -> Buckets {
     let merged = |from_ns: u64, to_ns: u64| {
         let within =
             phase.figures.intervals.iter().filter(|interval| (from_ns..to_ns).contains(&interval.start_ns));
         sum(within.flat_map(|interval| interval.histogram.iter().copied()).collect())
     };
     let total = |buckets: &Buckets| buckets.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-    let steady = phase.figures.steady.as_ref().filter(|steady| steady.found);
+    let steady = phase.figures.steady.as_ref().filter(|steady| steady.is_steady);
     let steady = steady.map(|steady| merged(steady.from_ns, steady.to_ns)).filter(|part| !part.is_empty());
     match (phase.figures.histogram.as_deref().and_then(decoded), steady) {
         // Documents of schema 1 have a histogram of the whole phase, even if it has a steady part.
@@ -94,14 +94,14 @@ pub(crate) fn tick(ns: f64) -> String {
 }
 
 /// A percentile that the document states, with its 95 % interval.
-struct Known<'a> {
+struct PercentileInterval<'a> {
     name: &'static str,
     one_in: f64,
     ns: u64,
     ends: Option<&'a Ends>,
 }
 
-fn known(whole: &Latency) -> Vec<Known<'_>> {
+fn known(whole: &Latency) -> Vec<PercentileInterval<'_>> {
     let ci95 = whole.ci95.as_ref();
     let all = [
         ("p50", 2.0, whole.p50, ci95.and_then(|ends| ends.p50.as_ref())),
@@ -110,14 +110,14 @@ fn known(whole: &Latency) -> Vec<Known<'_>> {
         ("p99.9", 1000.0, whole.p99_9, ci95.and_then(|ends| ends.p99_9.as_ref())),
     ];
     all.into_iter()
-        .filter_map(|(name, one_in, ns, ends)| Some(Known { name, one_in, ns: ns?, ends }))
+        .filter_map(|(name, one_in, ns, ends)| Some(PercentileInterval { name, one_in, ns: ns?, ends }))
         .collect()
 }
 
 /// The figure; `None` if operations have no separate latency, or there are too few.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let whole = phase.figures.latency_ns.as_ref()?;
-    let first = curve(&of_phase(phase));
+    let first = curve(&steady_buckets(phase));
     if first.len() < 3 {
         return None;
     }
@@ -135,11 +135,12 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     }
     let known = known(whole);
     // The axes must also cover the stated percentiles, because a scale moves points beyond its ends to the ends.
-    let beside = known.iter().flat_map(|known| {
+    let percentile_points = known.iter().flat_map(|known| {
         let ends = known.ends.map_or([known.ns; 2], |Ends { low, high }| [*low, *high]);
         [known.ns, ends[0], ends[1]].map(|ns| (known.one_in, ns as f64))
     });
-    let all: Vec<_> = series.iter().flat_map(|(_, points)| points.iter().copied()).chain(beside).collect();
+    let all: Vec<_> =
+        series.iter().flat_map(|(_, points)| points.iter().copied()).chain(percentile_points).collect();
     let last = all.iter().map(|(one_in, _)| *one_in).fold(10.0, f64::max);
     let decades = last.log10().ceil();
     // Latencies are whole nanoseconds, and zero has no place on a logarithmic scale.
@@ -163,7 +164,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     for ((_, points), class) in series.iter().zip(classes).rev() {
         plot.line(&mut drawing, class, points);
     }
-    for Known { name, one_in, ns, ends } in known {
+    for PercentileInterval { name, one_in, ns, ends } in known {
         let mut title = format!("{name}: {}", latency(ns));
         if let Some(Ends { low, high }) = ends {
             title.push_str(&format!(", 95 % interval {} to {}", latency(*low), latency(*high)));

@@ -11,7 +11,7 @@ use model::target::{Backing, Device, Geometry, Target};
 use super::{Markup, rendered};
 use crate::numbers::thousands;
 use crate::printable;
-use crate::text::{compared, describe, facts as told, fit, loose, noise, tool};
+use crate::text::{allow_breaks, compared, describe, facts as run_facts, fit, noise, tool};
 
 /// Most characters of one value.
 const VALUE_MAX: usize = 2_000;
@@ -47,13 +47,13 @@ pub(super) fn facts(run: &Run) -> Vec<String> {
 }
 
 /// Makes foreign text printable, and cuts it to [`VALUE_MAX`].
-fn shown(text: &str) -> String {
+fn cut_printable(text: &str) -> String {
     fit(&printable(text), VALUE_MAX)
 }
 
 /// Model and size of a device.
 fn first_part(device: &Device) -> String {
-    loose(describe(device).split(", ").next().unwrap_or_default())
+    allow_breaks(describe(device).split(", ").next().unwrap_or_default())
 }
 
 /// The section on the machine.
@@ -62,25 +62,26 @@ pub(super) fn section(run: &Run) -> Markup {
     let target = &environment.target;
     // A fact without a name continues the one before.
     let mut facts: Vec<(&'static str, String)> = Vec::new();
-    for (name, fact) in told(&run.plan, environment) {
+    for (name, fact) in run_facts(&run.plan, environment) {
         match facts.last_mut() {
-            Some((_, known)) if name.is_empty() => known.push_str(&format!("; {}", loose(&fact))),
-            _ => facts.push((name, loose(&fact))),
+            Some((_, known)) if name.is_empty() => known.push_str(&format!("; {}", allow_breaks(&fact))),
+            _ => facts.push((name, allow_breaks(&fact))),
         }
     }
     if target.backing != Backing::Simulated {
-        facts.extend(noise(run).map(|text| ("noise", loose(&text))));
-        facts.extend(tool(&run.tool).map(|text| ("tool", loose(&text))));
+        facts.extend(noise(run).map(|text| ("noise", allow_breaks(&text))));
+        facts.extend(tool(&run.tool).map(|text| ("tool", allow_breaks(&text))));
     }
-    facts.extend(compared(&run.phases).map(|text| ("data", loose(&text))));
-    let settings = environment.settings.iter().map(|one| (shown(&one.name), shown(&one.value)));
+    facts.extend(compared(&run.phases).map(|text| ("data", allow_breaks(&text))));
+    let settings =
+        environment.settings.iter().map(|one| (cut_printable(&one.name), cut_printable(&one.value)));
     let warnings = run.tool.warnings.iter().chain(&target.notes);
     rendered(&Machine {
         facts: facts.into_iter().map(|(name, fact)| (name, fit(&fact, VALUE_MAX))).collect(),
         stack: stack(&target.device_stack).map(Markup),
         mount: mount(target),
         settings: settings.collect(),
-        warnings: warnings.map(|warning| shown(warning)).collect(),
+        warnings: warnings.map(|warning| cut_printable(warning)).collect(),
     })
 }
 
@@ -112,7 +113,7 @@ fn tree<'a>(
     ));
     if named.insert(&device.name) {
         let below: Vec<&Device> =
-            device.lies_on.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
+            device.backing_devices.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
         if !below.is_empty() && depth == 0 {
             text.push_str("<ul><li>…</li></ul>");
         } else if !below.is_empty() {
@@ -127,7 +128,7 @@ fn tree<'a>(
 fn details(device: &Device) -> String {
     let mut parts = Vec::new();
     if device.is_leaf() {
-        parts.push(loose(&describe(device)));
+        parts.push(allow_breaks(&describe(device)));
     } else {
         parts.push(size::decimal(device.size_bytes));
         parts.extend(device.details.iter().cloned());
@@ -178,7 +179,7 @@ fn mount(target: &Target) -> Vec<(String, String)> {
             }),
         ),
     ];
-    rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), shown(&value?)))).collect()
+    rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), cut_printable(&value?)))).collect()
 }
 
 #[cfg(test)]
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn cyclic_device_stack_drawing_terminates() {
         let mut target = sample::mapped();
-        target.device_stack[3].lies_on = vec!["dm-0".into()];
+        target.device_stack[3].backing_devices = vec!["dm-0".into()];
         let text = stack(&target.device_stack).unwrap();
         assert_eq!(text.matches("<b>dm-0</b>").count(), 2, "{text}");
     }
@@ -207,7 +208,7 @@ mod tests {
         let one = sample::mapped().device_stack.remove(0);
         let device = |index: usize| Device {
             name: format!("dm-{index}"),
-            lies_on: vec![format!("dm-{}", index + 1)],
+            backing_devices: vec![format!("dm-{}", index + 1)],
             ..one.clone()
         };
         let devices: Vec<_> = (0..100_000).map(device).collect();

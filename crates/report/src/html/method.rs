@@ -23,26 +23,26 @@ struct Method {
     command: String,
     facts: Vec<(&'static str, String)>,
     plan: String,
-    saved: Saved,
+    saved: DownloadLinks,
 }
 
 /// Links to save data from a page.
 #[derive(Debug, Default)]
-pub(super) struct Saved {
+pub(super) struct DownloadLinks {
     csv: Option<Markup>,
     run: Option<Markup>,
     /// True if the run was too large for the page.
     is_too_large: bool,
 }
 
-impl Saved {
+impl DownloadLinks {
     /// Embeds the run and its CSV as far as they fit into `bytes_max`, the bytes that the rest of the page leaves. The
     /// run has priority, because the CSV can be made from it.
-    pub(super) fn of(run: &Run, bytes_max: usize) -> Self {
+    pub(super) fn new(run: &Run, bytes_max: usize) -> Self {
         let left = bytes_max.saturating_sub(AROUND_BYTES);
         let csv = embedded::csv("run.csv", &crate::csv::write(run), left / 4);
-        let beside = left.saturating_sub(csv.as_ref().map_or(0, String::len));
-        let (held, csv) = match embedded::run(run, beside) {
+        let rest_bytes = left.saturating_sub(csv.as_ref().map_or(0, String::len));
+        let (held, csv) = match embedded::run(run, rest_bytes) {
             Some(held) => (Some(held), csv),
             None => match embedded::run(run, left) {
                 Some(held) => (Some(held), None),
@@ -54,7 +54,7 @@ impl Saved {
 }
 
 /// The section on the method.
-pub(super) fn section(run: &Run, saved: Saved) -> Markup {
+pub(super) fn section(run: &Run, saved: DownloadLinks) -> Markup {
     let short = |text: &str| fit(&printable(text), FACT_MAX);
     let words = run.command.iter().map(|word| {
         let is_plain = !word.is_empty()

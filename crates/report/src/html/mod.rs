@@ -6,18 +6,18 @@
 //! A caption of a chart is a conclusion, never a title.
 
 mod card;
+mod ceiling_notes;
 mod clients;
 pub(crate) mod embedded;
+mod evidence;
 mod findings;
 mod heat;
 mod histogram;
 pub(crate) mod latency;
 mod machine;
 mod method;
-mod near;
 mod results;
 mod rounds;
-mod seen;
 mod sweeps;
 pub(crate) mod test;
 pub(crate) mod timeline;
@@ -33,7 +33,7 @@ pub use embedded::embedded;
 
 use crate::text::fit;
 use crate::{printable, time};
-use method::Saved;
+use method::DownloadLinks;
 use test::Test;
 
 /// Maximum bytes of a page with its run, so that it can be mailed and opened everywhere.
@@ -108,7 +108,7 @@ pub(crate) struct Frame {
 
 /// Renders the run as a page that is complete by itself. `embed` decides if the run can be extracted again.
 pub fn page(run: &Run, embed: Embed) -> String {
-    let tests = Test::of_run(&run.phases);
+    let tests = Test::from_run(&run.phases);
     let mut contents = Vec::new();
     let mut sections = Vec::new();
     let mut add = |anchor: &'static str, name: &'static str, section: Option<Markup>| {
@@ -127,12 +127,12 @@ pub fn page(run: &Run, embed: Embed) -> String {
     contents.push(("method", "Method"));
     let short = |text: &str| fit(&printable(text), NAME_MAX);
     let heading = format!("{}:{}", short(&run.environment.host), short(&run.environment.target.path));
-    sections.push(method::section(run, Saved::default()));
+    sections.push(method::section(run, DownloadLinks::default()));
     let mut frame = Frame {
         title: format!("skye: {heading}"),
         heading,
         label: run.label.as_deref().map(short).filter(|label| !label.trim().is_empty()),
-        headline: fit(&crate::answer::of_run(run), SENTENCE_MAX),
+        headline: fit(&crate::answer::from_run(run), SENTENCE_MAX),
         when: time::minute(&run.started_at),
         facts: machine::facts(run).iter().map(|fact| fit(fact, NAME_MAX)).collect(),
         contents,
@@ -141,7 +141,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
     let mut text = rendered(&frame).0;
     if embed == Embed::Run {
         // The room that is left is known only now: foreign text may become six times as long when escaped.
-        let saved = Saved::of(run, PAGE_MAX.saturating_sub(text.len()));
+        let saved = DownloadLinks::new(run, PAGE_MAX.saturating_sub(text.len()));
         frame.sections.pop();
         frame.sections.push(method::section(run, saved));
         text = rendered(&frame).0;

@@ -51,12 +51,12 @@ struct Row {
 /// The section; `None` for a run without tests.
 pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let table = |kind: Kind| {
-        let of_kind: Vec<_> = tests.iter().filter(|test| Kind::of(test.phase) == kind).collect();
+        let of_kind: Vec<_> = tests.iter().filter(|test| Kind::from_phase(test.phase) == kind).collect();
         // Only bars of the same unit can be compared.
         let most = most_of(of_kind.iter().copied());
         let mut last: Option<&Test<'_>> = None;
         let rows = of_kind.iter().map(|test| {
-            let is_apart = last.is_some_and(|last| crate::text::apart(last.phase, test.phase));
+            let is_apart = last.is_some_and(|last| crate::text::is_group_boundary(last.phase, test.phase));
             last = Some(test);
             Row { is_apart, ..row(run, test, &most) }
         });
@@ -69,7 +69,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
 
 fn row(run: &Run, test: &Test<'_>, most: &HashMap<Unit, f64>) -> Row {
     let phase = test.phase;
-    let unit = Unit::of(phase);
+    let unit = Unit::from_phase(phase);
     let bar = rate(test).map_or(0.0, |rate| rate / most.get(&unit).copied().unwrap_or_default() * 100.0);
     let chip = chip(phase);
     Row {
@@ -97,14 +97,14 @@ fn row(run: &Run, test: &Test<'_>, most: &HashMap<Unit, f64>) -> Row {
 fn most_of<'a>(tests: impl Iterator<Item = &'a Test<'a>>) -> HashMap<Unit, f64> {
     let mut most = HashMap::new();
     for test in tests {
-        let known = most.entry(Unit::of(test.phase)).or_insert(0.0);
+        let known = most.entry(Unit::from_phase(test.phase)).or_insert(0.0);
         *known = rate(test).map_or(*known, |rate| rate.max(*known));
     }
     most
 }
 
 fn rate(test: &Test<'_>) -> Option<f64> {
-    Unit::of(test.phase).headline(test.phase).filter(|_| missing_reason(test.phase).is_none())
+    Unit::from_phase(test.phase).headline(test.phase).filter(|_| missing_reason(test.phase).is_none())
 }
 
 /// Describes the range of rates of a test's repetitions.
@@ -115,9 +115,9 @@ pub(super) fn repetitions(test: &Test<'_>) -> Option<String> {
     let rates = test.rates();
     let failed = test.all.len() - rates.len();
     let failed = if failed > 0 { format!(", {failed} without a number") } else { String::new() };
-    let unit = Unit::of(test.phase);
-    let [low, high] =
-        [f64::min, f64::max].map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.shown(rate)));
+    let unit = Unit::from_phase(test.phase);
+    let [low, high] = [f64::min, f64::max]
+        .map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.format_rate(rate)));
     let (Some(low), Some(high)) = (low, high) else {
         return Some(format!("{} repetitions{failed}", test.all.len()));
     };

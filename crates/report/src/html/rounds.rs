@@ -17,8 +17,8 @@ const ABOVE: f64 = 1.06;
 /// The figure; `None` for a test without rounds.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let all = phase.figures.until_steady.as_ref().filter(|all| !all.rounds.is_empty())?;
-    let unit = Unit::of(phase);
-    let rate = |round: &SteadyRound| unit.of_ops(phase, round.ops_per_second);
+    let unit = Unit::from_phase(phase);
+    let rate = |round: &SteadyRound| unit.rate_from_ops(phase, round.ops_per_second);
     let highest = all.rounds.iter().map(rate).fold(0.0, f64::max);
     let caption = match all.steady_round {
         Some(round) => format!("Steady in round {round} of at most {}.", all.rounds_max),
@@ -45,7 +45,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
             let (excursion, slope) = (percent(window.excursion), percent(window.slope.abs()));
             format!("; five rounds differ by {excursion}, and their line rises or falls by {slope}")
         });
-        let title = format!("round {number}: {}{window}", unit.shown(rate(round)));
+        let title = format!("round {number}: {}{window}", unit.format_rate(rate(round)));
         plot.span(&mut drawing, "at", number - 0.5, number + 0.5, &title);
     }
     Some(Figure { name, drawing: Markup(drawing.finish()), legend: Vec::new(), caption })

@@ -68,9 +68,10 @@ enum Knee {
 }
 
 impl Knee {
-    fn of(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Self {
-        let said = |point: &&Test<'_>| point.all.iter().filter(|(index, _)| is_knee(phases, *index)).count();
-        let counts: Vec<usize> = points.iter().map(said).collect();
+    fn find(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Self {
+        let knee_count =
+            |point: &&Test<'_>| point.all.iter().filter(|(index, _)| is_knee(phases, *index)).count();
+        let counts: Vec<usize> = points.iter().map(knee_count).collect();
         let repetitions = points.iter().map(|point| point.all.len()).max().unwrap_or_default();
         if let Some(at) = counts.iter().position(|count| count * 2 > repetitions) {
             return Self::At(at);
@@ -82,8 +83,8 @@ impl Knee {
 
 /// Chooses the kind of latency to draw, one that all points have. Returns its name and values.
 fn waits(latencies: &[Option<&Latency>]) -> Option<(&'static str, Vec<f64>)> {
-    type Of = fn(&Latency) -> Option<u64>;
-    let choices: [(&'static str, Of); 3] =
+    type LatencyField = fn(&Latency) -> Option<u64>;
+    let choices: [(&'static str, LatencyField); 3] =
         [("p99 latency", |l| l.p99), ("median latency", |l| l.p50), ("mean latency", |l| Some(l.mean))];
     choices.into_iter().find_map(|(name, of)| {
         let values: Option<Vec<f64>> =
@@ -94,13 +95,13 @@ fn waits(latencies: &[Option<&Latency>]) -> Option<(&'static str, Vec<f64>)> {
 
 fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     let first = points.first()?.phase;
-    let unit = Unit::of(first);
+    let unit = Unit::from_phase(first);
     let rates: Option<Vec<f64>> = points.iter().map(|point| unit.headline(point.phase)).collect();
     let rates = rates?;
     let latencies: Vec<_> = points.iter().map(|point| point.phase.figures.latency_ns.as_ref()).collect();
     let (what, waits) = waits(&latencies)?;
     let words = loads(&points.iter().map(|point| point.phase).collect::<Vec<_>>());
-    let knee = Knee::of(phases, points);
+    let knee = Knee::find(phases, points);
     let mut caption = caption(unit, &rates, &waits, &words, &knee);
     let measured = || points.iter().map(|point| point.rates().len());
     if let (Some(fewest), Some(most)) = (measured().min(), measured().max().filter(|most| *most > 1)) {
@@ -125,14 +126,17 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     for (index, (point, word)) in path.zip(&words).enumerate() {
         let (x, y) = plot.place(point);
         let is_knee = knee == Some(index);
-        let title =
-            format!("{word}: {}, {what} {}", unit.shown(point.0), crate::numbers::latency(point.1 as u64));
+        let title = format!(
+            "{word}: {}, {what} {}",
+            unit.format_rate(point.0),
+            crate::numbers::latency(point.1 as u64)
+        );
         drawing.dot(if is_knee { "p s1" } else { "p s0" }, x, y, &title);
-        let shown = if is_knee { format!("{word} knee") } else { word.clone() };
+        let point_label = if is_knee { format!("{word} knee") } else { word.clone() };
         // Near the right edge, the text goes to the left of its point.
         let (anchor, x) =
             if x > Plot::ACROSS[1] - 60.0 { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
-        drawing.text(if is_knee { "t b" } else { "t" }, anchor, x, y - 6.0, &shown);
+        drawing.text(if is_knee { "t b" } else { "t" }, anchor, x, y - 6.0, &point_label);
     }
     Some(Figure { name, drawing: Markup(drawing.finish()), legend: Vec::new(), caption })
 }
@@ -179,16 +183,16 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
         Knee::At(at) if *at != best => format!(
             "Best at {}: {} at {}. Beyond it waiting grows faster than work: {} gives {} at {}.",
             words[*at],
-            unit.shown(rates[*at]),
+            unit.format_rate(rates[*at]),
             wait(*at),
             words[best],
-            unit.shown(most),
+            unit.format_rate(most),
             wait(best)
         ),
         Knee::At(at) => format!(
             "Best at {}: {} at {}. More load buys more waiting and no more work.",
             words[*at],
-            unit.shown(rates[*at]),
+            unit.format_rate(rates[*at]),
             wait(*at)
         ),
         Knee::Apart(points) => {
@@ -196,14 +200,14 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
             format!(
                 "The repetitions agree on no knee: {}; the most is {} at {}, with {}.",
                 named.join(", "),
-                unit.shown(most),
+                unit.format_rate(most),
                 words[best],
                 wait(best)
             )
         }
         Knee::Nowhere => format!(
             "No knee within this range; the most is {} at {}, with {}.",
-            unit.shown(most),
+            unit.format_rate(most),
             words[best],
             wait(best)
         ),
@@ -212,11 +216,12 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
 
 /// The section on files; `None` if no test on files has a number.
 pub(super) fn files(tests: &[Test<'_>]) -> Option<Markup> {
-    let is_shown =
-        |test: &&Test<'_>| Kind::of(test.phase) == Kind::Files && missing_reason(test.phase).is_none();
+    let is_file_test = |test: &&Test<'_>| {
+        Kind::from_phase(test.phase) == Kind::Files && missing_reason(test.phase).is_none()
+    };
     let known: Vec<(String, f64)> = tests
         .iter()
-        .filter(is_shown)
+        .filter(is_file_test)
         .filter_map(|test| {
             Some((test.name(), Unit::Operations.headline(test.phase).filter(|rate| *rate >= 0.0)?))
         })
@@ -224,11 +229,11 @@ pub(super) fn files(tests: &[Test<'_>]) -> Option<Markup> {
     let fastest = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let slowest = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let caption = match known.len() {
-        1 => format!("{} at {}.", fastest.0, Unit::Operations.shown(fastest.1)),
+        1 => format!("{} at {}.", fastest.0, Unit::Operations.format_rate(fastest.1)),
         _ => {
             let times = amount(fastest.1 / slowest.1)
                 .map_or(String::new(), |times| format!(", {times} times as many as {}", slowest.0));
-            format!("{} is the fastest at {}{times}.", fastest.0, Unit::Operations.shown(fastest.1))
+            format!("{} is the fastest at {}{times}.", fastest.0, Unit::Operations.format_rate(fastest.1))
         }
     };
     let all: Vec<_> = known
@@ -236,9 +241,9 @@ pub(super) fn files(tests: &[Test<'_>]) -> Option<Markup> {
         .map(|(name, rate)| Bar {
             name: name.clone(),
             value: *rate,
-            shown: Unit::Operations.shown(*rate),
+            value_text: Unit::Operations.format_rate(*rate),
             class: "s0",
-            title: format!("{name}: {}", Unit::Operations.shown(*rate)),
+            title: format!("{name}: {}", Unit::Operations.format_rate(*rate)),
         })
         .collect();
     let name = "Operations per second".to_owned();

@@ -7,7 +7,7 @@ use model::run::{Confidence, PhaseRecord, Trust};
 use super::unit::Unit;
 use crate::answer::trust;
 use crate::printable;
-use crate::text::{base_id, is_of_device, limiter_of, missing_reason, surely, words};
+use crate::text::{base_id, confidence_text, is_of_device, limiter_of, missing_reason, words};
 
 /// A test with its repetitions.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Test<'a> {
 
 impl<'a> Test<'a> {
     /// Returns the tests of a run, in the order of their first repetitions.
-    pub(crate) fn of_run(phases: &'a [PhaseRecord]) -> Vec<Self> {
+    pub(crate) fn from_run(phases: &'a [PhaseRecord]) -> Vec<Self> {
         let mut grouped: Vec<Vec<(usize, &PhaseRecord)>> = Vec::new();
         // A document may have thousands of tests.
         let mut places: HashMap<(&str, &str), usize> = HashMap::new();
@@ -57,7 +57,7 @@ impl<'a> Test<'a> {
     /// Rates of the repetitions that have one, in the test's unit.
     pub(crate) fn rates(&self) -> Vec<f64> {
         let measured = self.all.iter().filter(|(_, phase)| missing_reason(phase).is_none());
-        measured.filter_map(|(_, phase)| Unit::of(self.phase).headline(phase)).collect()
+        measured.filter_map(|(_, phase)| Unit::from_phase(self.phase).headline(phase)).collect()
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Chip {
     /// Text of the label.
     pub words: String,
     /// "confirmed", "likely", or empty.
-    pub surely: &'static str,
+    pub confidence_text: &'static str,
 }
 
 /// Returns the label of a phase's limiter; `None` if no limiter is given, or the phase has no number.
@@ -92,7 +92,11 @@ pub(crate) fn chip(phase: &PhaseRecord) -> Option<Chip> {
         limiter if is_of_device(limiter) => "good",
         _ => "other",
     };
-    Some(Chip { class, words: printable(&words(phase)?), surely: surely(phase).unwrap_or_default() })
+    Some(Chip {
+        class,
+        words: printable(&words(phase)?),
+        confidence_text: confidence_text(phase).unwrap_or_default(),
+    })
 }
 
 /// Returns the trust in a phase as a label beside its number; `None` if all is well.
@@ -102,5 +106,5 @@ pub(crate) fn trust_word(phase: &PhaseRecord) -> Option<Chip> {
         Trust::Suspect => ("other", "suspect"),
         Trust::Invalid => ("dull", "not to be trusted"),
     };
-    missing_reason(phase).is_none().then(|| Chip { class, words: words.into(), surely: "" })
+    missing_reason(phase).is_none().then(|| Chip { class, words: words.into(), confidence_text: "" })
 }

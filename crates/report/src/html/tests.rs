@@ -152,7 +152,7 @@ fn hostile_names_are_shown_not_obeyed() {
 fn page_has_same_content_as_terminal() {
     let run = sample::run();
     let page = page(&run, Embed::Nothing);
-    for told in [
+    for phrase in [
         "ada:/mnt/data",
         "The device is probably the limit in ",
         "of 7 data tests",
@@ -171,8 +171,8 @@ fn page_has_same_content_as_terminal() {
         "@media print",
         "default-src &#39;none&#39;",
     ] {
-        let plain = told.replace("&#39;", "'");
-        assert!(page.contains(told) || page.contains(&plain), "{told}");
+        let plain = phrase.replace("&#39;", "'");
+        assert!(page.contains(phrase) || page.contains(&plain), "{phrase}");
     }
     // Every row has a number or a reason, and every mark its sentence.
     for phase in &run.phases {
@@ -185,17 +185,17 @@ fn page_has_same_content_as_terminal() {
 fn page_head_of_default_run() {
     let text = page(&sample::run(), Embed::Nothing);
     let (_, rest) = text.split_once("<body>").unwrap();
-    let (shown, _) = rest.split_once("<section id=\"findings\"").unwrap();
-    insta::assert_snapshot!(shown);
+    let (head, _) = rest.split_once("<section id=\"findings\"").unwrap();
+    insta::assert_snapshot!(head);
 }
 
 #[test]
 fn headlines_are_honest() {
-    let headline = |run: &Run| crate::answer::of_run(run);
-    let mut shown =
+    let headline = |run: &Run| crate::answer::from_run(run);
+    let mut headlines =
         vec![headline(&sample::run()), headline(&sample::partial_run()), headline(&sample::simulated_run())];
-    shown.push(headline(&Run { phases: Vec::new(), ..sample::run() }));
-    shown.push(headline(&Run { phases: sample::troubled(), ..sample::run() }));
+    headlines.push(headline(&Run { phases: Vec::new(), ..sample::run() }));
+    headlines.push(headline(&Run { phases: sample::troubled(), ..sample::run() }));
     let all = |change: &dyn Fn(&mut PhaseRecord)| {
         let mut run = sample::run();
         run.phases.iter_mut().for_each(change);
@@ -209,18 +209,18 @@ fn headlines_are_honest() {
             }
         }
     };
-    shown.push(all(&limiter(Some(model::Limiter::DeviceOps))));
-    shown.push(all(&limiter(Some(model::Limiter::PageCache))));
-    shown.push(all(&limiter(None)));
+    headlines.push(all(&limiter(Some(model::Limiter::DeviceOps))));
+    headlines.push(all(&limiter(Some(model::Limiter::PageCache))));
+    headlines.push(all(&limiter(None)));
     // A number that is not to be trusted never counts as the device's, whatever its limiter.
-    shown.push(all(&|phase: &mut PhaseRecord| {
+    headlines.push(all(&|phase: &mut PhaseRecord| {
         limiter(Some(model::Limiter::DeviceOps))(phase);
         phase.judged.verdict.as_mut().unwrap().trust = Trust::Invalid;
     }));
     let mut files = sample::run();
     files.phases.retain(|phase| phase.workload.block_bytes.is_none());
-    shown.push(headline(&files));
-    insta::assert_snapshot!(shown.join("\n"));
+    headlines.push(headline(&files));
+    insta::assert_snapshot!(headlines.join("\n"));
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn repetitions_are_one_row_with_median() {
         phase
     };
     run.phases = vec![of(1, 900.0), of(2, 1100.0), of(3, 1000.0)];
-    let tests = Test::of_run(&run.phases);
+    let tests = Test::from_run(&run.phases);
     assert_eq!((tests.len(), tests[0].phase.repetition), (1, 3));
     let text = page(&run, Embed::Nothing);
     assert_sound(&text);
@@ -263,7 +263,7 @@ fn repetitions_are_one_row_with_median() {
     let mut other = run.phases[1].clone();
     other.spec.push_str(":io=mmap");
     run.phases.push(other);
-    let tests = Test::of_run(&run.phases);
+    let tests = Test::from_run(&run.phases);
     assert_eq!(tests.iter().map(|test| test.all.len()).collect::<Vec<_>>(), [3, 1]);
     run.phases.truncate(3);
     run.phases[2].figures.rate.ops_per_second = None;
@@ -274,24 +274,24 @@ fn repetitions_are_one_row_with_median() {
 fn captions_state_what_the_chart_shows() {
     let mut phase = long_run(50).phases.remove(3);
     let caption = |phase: &PhaseRecord| timeline::figure(phase, false).unwrap().caption;
-    let mut shown = vec![caption(&phase)];
-    phase.figures.steady = phase.figures.steady.map(|steady| Steady { found: false, ..steady });
-    shown.push(caption(&phase));
+    let mut captions = vec![caption(&phase)];
+    phase.figures.steady = phase.figures.steady.map(|steady| Steady { is_steady: false, ..steady });
+    captions.push(caption(&phase));
     phase.figures.steady = None;
-    shown.push(caption(&phase));
-    shown.push(latency::figure(&phase).unwrap().caption);
-    shown.push(heat::figure(&phase).unwrap().caption);
-    shown.push(near::limits(&phase).unwrap().caption);
-    shown.push(near::budget(&phase).unwrap().caption);
+    captions.push(caption(&phase));
+    captions.push(latency::figure(&phase).unwrap().caption);
+    captions.push(heat::figure(&phase).unwrap().caption);
+    captions.push(ceiling_notes::limits(&phase).unwrap().caption);
+    captions.push(ceiling_notes::budget(&phase).unwrap().caption);
     phase.figures.ceiling_shares = Some(model::run::CeilingShares { own_loop: Some(0.8), memory: None });
-    shown.push(near::limits(&phase).unwrap().caption);
-    insta::assert_snapshot!(shown.join("\n"));
+    captions.push(ceiling_notes::limits(&phase).unwrap().caption);
+    insta::assert_snapshot!(captions.join("\n"));
 }
 
 #[test]
 fn operations_of_a_last_moment_have_no_rate() {
     let mut phase = long_run(50).phases.remove(3);
-    phase.figures.steady = phase.figures.steady.map(|steady| Steady { found: false, ..steady });
+    phase.figures.steady = phase.figures.steady.map(|steady| Steady { is_steady: false, ..steady });
     let caption = |phase: &PhaseRecord| timeline::figure(phase, false).unwrap().caption;
     let before = caption(&phase);
     let last = phase.figures.intervals.last().cloned().unwrap();
@@ -340,7 +340,7 @@ fn repeated_sweep(speeds: &[f64]) -> Run {
 }
 
 fn sweeps_of(run: &Run) -> String {
-    sweeps::section(run, &Test::of_run(&run.phases)).unwrap().0
+    sweeps::section(run, &Test::from_run(&run.phases)).unwrap().0
 }
 
 #[test]
@@ -358,8 +358,8 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
     assert_eq!(points(&thrice), points(&once));
     assert_eq!(points(&once).len(), 8);
     assert_eq!(thrice.matches(" knee</text>").count(), 1);
-    let told = " Each point is the middle of 3 repetitions.</figcaption>";
-    assert_eq!([&once, &thrice].map(|text| text.matches(told).count()), [0, 2]);
+    let expected = " Each point is the middle of 3 repetitions.</figcaption>";
+    assert_eq!([&once, &thrice].map(|text| text.matches(expected).count()), [0, 2]);
     // A point that failed in one repetition has fewer repetitions.
     let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
     run.phases[0].figures.rate.ops_per_second = None;

@@ -4,7 +4,7 @@ use crate::numbers::percent;
 use model::run::{Frame, Interval, PhaseRecord};
 
 use super::unit::Unit;
-use super::{Figure, Markup, near};
+use super::{Figure, Markup, ceiling_notes};
 use crate::numbers::{amount, latency};
 use crate::svg::{Drawing, Plot, Scale, Side, compact};
 
@@ -31,7 +31,7 @@ struct Track {
 }
 
 /// Returns the intervals whose rate means something. In a last moment, operations end and none begins.
-fn whole(intervals: &[Interval]) -> &[Interval] {
+fn full_intervals(intervals: &[Interval]) -> &[Interval] {
     match intervals {
         [rest @ .., last] if rest.last().is_some_and(|before| last.length_ns < before.length_ns / 2) => rest,
         all => all,
@@ -40,10 +40,12 @@ fn whole(intervals: &[Interval]) -> &[Interval] {
 
 /// The figure; `None` if there are too few intervals. A small one shows only the rate.
 pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
-    let unit = Unit::of(phase);
+    let unit = Unit::from_phase(phase);
     let rate = |interval: &Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
-    let rates: Vec<_> =
-        whole(&phase.figures.intervals).iter().filter_map(|i| Some((middle_s(i), rate(i)?))).collect();
+    let rates: Vec<_> = full_intervals(&phase.figures.intervals)
+        .iter()
+        .filter_map(|i| Some((middle_s(i), rate(i)?)))
+        .collect();
     if rates.len() < INTERVALS_MIN {
         return None;
     }
@@ -71,7 +73,7 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
             })
         })
         .collect();
-    let steady = phase.figures.steady.as_ref().filter(|steady| steady.found);
+    let steady = phase.figures.steady.as_ref().filter(|steady| steady.is_steady);
     if let Some(steady) = steady {
         let [from, to] = [steady.from_ns, steady.to_ns].map(|ns| ns as f64 / 1e9);
         for plot in std::iter::once(&top).chain(&below) {
@@ -88,10 +90,10 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
         }
     }
     for change in phase.figures.steady.iter().flat_map(|steady| &steady.change_points) {
-        let shown = [change.before_ops_per_second, change.after_ops_per_second]
-            .map(|rate| unit.shown(unit.of_ops(phase, rate)));
+        let rate_texts = [change.before_ops_per_second, change.after_ops_per_second]
+            .map(|rate| unit.format_rate(unit.rate_from_ops(phase, rate)));
         let at_s = change.at_ns as f64 / 1e9;
-        let title = format!("{} s: from {} to {}", seconds(at_s), shown[0], shown[1]);
+        let title = format!("{} s: from {} to {}", seconds(at_s), rate_texts[0], rate_texts[1]);
         top.upright(&mut drawing, "change", at_s, &title);
     }
     if !is_small {
@@ -145,7 +147,7 @@ fn tracks(phase: &PhaseRecord) -> Vec<Track> {
     };
     let most = |points: &[(f64, f64)]| points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let mut tracks = Vec::new();
-    let device = near::device(phase).unwrap_or_else(|| "device".into());
+    let device = ceiling_notes::device(phase).unwrap_or_else(|| "device".into());
     let busy = over_time(|frame| Some(frame.devices.first()?.busy_ns));
     if !busy.is_empty() {
         let points = busy.into_iter().map(|(at, share)| (at, (share * 100.0).min(100.0))).collect();
@@ -193,17 +195,21 @@ fn columns(drawing: &mut Drawing, phase: &PhaseRecord, unit: Unit, bottom: f64) 
         let [.., last] = part else { continue };
         let (from, to) = (part[0].start_ns as f64 / 1e9, end_s(last));
         let (left, right) = (x.place(from), x.place(to));
-        drawing.area("at", [left, HEAD, (right - left).max(0.5), bottom - HEAD], &told(part, unit, from, to));
+        drawing.area(
+            "at",
+            [left, HEAD, (right - left).max(0.5), bottom - HEAD],
+            &tooltip(part, unit, from, to),
+        );
     }
 }
 
-fn told(part: &[Interval], unit: Unit, from: f64, to: f64) -> String {
+fn tooltip(part: &[Interval], unit: Unit, from: f64, to: f64) -> String {
     let sum =
         |value: &dyn Fn(&Interval) -> u64| part.iter().map(|interval| value(interval) as f64).sum::<f64>();
     let [ops, bytes, length] = [sum(&|i| i.ops), sum(&|i| i.bytes), sum(&|i| i.length_ns)];
     let mut text = format!("{} to {} s", seconds(from), seconds(to));
     if let Some(rate) = unit.rate(ops as u64, bytes as u64, length as u64) {
-        text.push_str(&format!(": {}", unit.shown(rate)));
+        text.push_str(&format!(": {}", unit.format_rate(rate)));
     }
     let framed = |value: &dyn Fn(&Frame) -> Option<f64>| {
         let of = |interval: &Interval| Some((value(interval.frame.as_ref()?)?, interval.length_ns as f64));
@@ -235,15 +241,15 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
         if !phase.figures.zones.is_empty() {
             return format!(
                 "Zones one after the other: between {} and {}.",
-                unit.shown(low),
-                unit.shown(high)
+                unit.format_rate(low),
+                unit.format_rate(high)
             );
         }
         return format!(
             "Too short to tell whether it is steady: {} parts, between {} and {}.",
             rates.len(),
-            unit.shown(low),
-            unit.shown(high)
+            unit.format_rate(low),
+            unit.format_rate(high)
         );
     };
     let changes = match steady.change_points.len() {
@@ -251,9 +257,9 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
         1 => "; one change before".to_owned(),
         count => format!("; {count} changes before"),
     };
-    if steady.found {
-        let rate = phase.figures.rate.steady_ops_per_second.map(|rate| unit.of_ops(phase, rate));
-        let at = rate.map_or(String::new(), |rate| format!(" at {}", unit.shown(rate)));
+    if steady.is_steady {
+        let rate = phase.figures.rate.steady_ops_per_second.map(|rate| unit.rate_from_ops(phase, rate));
+        let at = rate.map_or(String::new(), |rate| format!(" at {}", unit.format_rate(rate)));
         return match steady.from_ns {
             0 if steady.change_points.is_empty() => format!("Steady from its beginning{at}."),
             from_ns => format!("Steady from {} on{at}{changes}.", latency(from_ns)),
@@ -263,22 +269,22 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
         [] => String::new(),
         [one] => {
             let [from, to] = [one.before_ops_per_second, one.after_ops_per_second]
-                .map(|rate| unit.shown(unit.of_ops(phase, rate)));
+                .map(|rate| unit.format_rate(unit.rate_from_ops(phase, rate)));
             format!(" It changed from {from} to {to} at {}.", latency(one.at_ns))
         }
         [.., last] => {
             format!(" It changed {} times, last at {}.", steady.change_points.len(), latency(last.at_ns))
         }
     };
-    format!("Not steady: between {} and {}.{changed}", unit.shown(low), unit.shown(high))
+    format!("Not steady: between {} and {}.{changed}", unit.format_rate(low), unit.format_rate(high))
 }
 
 /// Returns the caption for a test on files. The time between its rounds is not measured, so only rounds have a rate.
 fn rounds(phase: &PhaseRecord, unit: Unit) -> String {
     let rates: Vec<_> =
         phase.figures.rounds.iter().filter_map(|round| unit.rate(round.ops, 0, round.elapsed_ns)).collect();
-    let ends =
-        [f64::min, f64::max].map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.shown(rate)));
+    let ends = [f64::min, f64::max]
+        .map(|pick| rates.iter().copied().reduce(pick).map(|rate| unit.format_rate(rate)));
     match (rates.len(), ends) {
         (2.., [Some(low), Some(high)]) => format!(
             "{} rounds of {low} to {high}; the time between rounds is not part of the result.",

@@ -19,8 +19,8 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// Returns the unit of a test.
-    pub(crate) fn of(phase: &PhaseRecord) -> Self {
-        match (phase.workload.pattern, Kind::of(phase)) {
+    pub(crate) fn from_phase(phase: &PhaseRecord) -> Self {
+        match (phase.workload.pattern, Kind::from_phase(phase)) {
             (Some(Access::Sequential), _) if phase.figures.rate.bytes_per_second.is_some() => Self::Megabytes,
             (_, Kind::Data) => Self::Iops,
             (_, Kind::Files) => Self::Operations,
@@ -43,7 +43,7 @@ impl Unit {
     }
 
     /// Converts operations per second of a test to a rate on the axis.
-    pub(crate) fn of_ops(self, phase: &PhaseRecord, ops_per_second: f64) -> f64 {
+    pub(crate) fn rate_from_ops(self, phase: &PhaseRecord, ops_per_second: f64) -> f64 {
         match self {
             Self::Megabytes if phase.counts.ops > 0 => {
                 ops_per_second * (phase.counts.bytes as f64 / phase.counts.ops as f64) / 1e6
@@ -62,7 +62,7 @@ impl Unit {
     }
 
     /// Formats a rate of the axis: "6,881 MB/s", "966,310 IOPS", "142,310/s".
-    pub(crate) fn shown(self, rate: f64) -> String {
+    pub(crate) fn format_rate(self, rate: f64) -> String {
         let text = match self {
             Self::Megabytes => megabytes(rate * 1e6),
             Self::Iops => amount(rate).map(|rate| format!("{rate} IOPS")),

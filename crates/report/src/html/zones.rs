@@ -19,7 +19,7 @@ const ABOVE: f64 = 1.06;
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let parts = zones::parts(phase);
     let [fastest, _] = zones::extremes(&parts)?;
-    let caption = format!("{}.", zones::told(&parts)?);
+    let caption = format!("{}.", zones::rate_summary(&parts)?);
     let name = "Rate over the offset".to_owned();
     let mut drawing = Drawing::new(HEAD + RATE_HEIGHT + FLOOR, &name, &caption);
     let ends = [parts.first()?.start_bytes as f64, parts.last()?.end_bytes as f64];

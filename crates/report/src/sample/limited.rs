@@ -9,8 +9,8 @@ use model::figure::{
 };
 use model::observation::Observation;
 use model::run::{
-    CallUse, Mark, NetworkUse, PhaseRecord, Sensed, Sensitivity, SystemUse, Trust, Verdict, WaitChannel,
-    WaitsOf,
+    CallUse, Mark, NetworkUse, PhaseRecord, Response, SampledThreads, Sensitivity, SystemUse, Trust, Verdict,
+    WaitChannel,
 };
 
 use super::phase;
@@ -33,7 +33,7 @@ fn slept(class: WaitClass, symbol: &str, share: f64) -> Observation {
     Observation::SleptIn { class: Wait(class), symbol: symbol.into(), asleep_share: Share(share) }
 }
 
-fn ran(share: f64) -> Observation {
+fn observed_running(share: f64) -> Observation {
     Observation::Ran { running_share: Share(share) }
 }
 
@@ -94,15 +94,15 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     let latency = Verdict::new(Limiter::DeviceLatency, 0.94, seen).advise([Advice::MoreDepth {}]);
     limit(&mut phases[5], latency);
     phases[5].seen.wait_channels = vec![WaitChannel {
-        of: WaitsOf::Workers,
+        of: SampledThreads::Workers,
         class: Some("device".into()),
         symbol: "__iomap_dio_rw".into(),
         share: 0.94,
         samples: 1880,
         operations: Vec::new(),
     }];
-    let sensed = |value, after, change: &str| {
-        Some(Sensed {
+    let response = |value, after, change: &str| {
+        Some(Response {
             value,
             half_width: Some(0.11),
             before_ops_per_second: 12_900.0,
@@ -111,8 +111,8 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         })
     };
     phases[5].judged.sensitivity = Some(Sensitivity {
-        delay: sensed(1.02, 9_840.0, "a pause of 23 µs"),
-        depth: sensed(0.98, 50_310.0, "q1t4"),
+        delay: response(1.02, 9_840.0, "a pause of 23 µs"),
+        depth: response(0.98, 50_310.0, "q1t4"),
         block: None,
         separate: None,
     });
@@ -124,7 +124,11 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     limit(&mut phases[6], Verdict::new(Limiter::FsyncJournal, 0.95, seen).advise([Advice::GroupCommit {}]));
     let seen = vec![
         time(&[(Blocked, 0.88)]),
-        Sent { interface: "eth0".into(), bytes_per_second: BytesPerSecond(118e6), asked_share: Share(1.02) },
+        Sent {
+            interface: "eth0".into(),
+            bytes_per_second: BytesPerSecond(118e6),
+            requests_share: Share(1.02),
+        },
     ];
     limit(
         &mut phases[7],
@@ -147,7 +151,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
         ]
     };
     limit(&mut phases[8], Verdict::new(Limiter::MetadataCache, 0.99, cached()));
-    let seen = [cached(), vec![ran(0.98)]].concat();
+    let seen = [cached(), vec![observed_running(0.98)]].concat();
     limit(&mut phases[9], Verdict::new(Limiter::PageCache, 0.99, seen).advise([Advice::ColdNames {}]));
     let parts = [(Limiter::KernelCpu, 0.52), (Limiter::LockContention, 0.33)];
     let seen = vec![time(&[(Kernel, 0.52), (Blocked, 0.41)])];
@@ -156,7 +160,7 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
 }
 
 /// A test of single bytes, which the C library gathers into calls and the kernel into requests.
-pub(crate) fn gathered() -> PhaseRecord {
+pub(crate) fn single_byte_phase() -> PhaseRecord {
     let mut phase = phase("putc-write");
     (phase.counts.ops, phase.counts.bytes, phase.counts.app_bytes_written) =
         (80_412_345, 80_412_345, 80_412_345);

@@ -10,7 +10,7 @@ pub(crate) struct Bar {
     /// Length of the bar.
     pub value: f64,
     /// The value in words, above the end of the bar.
-    pub shown: String,
+    pub value_text: String,
     /// Class of its colour.
     pub class: &'static str,
     /// Tooltip of the bar.
@@ -32,9 +32,9 @@ pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail:
     let scale = Scale::linear(0.0, full, [0.0, WIDTH]);
     for (index, bar) in all.iter().enumerate() {
         let top = index as f64 * ROW;
-        let room = WIDTH - GAP - bar.shown.chars().count() as f64 * DIGIT;
+        let room = WIDTH - GAP - bar.value_text.chars().count() as f64 * DIGIT;
         drawing.text("t", Anchor::Start, 0.0, top + 14.0, &fitted(&bar.name, room));
-        drawing.text("t", Anchor::End, WIDTH, top + 14.0, &bar.shown);
+        drawing.text("t", Anchor::End, WIDTH, top + 14.0, &bar.value_text);
         if rail {
             drawing.area("rail", [0.0, top + 20.0, WIDTH, THICK], "");
         }
@@ -55,7 +55,7 @@ pub(crate) struct Part {
     /// Share of the whole, 0 to 1.
     pub share: f64,
     /// The share in words.
-    pub shown: String,
+    pub value_text: String,
     /// Class of its colour.
     pub class: &'static str,
 }
@@ -69,7 +69,7 @@ pub(crate) fn stacked(title: &str, description: &str, parts: &[Part]) -> String 
         let to = (from + part.share).min(1.0);
         let mut path = Path::default();
         path.rectangle(from * WIDTH, 1.0, (to - from) * WIDTH, 16.0);
-        drawing.told(part.class, &path, &format!("{} {}", part.name, part.shown));
+        drawing.path_with_tooltip(part.class, &path, &format!("{} {}", part.name, part.value_text));
         from = to;
     }
     drawing.finish()
@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn bars_begin_at_zero_and_end_at_their_value() {
-        let bar = |value| Bar { name: "a".into(), value, shown: "b".into(), class: "s0", title: "c".into() };
+        let bar =
+            |value| Bar { name: "a".into(), value, value_text: "b".into(), class: "s0", title: "c".into() };
         let text = bars("x", "y", &[bar(50.0), bar(0.0), bar(0.001), bar(1e9)], 100.0, false);
         assert_eq!(text.matches("class=\"s0\"").count(), 3, "{text}");
         for length in ["M0 20h200v12h-200z", "M0 96h1v12h-1z", "M0 134h400v12h-400z"] {
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn parts_never_pass_the_end() {
-        let part = |share| Part { name: "a", share, shown: "b".into(), class: "s0" };
+        let part = |share| Part { name: "a", share, value_text: "b".into(), class: "s0" };
         let text = stacked("x", "y", &[part(0.75), part(f64::NAN), part(0.5), part(-1.0)]);
         assert!(text.contains("M0 1h300v16h-300z") && text.contains("M300 1h100v16h-100z"), "{text}");
         assert_eq!(text.matches("class=\"s0\"").count(), 2);

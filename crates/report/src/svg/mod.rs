@@ -58,7 +58,7 @@ impl Drawing {
     }
 
     /// Adds a path with a tooltip.
-    pub(crate) fn told(&mut self, class: &str, path: &Path, title: &str) {
+    pub(crate) fn path_with_tooltip(&mut self, class: &str, path: &Path, title: &str) {
         if !path.is_empty() {
             let (path, title) = (path.as_str(), escape(title));
             let _ = write!(self.body, "<path class=\"{class}\" d=\"{path}\"><title>{title}</title></path>");
@@ -69,7 +69,7 @@ impl Drawing {
     pub(crate) fn area(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
         let mut path = Path::default();
         path.rectangle(x, y, width, height);
-        if title.is_empty() { self.path(class, &path) } else { self.told(class, &path, title) }
+        if title.is_empty() { self.path(class, &path) } else { self.path_with_tooltip(class, &path, title) }
     }
 
     /// Adds a point of a series, with a tooltip.
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn texts_that_are_too_long_are_cut() {
-        let shown =
+        let texts =
             ["read 4K rnd q32t4", "WWWWWWWWWWWWWWWWWWWW", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢字漢字"]
                 .map(|text| fitted(text, 140.0));
-        assert_eq!(shown, ["read 4K rnd q32t4", "WWWWWWWW…", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢…"]);
+        assert_eq!(texts, ["read 4K rnd q32t4", "WWWWWWWW…", "iiiiiiiiiiiiiiiiiiii", "漢字漢字漢字漢字漢…"]);
         assert_eq!([fitted("", 10.0), fitted("WW", 0.0)], ["", "…"]);
     }
 

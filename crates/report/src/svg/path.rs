@@ -185,8 +185,8 @@ mod tests {
             path.go(points[0].0, points[0].1);
             points[1..].iter().for_each(|(x, y)| path.line(*x, *y));
             let last = points[points.len() - 1];
-            let shown = end_of(path.as_str());
-            prop_assert!((shown.0 - last.0).abs() < 0.06 && (shown.1 - last.1).abs() < 0.06, "{shown:?} {last:?} {}", path.as_str());
+            let end = end_of(path.as_str());
+            prop_assert!((end.0 - last.0).abs() < 0.06 && (end.1 - last.1).abs() < 0.06, "{end:?} {last:?} {}", path.as_str());
         }
     }
 }

@@ -109,7 +109,7 @@ impl Plot {
         let mut path = Path::default();
         path.go(x, self.bottom);
         path.line(x, self.top);
-        drawing.told(class, &path, title);
+        drawing.path_with_tooltip(class, &path, title);
     }
 
     /// Draws an interval of values at one place, as a line from its low to its high end.
@@ -125,7 +125,7 @@ impl Plot {
         let mut path = Path::default();
         path.go(x, low);
         path.line(x, high);
-        drawing.told(class, &path, title);
+        drawing.path_with_tooltip(class, &path, title);
     }
 
     /// Returns the heights of the plot's top and bottom.

@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn compact_values_have_three_digits() {
-        let shown = [0.0, 0.5, 7.0, 99.96, 999.0, 1500.0, 412_000.0, 1e6, 12.34e6, 2.5e9].map(compact);
-        assert_eq!(shown, ["0", "0.5", "7", "100", "999", "1.5k", "412k", "1M", "12.3M", "2.5G"]);
+        let texts = [0.0, 0.5, 7.0, 99.96, 999.0, 1500.0, 412_000.0, 1e6, 12.34e6, 2.5e9].map(compact);
+        assert_eq!(texts, ["0", "0.5", "7", "100", "999", "1.5k", "412k", "1M", "12.3M", "2.5G"]);
     }
 
     proptest! {

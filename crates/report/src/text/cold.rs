@@ -9,7 +9,7 @@ use super::style::{DIM, Style};
 pub fn reads(phase: &PhaseRecord, style: &Style) -> Option<String> {
     let words = wording::cold_reads(phase)?;
     let mut line = Line::default();
-    line.left(INDENT + 2, &words, DIM);
+    line.put_left(INDENT + 2, &words, DIM);
     Some(style.finish(line.finish()))
 }
 
@@ -23,16 +23,20 @@ mod tests {
     #[test]
     fn reads_stand_beneath_a_cold_row_alone() {
         let mut phase = sample::phase("stat:cold");
-        let shown = |phase: &PhaseRecord| reads(phase, &sample::WIDE).map(|shown| sample::plain(&shown));
+        let plain_reads =
+            |phase: &PhaseRecord| reads(phase, &sample::WIDE).map(|plain_reads| sample::plain(&plain_reads));
         let note = |finding| wording::note(finding, []);
-        assert_eq!(shown(&phase), None);
+        assert_eq!(plain_reads(&phase), None);
         let figures = (Count(1020), MemoryBytes(4_096_000), Count(1000));
         let (requests, read_bytes, operations) = figures.clone();
         phase.judged.notes = vec![note(Finding::NamesFromDevice { reads: requests, read_bytes, operations })];
-        assert_eq!(shown(&phase).as_deref(), Some("    1.02 device reads and 4 KiB for each name"));
+        assert_eq!(plain_reads(&phase).as_deref(), Some("    1.02 device reads and 4 KiB for each name"));
         let (requests, read_bytes, operations) = figures;
         phase.judged.notes =
             vec![note(Finding::NamesFromBusyDevice { reads: requests, read_bytes, operations })];
-        assert_eq!(shown(&phase).as_deref(), Some("    at most 1.02 device reads and 4 KiB for each name"));
+        assert_eq!(
+            plain_reads(&phase).as_deref(),
+            Some("    at most 1.02 device reads and 4 KiB for each name")
+        );
     }
 }

@@ -32,7 +32,7 @@ impl Layout {
     /// Returns the fullest layout that fits beside subjects of that width.
     pub(crate) fn fitting(subject_width: usize, columns: usize) -> Self {
         let fits = |layout: &Self| {
-            Columns::beside(subject_width, *layout).limiter_start + LIMITER_WIDTH_MIN <= columns
+            Columns::for_subjects(subject_width, *layout).limiter_start + LIMITER_WIDTH_MIN <= columns
         };
         if fits(&Self::Whole) { Self::Whole } else { Self::Narrow }
     }
@@ -59,7 +59,7 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Returns the columns beside subjects of that width.
-    pub(crate) const fn beside(subject_width: usize, layout: Layout) -> Self {
+    pub(crate) const fn for_subjects(subject_width: usize, layout: Layout) -> Self {
         let subject_end = INDENT + subject_width;
         let megabytes_end = subject_end + 7;
         let ops_end = megabytes_end + 10;
@@ -90,7 +90,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// Places a cell so that it begins at `column`, or further right if that is taken.
-    pub(crate) fn left(&mut self, column: usize, cell: &str, style: anstyle::Style) {
+    pub(crate) fn put_left(&mut self, column: usize, cell: &str, style: anstyle::Style) {
         let taken = if self.width == 0 { 0 } else { self.width + 1 };
         let start = column.max(taken);
         self.text.extend(std::iter::repeat_n(' ', start - self.width));
@@ -99,15 +99,15 @@ impl Line {
     }
 
     /// Places a cell so that it ends before `column`.
-    pub(crate) fn right(&mut self, column: usize, cell: &str, style: anstyle::Style) {
-        self.left(column.saturating_sub(cell.chars().count()), cell, style);
+    pub(crate) fn put_right(&mut self, column: usize, cell: &str, style: anstyle::Style) {
+        self.put_left(column.saturating_sub(cell.chars().count()), cell, style);
     }
 
     /// Places a number so that its whole part ends before `column` and its fraction hangs over. One in scientific notation
     /// ends there: more than a fraction would hang over.
-    pub(crate) fn decimal(&mut self, column: usize, cell: &str, style: anstyle::Style) {
+    pub(crate) fn put_decimal(&mut self, column: usize, cell: &str, style: anstyle::Style) {
         let whole = cell.find('.').filter(|_| !cell.contains('e')).map_or(cell, |point| &cell[..point]);
-        self.left(column.saturating_sub(whole.chars().count()), cell, style);
+        self.put_left(column.saturating_sub(whole.chars().count()), cell, style);
     }
 
     /// Returns the line.

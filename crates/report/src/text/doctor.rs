@@ -2,32 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::health::{Check, Fitness};
-use model::holding::{Contents, Holding, Part};
+use model::health::{Check, Severity};
+use model::holding::{Contents, DeviceUsage, Part};
 use model::numbers::latency;
 use model::run::{Environment, HostRecord};
 use model::size;
 
-use super::preamble::surroundings;
+use super::preamble::environment_facts;
 use super::style::{RED, Style, YELLOW, paint};
-use super::wrap::{field, loose, with_units, wrap};
+use super::wrap::{allow_breaks, field, with_units, wrap};
 use crate::printable;
 
 /// Columns before a finding: two blanks, the state, the name of the check.
-const INDENT: usize = 20;
+const INDENT: usize = 21;
 /// Prefix of advice, and the blanks before its further lines.
 const ARROW: &str = "→ ";
 const UNDER_ARROW: &str = "  ";
 
 /// Lists what the checks examine: target, devices, host.
-pub fn examined(environment: &Environment, style: &Style) -> String {
+pub fn environment_summary(environment: &Environment, style: &Style) -> String {
     let lines: Vec<_> =
-        surroundings(environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
+        environment_facts(environment).into_iter().map(|(name, text)| field(name, &text, style)).collect();
     style.finish(lines.join("\n"))
 }
 
 /// Lists the identity of a block device, its contents and its users.
-pub fn holding(holding: &Holding, style: &Style) -> String {
+pub fn holding(holding: &DeviceUsage, style: &Style) -> String {
     let uses = holding.uses();
     let link = holding
         .link
@@ -45,7 +45,7 @@ pub fn holding(holding: &Holding, style: &Style) -> String {
     style.finish(known.collect::<Vec<_>>().join("\n"))
 }
 
-fn identity(holding: &Holding) -> String {
+fn identity(holding: &DeviceUsage) -> String {
     let [serial, wwn] = [&holding.serial, &holding.wwn].map(|word| word.as_ref().map(|word| printable(word)));
     match (serial, wwn) {
         (Some(serial), Some(wwn)) => format!("{serial}, WWN {wwn}"),
@@ -63,7 +63,7 @@ fn identity(holding: &Holding) -> String {
 
 /// Lists the signature on each part, and partitions without one. Unreadable parts are reported once.
 fn contents(parts: &[Part]) -> String {
-    let mut said: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     for part in parts {
         let name = format!("{} ({})", printable(&part.name), size::decimal(part.size_bytes));
         let text = match &part.contents {
@@ -72,11 +72,11 @@ fn contents(parts: &[Part]) -> String {
             Contents::Unreadable(reason) => format!("unknown: {}", printable(reason)),
             Contents::Nothing | Contents::Unseen => continue,
         };
-        if !said.contains(&text) {
-            said.push(text);
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
-    if said.is_empty() { "nothing that blkid knows".into() } else { said.join(", ") }
+    if texts.is_empty() { "nothing that blkid knows".into() } else { texts.join(", ") }
 }
 
 /// Renders a line for each check, and the conclusion.
@@ -86,7 +86,7 @@ pub fn doctor(checks: &[Check], style: &Style) -> String {
 }
 
 /// A client of a run, with the fitness of its machine.
-pub struct ClientLooked {
+pub struct ClientChecks {
     /// The client.
     pub host: HostRecord,
     /// Its fitness.
@@ -96,11 +96,11 @@ pub struct ClientLooked {
 }
 
 /// Renders each client with its problems, and lists the clients that share a directory.
-pub fn doctor_of_clients(clients: &[ClientLooked], style: &Style) -> String {
+pub fn doctor_of_clients(clients: &[ClientChecks], style: &Style) -> String {
     let mut lines = Vec::new();
     for client in clients {
         lines.push(format!("  {}", client_line(client)));
-        let problems = client.checks.iter().filter(|check| check.fitness >= Fitness::Warn);
+        let problems = client.checks.iter().filter(|check| check.severity >= Severity::Warn);
         lines.extend(problems.map(|check| line(check, style)));
     }
     lines.push(String::new());
@@ -109,7 +109,8 @@ pub fn doctor_of_clients(clients: &[ClientLooked], style: &Style) -> String {
         lines.push("  The clients have different versions of skye.".to_owned());
     }
     lines.extend(sharing(clients).map(|sentence| format!("  {sentence}")));
-    let fit = clients.iter().filter(|client| client.checks.iter().all(|check| check.fitness < Fitness::Warn));
+    let fit =
+        clients.iter().filter(|client| client.checks.iter().all(|check| check.severity < Severity::Warn));
     lines.push(match (fit.count(), clients.len()) {
         (fit, all) if fit == all => "  All clients are fit to measure.".to_owned(),
         (fit, all) => format!("  {fit} of {all} clients are fit to measure without a warning."),
@@ -118,7 +119,7 @@ pub fn doctor_of_clients(clients: &[ClientLooked], style: &Style) -> String {
 }
 
 /// One line about a client: its program, its target and its clock.
-fn client_line(client: &ClientLooked) -> String {
+fn client_line(client: &ClientChecks) -> String {
     let HostRecord { name, skye_version, environment, clock, .. } = &client.host;
     let target = &environment.target;
     let mut parts = vec![
@@ -135,21 +136,21 @@ fn client_line(client: &ClientLooked) -> String {
 }
 
 /// Lists the clients that share a directory; `None` if it was not checked.
-fn sharing(clients: &[ClientLooked]) -> Option<String> {
+fn sharing(clients: &[ClientChecks]) -> Option<String> {
     let mut groups: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for client in clients {
         groups.entry(client.shares?).or_default().push(printable(&client.host.name));
     }
-    let (together, alone): (Vec<_>, Vec<_>) = groups.into_values().partition(|names| names.len() > 1);
+    let (shared, alone): (Vec<_>, Vec<_>) = groups.into_values().partition(|names| names.len() > 1);
     let all = |groups: Vec<Vec<String>>| groups.iter().map(|names| names.join(", ")).collect::<Vec<_>>();
-    match (&together[..], &alone[..]) {
+    match (&shared[..], &alone[..]) {
         ([], [] | [_]) => None,
         ([_], []) => Some("All clients share one directory.".to_owned()),
         ([], _) => Some("Each client has a directory of its own.".to_owned()),
-        (_, []) => Some(format!("Clients that share a directory: {}.", all(together).join("; "))),
+        (_, []) => Some(format!("Clients that share a directory: {}.", all(shared).join("; "))),
         _ => {
-            let (together, alone) = (all(together).join("; "), all(alone).join(", "));
-            Some(format!("Clients that share a directory: {together}. With one of its own: {alone}."))
+            let (shared, alone) = (all(shared).join("; "), all(alone).join(", "));
+            Some(format!("Clients that share a directory: {shared}. With one of its own: {alone}."))
         }
     }
 }
@@ -165,54 +166,57 @@ fn line(check: &Check, style: &Style) -> String {
             lines.push(format!("{}{line}", if index == 0 { ARROW } else { UNDER_ARROW }));
         }
     }
-    let state = paint(colour(check.fitness), &format!("{:<5}", word(check.fitness)));
-    let mut shown = format!("  {state}  {:<11}{}", check.name, lines[0]);
+    let state = paint(colour(check.severity), &format!("{:<5}", word(check.severity)));
+    let mut rendered = format!("  {state}  {:<12}{}", check.name, lines[0]);
     for line in &lines[1..] {
-        shown.push_str(&format!("\n{:INDENT$}{line}", ""));
+        rendered.push_str(&format!("\n{:INDENT$}{line}", ""));
     }
-    shown
+    rendered
 }
 
 /// The state as a word: colour only repeats it.
-fn word(fitness: Fitness) -> &'static str {
-    match fitness {
-        Fitness::Fine => "fine",
-        Fitness::Note => "note",
-        Fitness::Warn => "warn",
-        Fitness::Unfit => "unfit",
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Pass => "fine",
+        Severity::Note => "note",
+        Severity::Warn => "warn",
+        Severity::Fail => "unfit",
     }
 }
 
-fn colour(fitness: Fitness) -> anstyle::Style {
-    match fitness {
-        Fitness::Fine | Fitness::Note => anstyle::Style::new(),
-        Fitness::Warn => YELLOW,
-        Fitness::Unfit => RED,
+fn colour(severity: Severity) -> anstyle::Style {
+    match severity {
+        Severity::Pass | Severity::Note => anstyle::Style::new(),
+        Severity::Warn => YELLOW,
+        Severity::Fail => RED,
     }
 }
 
 /// Says in a line if this machine is fit to measure on.
 fn conclusion(checks: &[Check], style: &Style) -> String {
-    let named = |fitness| {
-        let mut names: Vec<_> =
-            checks.iter().filter(|check| check.fitness == fitness).map(|check| check.name.clone()).collect();
+    let named = |severity| {
+        let mut names: Vec<_> = checks
+            .iter()
+            .filter(|check| check.severity == severity)
+            .map(|check| check.name.clone())
+            .collect();
         names.dedup();
         (names.len(), names.join(", "))
     };
-    let (unfit, warned) = (named(Fitness::Unfit), named(Fitness::Warn));
+    let (unfit, warned) = (named(Severity::Fail), named(Severity::Warn));
     let text = match (unfit, warned) {
         ((0, _), (0, _)) => "fit to measure here".to_owned(),
         ((0, _), (1, names)) => format!("fit, but 1 thing will make numbers suspect: {names}"),
         ((0, _), (count, names)) => format!("fit, but {count} things will make numbers suspect: {names}"),
         ((1, name), _) => {
-            let mut unfit = checks.iter().filter(|check| check.fitness == Fitness::Unfit);
+            let mut unfit = checks.iter().filter(|check| check.severity == Severity::Fail);
             format!("not fit: {}", unfit.next().map_or(name, |check| printable(&check.found)))
         }
         ((count, names), _) => format!("not fit, for {count} reasons: {names}"),
     };
     wrap(&style.finish(with_units(&text)), style.paragraph() - 2)
         .iter()
-        .map(|line| format!("  {}", loose(line)))
+        .map(|line| format!("  {}", allow_breaks(line)))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -224,16 +228,16 @@ mod tests {
     use model::run::ClockRecord;
     use model::target::Link;
 
-    fn check(fitness: Fitness, name: &'static str, found: &str, advice: Option<&str>) -> Check {
-        Check { name: name.into(), fitness, found: found.into(), advice: advice.map(str::to_owned) }
+    fn check(severity: Severity, name: &'static str, found: &str, advice: Option<&str>) -> Check {
+        Check { name: name.into(), severity, found: found.into(), advice: advice.map(str::to_owned) }
     }
 
     fn sound() -> Vec<Check> {
         vec![
-            check(Fitness::Fine, "storage", "xfs on nvme0n1p2, a device of this machine", None),
-            check(Fitness::Fine, "clock", "tsc, 24 ns a read", None),
+            check(Severity::Pass, "storage", "xfs on nvme0n1p2, a device of this machine", None),
+            check(Severity::Pass, "clock", "tsc, 24 ns a read", None),
             check(
-                Fitness::Note,
+                Severity::Note,
                 "host",
                 "kvm",
                 Some("caches and limits outside of it act on the numbers and are not seen from here"),
@@ -244,13 +248,13 @@ mod tests {
     fn suspect() -> Vec<Check> {
         let mut checks = sound();
         checks.push(check(
-            Fitness::Warn,
+            Severity::Warn,
             "other I/O",
             "others move 12.3 MB/s on nvme0n1 and keep it busy 31 % of the time",
             Some("measure when it is quiet"),
         ));
         checks.push(check(
-            Fitness::Warn,
+            Severity::Warn,
             "heat",
             "nvme0n1 has 81 °C, and is slower from 83 °C on",
             Some("let it cool down, or give it air"),
@@ -263,7 +267,7 @@ mod tests {
         checks.insert(
             0,
             check(
-                Fitness::Unfit,
+                Severity::Fail,
                 "storage",
                 "tmpfs is memory: nothing that is measured here is storage",
                 Some("name a directory on a disk"),
@@ -292,17 +296,17 @@ mod tests {
             part("sda2", Contents::Nothing, &[]),
         ];
         let serial = Some("S4EWNF0M".to_owned());
-        let full = Holding {
+        let full = DeviceUsage {
             serial,
             wwn: Some("naa.5002538e".into()),
             link: Some(Link { name: "PCIe 3.0 x4".into(), bytes_per_second: 3_938_000_000 }),
             state: vec!["live".into(), "2 commands have failed".into()],
             size_bytes: 1,
             parts,
-            ..Holding::default()
+            ..DeviceUsage::default()
         };
-        let shown = |of: &Holding| sample::plain(&holding(of, &sample::WIDE));
-        let text = shown(&full).split_whitespace().collect::<Vec<_>>().join(" ");
+        let listing = |of: &DeviceUsage| sample::plain(&holding(of, &sample::WIDE));
+        let text = listing(&full).split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [
             "serial S4EWNF0M, WWN naa.5002538e link PCIe 3.0 x4, 3.94 GB/s state live, 2 commands have failed",
             "holds sda (500 GB): gpt partition table, sda1 (500 GB): ext4",
@@ -312,56 +316,57 @@ mod tests {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
         assert!(!text.contains('\x1b'), "{text:?}");
-        let empty = Holding {
+        let empty = DeviceUsage {
             size_bytes: 4096,
             parts: vec![part("sda", Contents::Nothing, &[])],
-            ..Holding::default()
+            ..DeviceUsage::default()
         };
         assert_eq!(
-            shown(&empty),
+            listing(&empty),
             "  serial   none, and no WWN; its ID is 4096\n  holds    nothing that blkid knows\n  used by  nobody"
         );
         let hidden = Contents::Unreadable("Permission denied".into());
         let unread =
-            Holding { parts: vec![part("sda", hidden.clone(), &[]), part("sda1", hidden, &[])], ..empty };
-        assert!(shown(&unread).contains("holds    unknown: Permission denied\n"), "{}", shown(&unread));
+            DeviceUsage { parts: vec![part("sda", hidden.clone(), &[]), part("sda1", hidden, &[])], ..empty };
+        assert!(listing(&unread).contains("holds    unknown: Permission denied\n"), "{}", listing(&unread));
     }
 
-    fn shown(checks: &[Check], style: &Style) -> String {
+    fn plain_text(checks: &[Check], style: &Style) -> String {
         sample::plain(&doctor(checks, style))
     }
 
     #[test]
     fn examined_machine_and_target() {
         let environment = sample::environment(sample::mapped());
-        insta::assert_snapshot!(sample::plain(&examined(&environment, &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&environment_summary(&environment, &sample::WIDE)));
     }
 
     #[test]
     fn fit_machine() {
-        insta::assert_snapshot!(shown(&sound(), &sample::WIDE));
+        insta::assert_snapshot!(plain_text(&sound(), &sample::WIDE));
     }
 
     #[test]
     fn fit_machine_with_warnings() {
-        insta::assert_snapshot!(shown(&suspect(), &sample::WIDE));
+        insta::assert_snapshot!(plain_text(&suspect(), &sample::WIDE));
         let one = &suspect()[..4];
         assert!(
-            shown(one, &sample::WIDE).ends_with("  fit, but 1 thing will make numbers suspect: other I/O")
+            plain_text(one, &sample::WIDE)
+                .ends_with("  fit, but 1 thing will make numbers suspect: other I/O")
         );
     }
 
     #[test]
     fn unfit_machine() {
-        insta::assert_snapshot!(shown(&unfit(), &sample::WIDE));
+        insta::assert_snapshot!(plain_text(&unfit(), &sample::WIDE));
         let mut two = unfit();
-        two.push(check(Fitness::Unfit, "plan", "refused: no room", None));
-        assert!(shown(&two, &sample::WIDE).ends_with("  not fit, for 2 reasons: storage, plan"));
+        two.push(check(Severity::Fail, "plan", "refused: no room", None));
+        assert!(plain_text(&two, &sample::WIDE).ends_with("  not fit, for 2 reasons: storage, plan"));
     }
 
     #[test]
     fn unfit_machine_on_narrow_ascii_terminal() {
-        let text = shown(&unfit(), &Style { unicode: false, ..sample::NARROW });
+        let text = plain_text(&unfit(), &Style { has_unicode: false, ..sample::NARROW });
         assert!(text.is_ascii());
         insta::assert_snapshot!(text);
     }
@@ -375,8 +380,8 @@ mod tests {
 
     #[test]
     fn names_of_others_are_shown_not_obeyed() {
-        let checks = [check(Fitness::Unfit, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
-        let text = shown(&checks, &sample::WIDE);
+        let checks = [check(Severity::Fail, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
+        let text = plain_text(&checks, &sample::WIDE);
         assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text:?}");
     }
 
@@ -396,12 +401,12 @@ mod tests {
             host(2, "eve", "0.2.0", 0),
         ];
         let (sound, suspect) = (sound(), suspect());
-        let looked = |directories: [usize; 3]| -> String {
+        let client_lines = |directories: [usize; 3]| -> String {
             let clients: Vec<_> = hosts
                 .iter()
                 .zip([&sound, &suspect, &sound])
                 .zip(directories)
-                .map(|((host, checks), number)| ClientLooked {
+                .map(|((host, checks), number)| ClientChecks {
                     host: host.clone(),
                     checks: checks.clone(),
                     shares: Some(number),
@@ -409,8 +414,8 @@ mod tests {
                 .collect();
             sample::plain(&doctor_of_clients(&clients, &sample::WIDE))
         };
-        insta::assert_snapshot!(looked([0, 0, 2]));
-        assert!(looked([1; 3]).contains("All clients share one directory."));
-        assert!(looked([0, 1, 2]).contains("Each client has a directory of its own."));
+        insta::assert_snapshot!(client_lines([0, 0, 2]));
+        assert!(client_lines([1; 3]).contains("All clients share one directory."));
+        assert!(client_lines([0, 1, 2]).contains("Each client has a directory of its own."));
     }
 }

@@ -6,7 +6,7 @@ use model::workload::Engine;
 use model::{PlannedPhase, size, spec};
 
 use super::preamble::facts;
-use super::wrap::loose;
+use super::wrap::allow_breaks;
 use crate::numbers::{duration, percent, thousands};
 
 /// The plan as TOML that reads back as the same request. Comments say where it would run and what it would cost.
@@ -17,12 +17,12 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
         format!("# Nothing was run. Save this and run it with: skye run {place} --preset FILE.toml\n#\n");
     // All text in the comments went through `printable`, so none of it can end its line.
     for (name, fact) in facts(plan, environment) {
-        text.push_str(format!("# {name:<8} {}", loose(&fact)).trim_end());
+        text.push_str(format!("# {name:<8} {}", allow_breaks(&fact)).trim_end());
         text.push('\n');
     }
     text.push_str(&format!(
         "{}# limits   ends after {} at the latest, writes {} of data at most (allowed: {}){}\n#\n",
-        plan.until.map_or(String::new(), |until| format!(
+        plan.precision_goal.map_or(String::new(), |until| format!(
             "# until    each rate is steady and known within ± {}\n",
             percent(until.precision)
         )),
@@ -34,7 +34,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     let mut last = None;
     for fill in plan.precondition.iter().flat_map(|precondition| &precondition.fills) {
         let purged =
-            if plan.precondition.as_ref().is_some_and(|all| all.purge) { ", after a purge" } else { "" };
+            if plan.precondition.as_ref().is_some_and(|all| all.has_purge) { ", after a purge" } else { "" };
         text.push_str(&format!("# {:<14} {}{}{purged}\n", fill.id, spec::print(&fill.workload), how(fill)));
     }
     for phase in &plan.phases {
@@ -55,7 +55,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
 fn until(plan: &Plan, phase: &PlannedPhase) -> String {
     let stop = phase.stop;
     let limits = [
-        stop.time_ns.map(|longest| match (plan.until_of(phase), plan.rounds_of(phase)) {
+        stop.time_ns.map(|longest| match (plan.precision_goal_of(phase), plan.rounds_of(phase)) {
             (_, Some((round_ns, most))) => format!("{ROUNDS_MIN} to {most} rounds of {}", duration(round_ns)),
             (Some(until), None) if until.time_min_ns < longest => {
                 format!("{} to {}", duration(until.time_min_ns), duration(longest))
@@ -75,9 +75,9 @@ fn until(plan: &Plan, phase: &PlannedPhase) -> String {
 /// The engine, unless it is the default or in the spec, and the replaced test:
 /// ", engine uring", ", in place of read:q8".
 fn how(phase: &PlannedPhase) -> String {
-    let is_told = phase.workload.data().is_some_and(|data| data.engine.is_some());
+    let names_engine = phase.workload.data().is_some_and(|data| data.engine.is_some());
     let mut text = String::new();
-    if phase.engine != Engine::Sync && !is_told {
+    if phase.engine != Engine::Sync && !names_engine {
         text.push_str(&format!(", engine {}", phase.engine));
     }
     if let Some(asked) = &phase.instead_of {

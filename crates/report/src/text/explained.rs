@@ -26,9 +26,9 @@ pub fn index(entries: &[(&str, &str)], after: &str, style: &Style) -> String {
     let mut lines = Vec::new();
     for (code, meaning) in entries {
         if room < LIST_TEXT_MIN {
-            let beneath = wrapped(meaning, style.paragraph() - INDENT, style);
+            let meaning_lines = wrapped(meaning, style.paragraph() - INDENT, style);
             lines.push(format!("  {code}"));
-            lines.extend(beneath.iter().map(|line| format!("{:INDENT$}{line}", "")));
+            lines.extend(meaning_lines.iter().map(|line| format!("{:INDENT$}{line}", "")));
             continue;
         }
         for (index, line) in wrapped(meaning, room, style).iter().enumerate() {
@@ -61,7 +61,7 @@ mod tests {
             &sample::WIDE,
         );
         let list = index(&[("page_cache_absorbed", MEANING), ("steal", "short")], MEANING, &sample::WIDE);
-        let narrow = index(&[("steal", MEANING)], "more", &Style { unicode: false, ..sample::NARROW });
+        let narrow = index(&[("steal", MEANING)], "more", &Style { has_unicode: false, ..sample::NARROW });
         insta::assert_snapshot!(sample::plain(&[page, list, narrow].join("\n----\n")));
     }
 }

@@ -8,7 +8,7 @@ use model::target::Backing;
 use model::workload::{DataVerb, Engine};
 
 use super::style::Style;
-use super::wrap::{field, together};
+use super::wrap::{field, no_break};
 use crate::numbers::{duration, latency, percent, thousands};
 use crate::{printable, time};
 
@@ -27,7 +27,7 @@ pub(super) fn footer(run: &Run, style: &Style) -> String {
     for (name, text) in known_costs(run) {
         line(name, text);
     }
-    line("beside", beside(run, Path::new("")));
+    line("beside", monitor_output(run, Path::new("")));
     for warning in &run.tool.warnings {
         line("warning", Some(printable(warning)));
     }
@@ -51,7 +51,7 @@ pub(super) fn costs(run: &Run, style: &Style) -> String {
 }
 
 /// The user's command that ran beside the tests, and the place of its output.
-pub(super) fn beside(run: &Run, of_document: &Path) -> Option<String> {
+pub(super) fn monitor_output(run: &Run, of_document: &Path) -> Option<String> {
     let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.seen.beside.as_ref()).collect();
     let command = printable(&ran.first()?.command);
     let outputs = || ran.iter().filter_map(|record| record.output_file.as_deref());
@@ -185,7 +185,7 @@ pub(crate) fn tool(tool: &Tool) -> Option<String> {
         tool.telemetry_cpu_share.map(|share| format!("observing took {} of one CPU", percent(share))),
         tool.clock_read_ns.map(|value| format!("a clock read costs {}", ns(value))),
     ];
-    let known: Vec<_> = parts.into_iter().flatten().map(|part| together(&part)).collect();
+    let known: Vec<_> = parts.into_iter().flatten().map(|part| no_break(&part)).collect();
     (!known.is_empty()).then(|| known.join(", "))
 }
 
@@ -193,9 +193,9 @@ pub(crate) fn tool(tool: &Tool) -> Option<String> {
 mod tests {
     use super::*;
     use crate::sample;
-    use model::run::BesideRecord;
+    use model::run::MonitorRecord;
 
-    fn shown(run: &Run) -> String {
+    fn plain_text(run: &Run) -> String {
         sample::plain(&footer(run, &sample::WIDE))
     }
 
@@ -204,7 +204,7 @@ mod tests {
         let mut run = sample::run();
         run.tool.overhead_ns_per_op = Some(38.2);
         run.tool.warnings = vec!["the sampler missed 3 of 1,200 ticks".into()];
-        insta::assert_snapshot!(shown(&run));
+        insta::assert_snapshot!(plain_text(&run));
     }
 
     #[test]
@@ -214,17 +214,17 @@ mod tests {
             phase.seen.disturbance = None;
         }
         run.tool = Tool { telemetry_cpu_share: None, clock_read_ns: None, ..run.tool };
-        insta::assert_snapshot!(shown(&run));
+        insta::assert_snapshot!(plain_text(&run));
         run.finished_at = "some day".into();
-        assert_eq!(shown(&run), "");
+        assert_eq!(plain_text(&run), "");
     }
 
     #[test]
     fn monitor_is_listed_with_its_output() {
         let mut run = sample::run();
-        assert_eq!(beside(&run, Path::new("/tmp")), None);
+        assert_eq!(monitor_output(&run, Path::new("/tmp")), None);
         for (number, phase) in run.phases.iter_mut().enumerate().take(2) {
-            phase.seen.beside = Some(BesideRecord {
+            phase.seen.beside = Some(MonitorRecord {
                 command: "iostat -x 1\x1b[2J".into(),
                 output_file: Some(format!("r.beside/0{number}-x.txt")),
                 exit_code: None,
@@ -232,14 +232,14 @@ mod tests {
                 ended_with: Some("INT".into()),
             });
         }
-        let told = beside(&run, Path::new("/tmp")).unwrap();
-        assert!(told.ends_with(": output beside 2 tests in /tmp/r.beside"), "{told}");
-        assert!(!told.contains('\x1b'), "{told}");
+        let output_text = monitor_output(&run, Path::new("/tmp")).unwrap();
+        assert!(output_text.ends_with(": output beside 2 tests in /tmp/r.beside"), "{output_text}");
+        assert!(!output_text.contains('\x1b'), "{output_text}");
         run.phases
             .iter_mut()
             .filter_map(|phase| phase.seen.beside.as_mut())
             .for_each(|ran| ran.output_file = None);
-        assert!(beside(&run, Path::new("/tmp")).unwrap().ends_with("could not be saved"));
+        assert!(monitor_output(&run, Path::new("/tmp")).unwrap().ends_with("could not be saved"));
     }
 
     #[test]

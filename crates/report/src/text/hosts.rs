@@ -14,18 +14,18 @@ const LATENCY_WIDTH: usize = 9;
 
 /// Lists the rate, the p99 and the limiter of each client, by tests; empty in a run without clients.
 pub(super) fn each(phases: &[PhaseRecord], style: &Style) -> String {
-    let blocks: Vec<_> = phases.iter().filter(|phase| !phase.hosts.is_empty()).map(of_row).collect();
+    let blocks: Vec<_> = phases.iter().filter(|phase| !phase.hosts.is_empty()).map(row_lines).collect();
     style.finish(blocks.join("\n"))
 }
 
-fn of_row(phase: &PhaseRecord) -> String {
+fn row_lines(phase: &PhaseRecord) -> String {
     let by_bytes = phase.workload.pattern == Some(Access::Sequential);
     let mut lines = vec![format!("  {} {}", phase.name, printable(&phase.label))];
-    lines.extend(phase.hosts.iter().map(|share| of_client(share, by_bytes)));
+    lines.extend(phase.hosts.iter().map(|share| client_line(share, by_bytes)));
     lines.join("\n")
 }
 
-fn of_client(share: &ClientShare, by_bytes: bool) -> String {
+fn client_line(share: &ClientShare, by_bytes: bool) -> String {
     let megabytes =
         || share.rate.bytes_per_second.and_then(|rate| Some(format!("{} MB/s", amount(rate / 1e6)?)));
     let ops = || share.rate.ops_per_second.and_then(|rate| Some(format!("{}/s", amount(rate)?)));

@@ -16,7 +16,7 @@ const GAIN_MIN: f64 = 0.1;
 
 /// Returns the limiter of a phase and its confidence; `None` in documents of older versions, and without a limiter.
 /// An undetermined limiter is not clear, whatever is first in its ranking.
-pub(crate) fn of(phase: &PhaseRecord) -> Option<(Limiter, Confidence)> {
+pub(crate) fn from_phase(phase: &PhaseRecord) -> Option<(Limiter, Confidence)> {
     let verdict = phase.judged.verdict.as_ref()?;
     let limiter = verdict.limiter?;
     match verdict.confidence {
@@ -34,7 +34,7 @@ pub(crate) fn is_of_device(limiter: Limiter) -> bool {
 
 /// Returns the cell of the table: the limiter in at most `room` characters, and its colour.
 pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle::Style)> {
-    let (limiter, confidence) = of(phase)?;
+    let (limiter, confidence) = from_phase(phase)?;
     let colour = match limiter {
         Limiter::NotClear => DIM,
         limiter if is_of_device(limiter) => GREEN,
@@ -114,13 +114,13 @@ fn gain(phase: &PhaseRecord, limiter: Limiter) -> Option<(String, String)> {
 
 /// Returns the full words for the limiter, with depth or parts, and the server where it is a server's.
 pub(crate) fn words(phase: &PhaseRecord) -> Option<String> {
-    let (limiter, _) = of(phase)?;
+    let (limiter, _) = from_phase(phase)?;
     Some(format!("{}{}", forms(phase, limiter)[0], place(phase, limiter)))
 }
 
 /// Returns the confidence as a word; `None` if the limiter is undetermined.
-pub(crate) fn surely(phase: &PhaseRecord) -> Option<&'static str> {
-    match of(phase)?.1 {
+pub(crate) fn confidence_text(phase: &PhaseRecord) -> Option<&'static str> {
+    match from_phase(phase)?.1 {
         Confidence::Confirmed => Some("confirmed"),
         Confidence::Likely => Some("likely"),
         Confidence::Undetermined => None,
@@ -152,7 +152,7 @@ fn forms(phase: &PhaseRecord, limiter: Limiter) -> [String; 3] {
 }
 
 /// Finds a limiter by its code, or by its words as any table shows them.
-pub fn named(words: &str) -> Option<Limiter> {
+pub fn limiter_from_name(words: &str) -> Option<Limiter> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], " ").trim().to_owned();
     // Depth, parts, gains and confidence belong to the row, not to the limiter.
     let words = words.split(['×', ':', ',', ';']).next().unwrap_or_default().trim();
@@ -210,12 +210,12 @@ mod tests {
             Some(Confidence::Likely),
             &[Limiter::PageCacheAbsorbed, Limiter::FsyncJournal, Limiter::KernelCpu],
         );
-        let shown = |phase, room| cell(phase, room).unwrap().0;
-        assert_eq!(shown(&latency, 40), "device latency");
-        assert_eq!(shown(&mixed, 60), "mixed: page cache (absorbed) + commit / flush (likely)");
-        assert_eq!(shown(&mixed, 52), "mixed: cache (absorbed) + commit / flush (likely)");
-        assert_eq!(shown(&mixed, 25), "mixed (likely)");
-        assert_eq!(shown(&limited(Limiter::Mixed, None, &[]), 60), "mixed (likely)");
+        let cell_text = |phase, room| cell(phase, room).unwrap().0;
+        assert_eq!(cell_text(&latency, 40), "device latency");
+        assert_eq!(cell_text(&mixed, 60), "mixed: page cache (absorbed) + commit / flush (likely)");
+        assert_eq!(cell_text(&mixed, 52), "mixed: cache (absorbed) + commit / flush (likely)");
+        assert_eq!(cell_text(&mixed, 25), "mixed (likely)");
+        assert_eq!(cell_text(&limited(Limiter::Mixed, None, &[]), 60), "mixed (likely)");
     }
 
     #[test]
@@ -227,12 +227,12 @@ mod tests {
             before_ops_per_second: OpsPerSecond(before),
             after_ops_per_second: OpsPerSecond(after),
         };
-        let mut shown = |after| {
+        let mut cell_text = |after| {
             latency.judged.verdict.as_mut().unwrap().observations = vec![answer(1000.0, after)];
             [40, 20].map(|room| cell(&latency, room).unwrap().0)
         };
-        assert_eq!(shown(1450.0), ["device latency; q32 brings +45 %", "device latency"]);
-        assert_eq!(shown(1050.0), ["device latency"; 2]);
+        assert_eq!(cell_text(1450.0), ["device latency; q32 brings +45 %", "device latency"]);
+        assert_eq!(cell_text(1050.0), ["device latency"; 2]);
     }
 
     #[test]
@@ -243,16 +243,16 @@ mod tests {
             threads: Count(8),
             woken_share: Share(0.0),
         }];
-        let told = format!("{} on nas1", Limiter::ServerSaturated.title());
-        assert_eq!(words(&server), Some(told.clone()));
-        assert_eq!(cell(&server, 60).unwrap().0, format!("{told} (likely)"));
+        let expected = format!("{} on nas1", Limiter::ServerSaturated.title());
+        assert_eq!(words(&server), Some(expected.clone()));
+        assert_eq!(cell(&server, 60).unwrap().0, format!("{expected} (likely)"));
     }
 
     #[test]
     fn unknown_limiter_is_not_clear_and_absent_is_blank() {
         let undetermined = limited(Limiter::KernelCpu, Some(Confidence::Undetermined), &[]);
         assert_eq!(cell(&undetermined, 40), Some(("not clear".into(), DIM)));
-        assert_eq!(surely(&undetermined), None);
+        assert_eq!(confidence_text(&undetermined), None);
         assert_eq!(cell(&sample::phase("read:rnd4k"), 40), None);
         let mut old = sample::phase("read:rnd4k");
         old.judged.verdict = None;
@@ -265,14 +265,17 @@ mod tests {
             let phase = limited(*limiter, Some(Confidence::Likely), &[Limiter::KernelCpu; 2]);
             for room in [25, 30, 60] {
                 let (words, _) = cell(&phase, room).unwrap();
-                assert_eq!(named(&words), Some(*limiter), "{words}");
-                let style = crate::text::Style { unicode: false, width: 80 };
-                assert_eq!(named(&style.finish(words.clone())), Some(*limiter), "{words}");
+                assert_eq!(limiter_from_name(&words), Some(*limiter), "{words}");
+                let style = crate::text::Style { has_unicode: false, width: 80 };
+                assert_eq!(limiter_from_name(&style.finish(words.clone())), Some(*limiter), "{words}");
             }
-            assert_eq!(named(limiter.code()), Some(*limiter));
+            assert_eq!(limiter_from_name(limiter.code()), Some(*limiter));
         }
-        assert_eq!([named("Page Cache"), named("page-cache")], [Some(Limiter::PageCache); 2]);
-        assert_eq!([named(""), named("disk")], [None; 2]);
+        assert_eq!(
+            [limiter_from_name("Page Cache"), limiter_from_name("page-cache")],
+            [Some(Limiter::PageCache); 2]
+        );
+        assert_eq!([limiter_from_name(""), limiter_from_name("disk")], [None; 2]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::limiter;
 use super::notes::subject;
 use super::style::{DIM, Style, paint};
 use super::table;
-use super::wrap::{together, with_units, wrap};
+use super::wrap::{no_break, with_units, wrap};
 
 /// Most sentences of evidence in a paragraph; the document and Markdown have all.
 const SENTENCES_MAX: usize = 3;
@@ -21,21 +21,21 @@ pub(crate) struct Limit {
     /// The limiter, as text.
     pub head: String,
     /// Its confidence: "confirmed", "likely", or empty.
-    pub surely: &'static str,
+    pub confidence_text: &'static str,
     /// Evidence, layers of the I/O path, and advice.
     pub text: String,
 }
 
 /// Returns the limiters in the order of the rows, one for all rows that share a paragraph.
-pub(crate) fn told(phases: &[PhaseRecord]) -> Vec<Limit> {
+pub(crate) fn row_limits(phases: &[PhaseRecord]) -> Vec<Limit> {
     let limit = |rows: Vec<usize>| {
         let members: Vec<_> = rows.iter().map(|row| &phases[*row]).collect();
         let text = text(&members);
         if text.is_empty() {
             return None;
         }
-        let surely = limiter::surely(members[0]).unwrap_or_default();
-        Some(Limit { subject: subject(phases, &rows), head: head(members[0])?, surely, text, rows })
+        let confidence_text = limiter::confidence_text(members[0]).unwrap_or_default();
+        Some(Limit { subject: subject(phases, &rows), head: head(members[0])?, confidence_text, text, rows })
     };
     grouped(phases).into_iter().filter_map(limit).collect()
 }
@@ -44,10 +44,10 @@ pub(crate) fn told(phases: &[PhaseRecord]) -> Vec<Limit> {
 fn grouped(phases: &[PhaseRecord]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, phase) in phases.iter().enumerate() {
-        if limiter::of(phase).is_none() || table::missing_reason(phase).is_some() {
+        if limiter::from_phase(phase).is_none() || table::missing_reason(phase).is_some() {
             continue;
         }
-        match groups.iter_mut().find(|rows| are_told_as_one(&phases[rows[0]], phase)) {
+        match groups.iter_mut().find(|rows| can_share_line(&phases[rows[0]], phase)) {
             Some(rows) => rows.push(index),
             None => groups.push(vec![index]),
         }
@@ -55,14 +55,14 @@ fn grouped(phases: &[PhaseRecord]) -> Vec<Vec<usize>> {
     groups
 }
 
-fn are_told_as_one(one: &PhaseRecord, other: &PhaseRecord) -> bool {
+fn can_share_line(one: &PhaseRecord, other: &PhaseRecord) -> bool {
     let verdicts = one.judged.verdict.as_ref().zip(other.judged.verdict.as_ref());
     head(one) == head(other) && verdicts.is_some_and(|(one, other)| wording::are_alike_verdicts(one, other))
 }
 
 /// The limiter as text. For `Mixed`, this is only the title, because the evidence lists the parts with their shares.
 fn head(phase: &PhaseRecord) -> Option<String> {
-    match limiter::of(phase)?.0 {
+    match limiter::from_phase(phase)?.0 {
         limiter @ (Limiter::Mixed | Limiter::NotClear) => Some(limiter.title().to_owned()),
         _ => limiter::words(phase),
     }
@@ -70,8 +70,10 @@ fn head(phase: &PhaseRecord) -> Option<String> {
 
 /// The layers that a row's bytes crossed, if they changed anything, and the steps of its operations.
 fn way_down(phase: &PhaseRecord) -> [Option<String>; 2] {
-    let crossed = wording::crossed(phase).filter(|crossed| crossed.tells).map(|crossed| crossed.text);
-    [crossed, wording::steps(phase).map(|steps| format!("On average {steps}"))]
+    let layer_path = wording::layer_path(phase)
+        .filter(|layer_path| layer_path.changes_label)
+        .map(|layer_path| layer_path.text);
+    [layer_path, wording::steps(phase).map(|steps| format!("On average {steps}"))]
 }
 
 /// The strongest evidence and the advice, for rows that share a paragraph.
@@ -89,8 +91,8 @@ fn text(members: &[&PhaseRecord]) -> String {
 
 /// The paragraphs below the notes.
 pub(super) fn limits(phases: &[PhaseRecord], style: &Style) -> String {
-    let told = told(phases);
-    let paragraphs = told.iter().map(|limit| {
+    let row_limits = row_limits(phases);
+    let paragraphs = row_limits.iter().map(|limit| {
         let colour = limiter::cell(&phases[limit.rows[0]], usize::MAX).map_or(DIM, |(_, colour)| colour);
         paragraph(limit, colour, style)
     });
@@ -103,13 +105,14 @@ pub fn limited(rows: &[(&str, &PhaseRecord)], style: &Style) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 4;
     let paragraph = |(name, phase): &(&str, &PhaseRecord)| {
         let verdict: Vec<_> = phase.judged.verdict.iter().collect();
-        let told = limiter::of(phase).map(|_| {
+        let verdict_text = limiter::from_phase(phase).map(|_| {
             let words = limiter::words(phase).unwrap_or_default();
-            let surely = limiter::surely(phase).map_or(String::new(), |word| format!(", {word}"));
+            let confidence_text =
+                limiter::confidence_text(phase).map_or(String::new(), |word| format!(", {word}"));
             let why = Some(wording::why(&verdict, 1)).filter(|why| !why.is_empty());
-            format!("{words}{surely}{}", why.map_or(String::new(), |why| format!(": {why}")))
+            format!("{words}{confidence_text}{}", why.map_or(String::new(), |why| format!(": {why}")))
         });
-        let text = with_units(&told.unwrap_or_else(|| wording::NO_LIMITER.to_owned()));
+        let text = with_units(&verdict_text.unwrap_or_else(|| wording::NO_LIMITER.to_owned()));
         let lines = wrap(&style.finish(text), style.paragraph().saturating_sub(width));
         format!("  {name:<0$}{1}", width - 2, lines.join(&format!("\n{:width$}", "")))
     };
@@ -128,13 +131,14 @@ fn sentence(text: &str) -> String {
 
 fn paragraph(limit: &Limit, colour: anstyle::Style, style: &Style) -> String {
     let head = style.finish(limit.head.clone());
-    let surely = if limit.surely.is_empty() { String::new() } else { format!(", {}", limit.surely) };
-    let rest = with_units(&style.finish(format!("{surely}: {}", limit.text)));
+    let confidence_text =
+        if limit.confidence_text.is_empty() { String::new() } else { format!(", {}", limit.confidence_text) };
+    let rest = with_units(&style.finish(format!("{confidence_text}: {}", limit.text)));
     let subject = style.finish(limit.subject.clone());
-    let whole = format!("{subject}: {}{rest}", together(&head));
-    let shown = wrap(&whole, style.paragraph() - 4).join("\n    ");
+    let whole = format!("{subject}: {}{rest}", no_break(&head));
+    let wrapped = wrap(&whole, style.paragraph() - 4).join("\n    ");
     // The head is on one line, and its first occurrence is the right one unless the subject contains it.
-    format!("  {}", shown.replacen(&head, &paint(colour, &head), 1))
+    format!("  {}", wrapped.replacen(&head, &paint(colour, &head), 1))
 }
 
 #[cfg(test)]
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn limits_fit_narrow_ascii_terminal() {
-        let style = Style { unicode: false, ..sample::NARROW };
+        let style = Style { has_unicode: false, ..sample::NARROW };
         let text = sample::plain(&limits(&sample::run().phases, &style));
         assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 60), "{text}");
     }
@@ -208,7 +212,7 @@ mod tests {
             evidence: Some(evidence),
             advice: Some("Wait for the sun".into()),
             confidence: Some(Confidence::Confirmed),
-            ..Verdict::new(Limiter::KernelCpu, 0.9, vec![Observation::InWords])
+            ..Verdict::new(Limiter::KernelCpu, 0.9, vec![Observation::Unknown])
         });
         let text = sample::plain(&limits(&[phase], &sample::WIDE));
         assert!(text.ends_with("kernel CPU, confirmed: the moon was full. Wait for the sun."), "{text}");
@@ -230,25 +234,25 @@ mod tests {
 
     #[test]
     fn single_bytes_are_gathered_twice() {
-        let phase = sample::gathered();
-        let shown = wording::crossed(&phase).unwrap();
+        let phase = sample::single_byte_phase();
+        let path = wording::layer_path(&phase).unwrap();
         assert_eq!(
-            shown.text,
+            path.text,
             "80,412,345 putc → 19,632 write calls of 4 KiB → 2,513 requests of 31.2 KiB to nvme0n1p2"
         );
-        assert!(shown.tells);
+        assert!(path.changes_label);
     }
 
     #[test]
     fn requests_passed_unchanged_are_not_notable() {
         let mut phase = sample::phase("read:rnd4k:q32t4");
-        let shown = wording::crossed(&phase).unwrap();
+        let path = wording::layer_path(&phase).unwrap();
         assert_eq!(
-            (shown.text.as_str(), shown.tells),
+            (path.text.as_str(), path.changes_label),
             ("1,000,000 operations of 4 KiB → 1,000,000 requests of 4 KiB to nvme0n1p2", false)
         );
         phase.seen.device = None;
-        assert_eq!(wording::crossed(&phase), None);
+        assert_eq!(wording::layer_path(&phase), None);
     }
 
     #[test]
@@ -261,7 +265,7 @@ mod tests {
             bytes_per_write_call: None,
         };
         phase.seen.system = Some(SystemUse { calls: Some(calls), ..SystemUse::default() });
-        assert!(!wording::crossed(&phase).unwrap().text.contains("calls"));
+        assert!(!wording::layer_path(&phase).unwrap().text.contains("calls"));
     }
 
     #[test]
@@ -276,11 +280,11 @@ mod tests {
             ..NetworkUse::default()
         };
         phase.seen.system = Some(SystemUse { network: Some(network), ..SystemUse::default() });
-        let shown = wording::crossed(&phase).unwrap();
+        let path = wording::layer_path(&phase).unwrap();
         assert!(
-            shown.tells && shown.text.ends_with("→ 1.2 MB sent, 4.3 GB received over eth0"),
+            path.changes_label && path.text.ends_with("→ 1.2 MB sent, 4.3 GB received over eth0"),
             "{}",
-            shown.text
+            path.text
         );
     }
 }

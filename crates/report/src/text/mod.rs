@@ -21,28 +21,30 @@ mod table;
 mod why;
 mod wrap;
 
-pub use doctor::{ClientLooked, doctor, doctor_of_clients, examined, holding};
+pub use doctor::{ClientChecks, doctor, doctor_of_clients, environment_summary, holding};
 pub use dry_run::dry_run;
 pub use explained::{index, page};
-pub use limiter::named;
+pub use limiter::limiter_from_name;
 pub use limits::limited;
-pub use preamble::{erases, named_line, plan_line, where_it_is};
+pub use preamble::{erases, named_line, plan_line, target_lines};
 pub use screen::{Detail, saved, screen};
 pub use style::Style;
-pub use table::{Kind, Widths, apart, clients, head, row, table};
+pub use table::{Kind, Widths, clients, head, is_group_boundary, row, table};
 pub use why::why;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
 pub(crate) use footer::{Compared, compared, noise, partial, tool};
-pub(crate) use limiter::{is_of_device, of as limiter_of, operation_cell, parts, surely, words};
-pub(crate) use limits::told;
+pub(crate) use limiter::{
+    confidence_text, from_phase as limiter_of, is_of_device, operation_cell, parts, words,
+};
+pub(crate) use limits::row_limits;
 pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks};
 pub(crate) use preamble::{describe, facts};
 pub(crate) use screen::title;
 pub(crate) use style::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 pub(crate) use table::{aligned, interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
 pub(crate) use why::link;
-pub(crate) use wrap::{field, loose, together, wrap};
+pub(crate) use wrap::{allow_breaks, field, no_break, wrap};
 
 use model::Run;
 
@@ -58,7 +60,7 @@ fn full(run: &Run, style: &Style) -> String {
         preamble::title(&run.skye_version, &run.plan.preset, run.seed, host, &run.started_at, label, style);
     let blocks = [
         preamble(&run.plan, &run.environment, style),
-        table(&run.phases, &Widths::of_run(run), style),
+        table(&run.phases, &Widths::from_run(run), style),
         screen::zones(&run.phases, style),
         screen::scores(run, style),
         notes(&run.phases, style),
@@ -88,7 +90,7 @@ mod tests {
     fn table_columns_fit_terminal_width() {
         let run = sample::run();
         for columns in [80, 91, 100, 120] {
-            let text = sample::plain(&full(&run, &Style { unicode: true, width: columns }));
+            let text = sample::plain(&full(&run, &Style { has_unicode: true, width: columns }));
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
             assert!(widest <= columns, "{widest} on {columns}\n{text}");
             insta::assert_snapshot!(format!("columns_{columns}"), table_of(&text));

@@ -29,7 +29,7 @@ pub(crate) struct Remark {
 
 impl Remark {
     /// Returns true if the user requested its content, so that it is always shown.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         self.is_knee || self.code == STEADY_CODE
     }
 }
@@ -39,7 +39,7 @@ const STEADY_CODE: &str = "steady_rounds";
 /// The code of the note that says where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together, so that ranges over several rows would make no sense.
-const TOLD_ALONE: &[&str] = &[
+const SINGLE_ROW_CODES: &[&str] = &[
     "not_steady",
     "several_modes",
     "rate_dropped",
@@ -80,7 +80,7 @@ pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
 pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
     let mut grouped: Vec<Vec<(usize, Note)>> = Vec::new();
     for index in 0..phases.len() {
-        for note in of_row(phases, index) {
+        for note in notes_of_row(phases, index) {
             let group = grouped.iter_mut().find(|members| {
                 let (last, known) = &members[members.len() - 1];
                 // Two figures of the same row are no range.
@@ -103,7 +103,7 @@ pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
             is_knee: first.code == KNEE_CODE && is_knee(phases, rows[0]),
             code: first.code.clone(),
             subject: subject(phases, &rows),
-            text: wording::of_notes(&all),
+            text: wording::text_of_notes(&all),
             rows,
         }
     };
@@ -112,11 +112,11 @@ pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
 
 /// Returns true if one sentence can state both notes.
 fn is_same(one: &Note, other: &Note) -> bool {
-    let may_differ = !TOLD_ALONE.contains(&one.code.as_str());
+    let may_differ = !SINGLE_ROW_CODES.contains(&one.code.as_str());
     wording::are_alike(one, other) && (may_differ || one.finding == other.finding)
 }
 
-fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Note> {
+fn notes_of_row(phases: &[PhaseRecord], index: usize) -> Vec<Note> {
     let phase = &phases[index];
     let reason = || short_reason(phase).into();
     let ended = match phase.status {
@@ -130,8 +130,8 @@ fn of_row(phases: &[PhaseRecord], index: usize) -> Vec<Note> {
     };
     let mut notes: Vec<_> = ended.into_iter().map(note).collect();
     notes.extend(phase.judged.notes.iter().cloned());
-    let shown = [between_runs(phases, phase), into_cache(phase), waiting(phase)];
-    notes.extend(shown.into_iter().flatten().map(note));
+    let listed = [between_runs(phases, phase), into_cache(phase), waiting(phase)];
+    notes.extend(listed.into_iter().flatten().map(note));
     notes
 }
 
@@ -211,13 +211,13 @@ pub(crate) fn subject(phases: &[PhaseRecord], members: &[usize]) -> String {
         }
     }
     if named.len() > SUBJECTS_MAX {
-        return printable(&counted(&named));
+        return printable(&list_verbs(&named));
     }
     printable(&named.into_iter().map(|(name, ..)| name).collect::<Vec<_>>().join(", "))
 }
 
 /// Groups tests, each with its verb and its rows, by verb: "read (8 rows), fsync, write 1M q8 and 3 more".
-fn counted(named: &[(String, &str, usize)]) -> String {
+fn list_verbs(named: &[(String, &str, usize)]) -> String {
     let mut verbs: Vec<(&str, &str, usize, usize)> = Vec::new();
     for (name, verb, rows) in named {
         match verbs.iter_mut().find(|(_, known, ..)| known == verb) {
@@ -226,16 +226,16 @@ fn counted(named: &[(String, &str, usize)]) -> String {
         }
     }
     // "and 1 more" is no shorter than the name.
-    let shown = if verbs.len() > SUBJECTS_MAX { SUBJECTS_MAX - 1 } else { verbs.len() };
-    let (shown, rest) = verbs.split_at(shown);
-    let shown = shown.iter().map(|(name, verb, tests, rows)| match tests {
+    let listed = if verbs.len() > SUBJECTS_MAX { SUBJECTS_MAX - 1 } else { verbs.len() };
+    let (listed, rest) = verbs.split_at(listed);
+    let listed = listed.iter().map(|(name, verb, tests, rows)| match tests {
         1 => (*name).to_owned(),
         _ => format!("{verb} ({rows} rows)"),
     });
-    let shown = shown.collect::<Vec<_>>().join(", ");
+    let listed = listed.collect::<Vec<_>>().join(", ");
     match rest.iter().map(|(.., rows)| rows).sum::<usize>() {
-        0 => shown,
-        rest => format!("{shown} and {rest} more"),
+        0 => listed,
+        rest => format!("{listed} and {rest} more"),
     }
 }
 
@@ -245,13 +245,13 @@ pub(super) fn notes(phases: &[PhaseRecord], style: &Style) -> String {
     style.finish(paragraphs.join("\n"))
 }
 
-pub(super) fn paragraph(told: &Remark, style: &Style) -> String {
-    let sign = match told.mark {
-        Mark::Remark if told.is_knee => KNEE.to_owned(),
+pub(super) fn paragraph(item: &Remark, style: &Style) -> String {
+    let sign = match item.mark {
+        Mark::Remark if item.is_knee => KNEE.to_owned(),
         Mark::Remark => "·".to_owned(),
         marked => paint(YELLOW, marked.sign()),
     };
-    remark(&sign, &format!("{}: {}", told.subject, told.text), style)
+    remark(&sign, &format!("{}: {}", item.subject, item.text), style)
 }
 
 /// Renders a sentence after a sign of one character, wrapped to the terminal's width.

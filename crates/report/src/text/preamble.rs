@@ -9,7 +9,7 @@ use model::size;
 use model::target::{Backing, Device, DeviceKind, ErasedContents, Target, TargetKind};
 
 use super::style::Style;
-use super::wrap::{field, loose, together, with_units};
+use super::wrap::{allow_breaks, field, no_break, with_units};
 use crate::numbers::{about, about_between};
 use crate::{printable, time};
 
@@ -67,9 +67,9 @@ pub(super) fn preamble(plan: &Plan, environment: &Environment, style: &Style) ->
 }
 
 /// Returns the preamble as pairs of a name and its text; a pair without a name continues the one before.
-/// [`super::wrap::together`] joins words that should stay on one line.
+/// [`super::wrap::no_break`] joins words that should stay on one line.
 pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str, String)> {
-    let mut facts = surroundings(environment);
+    let mut facts = environment_facts(environment);
     facts.push(("plan", planned(plan)));
     facts.extend(erased(&environment.target).map(|text| ("erases", text)));
     facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
@@ -81,7 +81,7 @@ pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str
 }
 
 /// Renders a target and its devices after a name, in as many lines as they take.
-pub fn where_it_is(name: &str, of: &Target, style: &Style) -> String {
+pub fn target_lines(name: &str, of: &Target, style: &Style) -> String {
     let mut lines = vec![field(name, &target(of), style)];
     // A simulated target has no devices.
     if of.backing != Backing::Simulated {
@@ -96,7 +96,7 @@ pub fn named_line(name: &str, text: &str, style: &Style) -> String {
 }
 
 /// Returns the place of the measurement: target, devices, host.
-pub(crate) fn surroundings(environment: &Environment) -> Vec<(&'static str, String)> {
+pub(crate) fn environment_facts(environment: &Environment) -> Vec<(&'static str, String)> {
     let mut facts = vec![("target", target(&environment.target))];
     // A simulated device is the same on every machine.
     if environment.target.backing != Backing::Simulated {
@@ -112,18 +112,21 @@ fn target(target: &Target) -> String {
     let [path, file_system, mount_point] =
         [&target.path, &target.file_system, &target.mount_point].map(|text| printable(text));
     if target.backing == Backing::Simulated {
-        let size = together(&size::binary(target.space.total_bytes));
+        let size = no_break(&size::binary(target.space.total_bytes));
         return format!("{path}: the simulated device {}, {size}", printable(&target.source));
     }
-    let manner = if target.erased.is_some() { "erased" } else { "only read" };
-    let given =
-        format!("{} of {}, {manner}", target.kind.name(), together(&size::binary(target.space.total_bytes)));
+    let access_mode = if target.erased.is_some() { "erased" } else { "only read" };
+    let existing = format!(
+        "{} of {}, {access_mode}",
+        target.kind.name(),
+        no_break(&size::binary(target.space.total_bytes))
+    );
     if target.kind == TargetKind::Device {
-        return format!("{path}: {given}");
+        return format!("{path}: {existing}");
     }
     let source = target.top_device().map_or(&target.source, |device| &device.name);
     let mut text = match target.kind {
-        TargetKind::File => format!("{path}: {given}, {file_system}"),
+        TargetKind::File => format!("{path}: {existing}, {file_system}"),
         _ => format!("{path}: {file_system}"),
     };
     // A memory file system's source is only its name again.
@@ -143,7 +146,7 @@ fn target(target: &Target) -> String {
     }
     match target.kind {
         TargetKind::File => text,
-        _ => format!("{text}, {}", together(&free(target))),
+        _ => format!("{text}, {}", no_break(&free(target))),
     }
 }
 
@@ -203,7 +206,7 @@ fn chain<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a st
         text.push_str(&format!(" ({})", printable(&device.details.join(", "))));
     }
     let find = |name: &String| stack.iter().find(|other| other.name == *name);
-    let below: Vec<_> = device.lies_on.iter().filter_map(find).collect();
+    let below: Vec<_> = device.backing_devices.iter().filter_map(find).collect();
     let word = if device.kind == DeviceKind::Partition { "of" } else { "on" };
     match below.as_slice() {
         [] => text,
@@ -242,7 +245,7 @@ pub(crate) fn describe(device: &Device) -> String {
     // "virtio disk" says no more than "virtio".
     let says_more = |detail: &&String| technology.is_none_or(|word| **detail != format!("{word} disk"));
     parts.extend(device.details.iter().filter(says_more).map(|detail| printable(detail)));
-    parts.extend(device.scheduler.as_deref().map(|name| together(&format!("scheduler {}", printable(name)))));
+    parts.extend(device.scheduler.as_deref().map(|name| no_break(&format!("scheduler {}", printable(name)))));
     parts.join(", ")
 }
 
@@ -282,7 +285,7 @@ fn host(environment: &Environment) -> String {
     });
     let memory = size::binary(environment.memory_bytes);
     let total = size::binary(environment.memory_total_bytes);
-    parts.push(together(&if memory == total { memory } else { format!("{memory} of {total}") }));
+    parts.push(no_break(&if memory == total { memory } else { format!("{memory} of {total}") }));
     parts.push(printable(&environment.kernel));
     parts.extend(environment.virtualisation.as_deref().map(|kind| format!("in {}", printable(kind))));
     parts.join(", ")
@@ -290,7 +293,7 @@ fn host(environment: &Environment) -> String {
 
 /// Says on a line that a run erases a device, and which; `None` for other targets.
 pub fn erases(target: &Target) -> Option<String> {
-    Some(format!("erases {}: all that is on it is lost", loose(&erased(target)?)))
+    Some(format!("erases {}: all that is on it is lost", allow_breaks(&erased(target)?)))
 }
 
 /// Returns the device to erase, and its contents: "/dev/sda (serial S1, 500 GB, 500107862016 bytes)".
@@ -298,10 +301,10 @@ fn erased(target: &Target) -> Option<String> {
     let erased = target.erased.as_ref()?;
     let names = [("serial", &erased.serial), ("WWN", &erased.wwn)].into_iter();
     let mut of_it: Vec<_> = names
-        .filter_map(|(name, word)| Some(together(&format!("{name} {}", printable(word.as_ref()?)))))
+        .filter_map(|(name, word)| Some(no_break(&format!("{name} {}", printable(word.as_ref()?)))))
         .collect();
-    of_it.push(together(&size::decimal(erased.size_bytes)));
-    of_it.push(together(&format!("{} bytes", erased.size_bytes)));
+    of_it.push(no_break(&size::decimal(erased.size_bytes)));
+    of_it.push(no_break(&format!("{} bytes", erased.size_bytes)));
     let sampled = |what: &str| format!(", which held {what} ({} read)", size::decimal(erased.read_bytes));
     let held = match erased.contents {
         _ if !erased.signatures.is_empty() => {
@@ -317,7 +320,7 @@ fn erased(target: &Target) -> Option<String> {
 
 /// Summarises the plan on a line: "11 tests, up to 4 GiB + 64 Ki files, writes up to 40 GB, about 2.5 min".
 pub fn plan_line(plan: &Plan) -> String {
-    loose(&planned(plan))
+    allow_breaks(&planned(plan))
 }
 
 fn planned(plan: &Plan) -> String {
@@ -329,7 +332,7 @@ fn planned(plan: &Plan) -> String {
         0 | 1 => tests,
         repetitions => format!("{tests}, {repetitions} times"),
     }];
-    parts.extend(plan.sweep.as_deref().map(|sweep| together(&format!("swept over {}", printable(sweep)))));
+    parts.extend(plan.sweep.as_deref().map(|sweep| no_break(&format!("swept over {}", printable(sweep)))));
     let data = plan.dataset.as_ref().map(|dataset| {
         // Each group of files has the size of the data set.
         let bytes = size::binary(dataset.size_bytes_max * dataset.groups.len().max(1) as u64);
@@ -342,10 +345,10 @@ fn planned(plan: &Plan) -> String {
     let files = files.map(|files| format!("{} files", size::count(files)));
     let sets: Vec<_> = [data, files].into_iter().flatten().collect();
     if !sets.is_empty() {
-        parts.push(together(&sets.join(" + ")));
+        parts.push(no_break(&sets.join(" + ")));
     }
     if plan.bytes_to_write_max > 0 {
-        parts.push(together(&format!("writes up to {}", size::decimal(plan.bytes_of_all_max()))));
+        parts.push(no_break(&format!("writes up to {}", size::decimal(plan.bytes_of_all_max()))));
     }
     // A simulated run takes as long as the arithmetic, and has no estimate.
     let (estimate_ns, spread_ns) = (plan.estimate_ns, plan.estimate_spread_ns);
@@ -355,7 +358,7 @@ fn planned(plan: &Plan) -> String {
     } else {
         about(estimate_ns)
     };
-    parts.extend((estimate_ns > 0).then(|| together(&takes)));
+    parts.extend((estimate_ns > 0).then(|| no_break(&takes)));
     parts.join(", ")
 }
 
@@ -366,7 +369,7 @@ mod tests {
     use model::plan::Clients;
     use model::target::Erased;
 
-    fn shown(target: Target) -> String {
+    fn plain_text(target: Target) -> String {
         let (plan, environment) = sample::plan_for(target);
         sample::plain(&preamble(&plan, &environment, &sample::WIDE))
     }
@@ -400,20 +403,20 @@ mod tests {
              all that is on it is lost"
         );
         let (plan, _) = sample::plan_for(sample::disk());
-        let shown = sample::plain(&preamble(&plan, &sample::environment(target), &sample::WIDE));
-        assert!(shown.contains(", erased\n") && shown.contains("erases   /dev/sda (serial"), "{shown}");
+        let text = sample::plain(&preamble(&plan, &sample::environment(target), &sample::WIDE));
+        assert!(text.contains(", erased\n") && text.contains("erases   /dev/sda (serial"), "{text}");
     }
 
     #[test]
     fn title_names_the_run() {
-        let shown =
+        let title_text =
             |label, style| title("0.1.0", "standard", 7311, "ada", "2026-11-21T14:03:07Z", label, style);
         insta::assert_snapshot!(
             [
-                shown(None, &sample::WIDE),
-                shown(Some("before the upgrade"), &sample::WIDE),
-                shown(Some("Zürich"), &sample::ASCII),
-                shown(Some("a\nb\u{202e}c\x1b[2J"), &sample::WIDE),
+                title_text(None, &sample::WIDE),
+                title_text(Some("before the upgrade"), &sample::WIDE),
+                title_text(Some("Zürich"), &sample::ASCII),
+                title_text(Some("a\nb\u{202e}c\x1b[2J"), &sample::WIDE),
             ]
             .join("\n")
         );
@@ -430,37 +433,37 @@ mod tests {
 
     #[test]
     fn preamble_of_plain_disk() {
-        insta::assert_snapshot!(shown(sample::disk()));
+        insta::assert_snapshot!(plain_text(sample::disk()));
     }
 
     #[test]
     fn preamble_of_mapped_disk() {
-        insta::assert_snapshot!(shown(sample::mapped()));
+        insta::assert_snapshot!(plain_text(sample::mapped()));
     }
 
     #[test]
     fn preamble_of_small_array() {
-        insta::assert_snapshot!(shown(sample::array(2)));
+        insta::assert_snapshot!(plain_text(sample::array(2)));
     }
 
     #[test]
     fn preamble_of_large_array() {
-        insta::assert_snapshot!(shown(sample::array(12)));
+        insta::assert_snapshot!(plain_text(sample::array(12)));
     }
 
     #[test]
     fn memory() {
-        insta::assert_snapshot!(shown(sample::tmpfs()));
+        insta::assert_snapshot!(plain_text(sample::tmpfs()));
     }
 
     #[test]
     fn user_space() {
-        insta::assert_snapshot!(shown(sample::sshfs()));
+        insta::assert_snapshot!(plain_text(sample::sshfs()));
     }
 
     #[test]
     fn preamble_of_nfs_server() {
-        insta::assert_snapshot!(shown(sample::nfs()));
+        insta::assert_snapshot!(plain_text(sample::nfs()));
     }
 
     #[test]
@@ -483,7 +486,7 @@ mod tests {
     fn cyclic_device_stack_line_is_short() {
         let mut target = sample::mapped();
         for device in &mut target.device_stack {
-            device.lies_on = vec!["dm-0".into(), "dm-1".into(), "nvme0n1".into()];
+            device.backing_devices = vec!["dm-0".into(), "dm-1".into(), "nvme0n1".into()];
         }
         let line = devices(&target).remove(0);
         assert!(line.len() < 400, "{line}");

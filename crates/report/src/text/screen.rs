@@ -10,7 +10,7 @@ use model::target::{Backing, TargetKind};
 use super::notes::{mark, paragraph, remarks};
 use super::style::Style;
 use super::table::{Widths, table};
-use super::wrap::{field, together, with_units, wrap};
+use super::wrap::{field, no_break, with_units, wrap};
 use super::{footer, hosts, preamble, summary};
 use crate::numbers::duration;
 use crate::{answer, printable, slug, time, zones};
@@ -44,13 +44,13 @@ impl Detail {
 
 /// Renders the run with that detail, without the line that says where it is saved.
 pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
-    let tables = table(&run.phases, &Widths::of_run(run), style);
+    let tables = table(&run.phases, &Widths::from_run(run), style);
     let blocks = match detail {
         Detail::Summary => vec![summary::line(run)],
         Detail::Table => vec![tables],
         Detail::All => vec![super::full(run, style)],
         Detail::Screen | Detail::Remarks => {
-            let answer = wrapped("  ", &answer::of_run(run), style);
+            let answer = wrapped("  ", &answer::from_run(run), style);
             let costs = if detail == Detail::Remarks { footer::costs(run, style) } else { String::new() };
             vec![
                 wrapped("", &title(run), style),
@@ -59,7 +59,7 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
                 zones(&run.phases, style),
                 scores(run, style),
                 if detail == Detail::Remarks { hosts::each(&run.phases, style) } else { String::new() },
-                told(run, detail, style),
+                remark_lines(run, detail, style),
                 notes(run, style),
                 costs,
             ]
@@ -72,15 +72,16 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
 /// on. Paths of the output are relative to `directory`, that of the document.
 pub fn saved(run: &Run, name: &str, directory: &Path, style: &Style) -> String {
     let marked = run.phases.iter().find(|phase| mark(phase) != Mark::Remark);
-    let row = marked.or(run.phases.first()).map_or(String::new(), |phase| format!(" {}", slug::of(phase)));
+    let row =
+        marked.or(run.phases.first()).map_or(String::new(), |phase| format!(" {}", slug::from_phase(phase)));
     let parts = [
         format!("saved as {}", printable(name)),
-        together(&format!("skye why{row}")),
-        together("skye report --html page.html"),
+        no_break(&format!("skye why{row}")),
+        no_break("skye report --html page.html"),
     ];
     let saved = wrapped("  ", &parts.join(" · "), style);
-    let beside = footer::beside(run, directory).map(|told| field("beside", &told, style));
-    beside.into_iter().chain([saved]).collect::<Vec<_>>().join("\n\n")
+    let monitor_output = footer::monitor_output(run, directory).map(|text| field("beside", &text, style));
+    monitor_output.into_iter().chain([saved]).collect::<Vec<_>>().join("\n\n")
 }
 
 /// "skye 0.1.0 · /srv/data · ext4 on vda (virtio, 275 GB) · standard · 2026-11-21 14:03 UTC · 2 min 12 s".
@@ -99,11 +100,11 @@ pub(crate) fn title(run: &Run) -> String {
         Some(format!("skye {}", printable(&run.skye_version))),
         Some(printable(&target.path)),
         Some(place),
-        run.plan.clients.map(|clients| together(&format!("{} clients", clients.count))),
+        run.plan.clients.map(|clients| no_break(&format!("{} clients", clients.count))),
         Some(printable(&run.plan.preset)),
         run.label.as_deref().map(printable),
-        Some(together(&time::minute(&run.started_at))),
-        time::elapsed_ns(run).map(|ns| together(&duration(ns))),
+        Some(no_break(&time::minute(&run.started_at))),
+        time::elapsed_ns(run).map(|ns| no_break(&duration(ns))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
@@ -111,7 +112,7 @@ pub(crate) fn title(run: &Run) -> String {
 /// Scores of a preset that has some, or the reason why there are none.
 pub(super) fn scores(run: &Run, style: &Style) -> String {
     let preset = &run.plan.preset;
-    let text = match (Scores::of(preset, &run.phases), Scores::missing(preset, &run.phases)) {
+    let text = match (Scores::from_phases(preset, &run.phases), Scores::missing(preset, &run.phases)) {
         (Some(scores), _) => with_units(&wording::scores(&scores)),
         (None, Some(missing)) => {
             let lack = if missing == 1 { "lacks" } else { "lack" };
@@ -131,16 +132,20 @@ fn notes(run: &Run, style: &Style) -> String {
 
 /// The rates over the offset of tests with zones, a line for each.
 pub(super) fn zones(phases: &[PhaseRecord], style: &Style) -> String {
-    let told = phases.iter().filter_map(|phase| zones::told(&zones::parts(phase)));
-    told.map(|told| field("zones", &with_units(&told), style)).collect::<Vec<_>>().join("\n")
+    let zone_texts = phases.iter().filter_map(|phase| zones::rate_summary(&zones::parts(phase)));
+    zone_texts
+        .map(|zone_texts| field("zones", &with_units(&zone_texts), style))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Sentences on marked rows and knees, or on all rows.
-fn told(run: &Run, detail: Detail, style: &Style) -> String {
+fn remark_lines(run: &Run, detail: Detail, style: &Style) -> String {
     let all = remarks(&run.phases);
-    let shown =
-        all.iter().filter(|told| detail > Detail::Screen || told.mark != Mark::Remark || told.is_asked());
-    style.finish(shown.map(|told| paragraph(told, style)).collect::<Vec<_>>().join("\n"))
+    let kept = all
+        .iter()
+        .filter(|remark| detail > Detail::Screen || remark.mark != Mark::Remark || remark.is_requested());
+    style.finish(kept.map(|remark| paragraph(remark, style)).collect::<Vec<_>>().join("\n"))
 }
 
 fn wrapped(indent: &str, text: &str, style: &Style) -> String {
@@ -154,8 +159,8 @@ mod tests {
     use super::*;
     use crate::sample;
 
-    fn shown(run: &Run, detail: Detail, width: usize) -> String {
-        let style = Style { unicode: true, width };
+    fn plain_text(run: &Run, detail: Detail, width: usize) -> String {
+        let style = Style { has_unicode: true, width };
         let parts = [screen(run, detail, &style), saved(run, "1121-otter", Path::new(""), &style)];
         sample::plain(&parts.join("\n\n"))
     }
@@ -163,9 +168,9 @@ mod tests {
     #[test]
     fn default_run_on_screen() {
         let run = sample::run();
-        insta::assert_snapshot!(shown(&run, Detail::Screen, 100));
-        insta::assert_snapshot!("a_default_run_with_remarks", shown(&run, Detail::Remarks, 100));
-        insta::assert_snapshot!("a_default_run_on_80_columns", shown(&run, Detail::Screen, 80));
+        insta::assert_snapshot!(plain_text(&run, Detail::Screen, 100));
+        insta::assert_snapshot!("a_default_run_with_remarks", plain_text(&run, Detail::Remarks, 100));
+        insta::assert_snapshot!("a_default_run_on_80_columns", plain_text(&run, Detail::Screen, 80));
         insta::assert_snapshot!("tables_alone", sample::plain(&screen(&run, Detail::Table, &sample::WIDE)));
     }
 
@@ -193,24 +198,24 @@ mod tests {
             phase.figures.rate.bytes_per_second = phase.workload.block_bytes.map(|_| f64::from(1 << 30));
             phase.judged.verdict = Some(model::run::Verdict::default());
         }
-        let told = |run: &Run| sample::plain(&scores(run, &sample::WIDE));
-        let whole = Scores::of("io500-shapes", &run.phases).unwrap();
+        let score_text = |run: &Run| sample::plain(&scores(run, &sample::WIDE));
+        let whole = Scores::from_phases("io500-shapes", &run.phases).unwrap();
         assert_eq!((whole.bandwidth_gib_per_second, whole.metadata_kiops, whole.score), (1.0, 1.0, 1.0));
-        assert!(told(&run).contains("score 1.00 by IO500's arithmetic"), "{}", told(&run));
+        assert!(score_text(&run).contains("score 1.00 by IO500's arithmetic"), "{}", score_text(&run));
         run.phases[3].judged.verdict.as_mut().unwrap().trust = model::run::Trust::Invalid;
-        assert_eq!(Scores::of("io500-shapes", &run.phases), None);
-        assert!(told(&run).ends_with("none: 1 of 12 tests lacks a valid rate"), "{}", told(&run));
+        assert_eq!(Scores::from_phases("io500-shapes", &run.phases), None);
+        assert!(score_text(&run).ends_with("none: 1 of 12 tests lacks a valid rate"), "{}", score_text(&run));
         run.phases.truncate(3);
-        assert!(told(&run).ends_with("none: 9 of 12 tests lack a valid rate"), "{}", told(&run));
+        assert!(score_text(&run).ends_with("none: 9 of 12 tests lack a valid rate"), "{}", score_text(&run));
         run.plan.preset = "standard".into();
-        assert_eq!(told(&run), "");
+        assert_eq!(score_text(&run), "");
     }
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
         for run in [sample::run(), sample::swept_run(), sample::partial_run(), sample::hostile_run()] {
             for width in [80, 91, 100, 120] {
-                let text = shown(&run, Detail::Remarks, width);
+                let text = plain_text(&run, Detail::Remarks, width);
                 let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
                 assert!(widest <= width, "{widest} on {width}\n{text}");
             }

@@ -2,7 +2,7 @@
 
 use model::numbers::{amount, duration, percent, thousands};
 use model::run::Confidence;
-use model::selftest::{Answer, Outcome, SelfTest, Truth};
+use model::selftest::{Outcome, SelfTest, TestResult, Truth};
 
 use super::columns::Line;
 use super::limiter::LIKELY;
@@ -14,7 +14,7 @@ use crate::printable;
 /// Columns at which a case begins, its tests begin, and the cells of a test begin or end.
 const CASE: usize = 2;
 const TEST: usize = 4;
-const SAID: usize = 42;
+const ANSWER_COLUMN: usize = 42;
 const RATE_END: usize = 72;
 const OFF_END: usize = 80;
 /// Indent of paragraphs in lists.
@@ -22,7 +22,7 @@ const INDENT: usize = 4;
 
 /// A case as a list shows it.
 #[derive(Debug)]
-pub struct Listed<'a> {
+pub struct CaseListing<'a> {
     /// Name of the case.
     pub name: &'a str,
     /// The limit, in words.
@@ -48,34 +48,34 @@ pub fn title(selftest: &SelfTest, style: &Style) -> String {
 }
 
 /// One case with its tests.
-pub fn case(answers: &[Answer], style: &Style) -> String {
+pub fn case(answers: &[TestResult], style: &Style) -> String {
     let Some(first) = answers.first() else { return String::new() };
     let mut lines = vec![format!("{:CASE$}{}: {}", "", first.case, first.built_in)];
     lines.extend(answers.iter().map(row));
     style.finish(lines.join("\n"))
 }
 
-fn row(answer: &Answer) -> String {
+fn row(answer: &TestResult) -> String {
     let (mark, colour) = match answer.outcome {
         Outcome::Right => (" ", GREEN),
         Outcome::NotClear => ("?", YELLOW),
         Outcome::Wrong => ("!", RED),
     };
     let mut line = Line::default();
-    line.left(CASE, mark, colour);
-    line.left(TEST, &answer.spec, anstyle::Style::new());
-    line.left(SAID, &said(answer), colour);
+    line.put_left(CASE, mark, colour);
+    line.put_left(TEST, &answer.spec, anstyle::Style::new());
+    line.put_left(ANSWER_COLUMN, &answer_text(answer), colour);
     if answer.outcome == Outcome::Right
         && let (Some(rate), Some(off)) = (answer.ops_per_second, answer.off())
     {
-        line.right(RATE_END, &format!("{}/s", amount(rate).unwrap_or_default()), anstyle::Style::new());
-        line.right(OFF_END, &format!("{:+.2} %", off * 100.0), DIM);
+        line.put_right(RATE_END, &format!("{}/s", amount(rate).unwrap_or_default()), anstyle::Style::new());
+        line.put_right(OFF_END, &format!("{:+.2} %", off * 100.0), DIM);
     }
     line.finish()
 }
 
 /// The answer, and the right one if it differs.
-fn said(answer: &Answer) -> String {
+fn answer_text(answer: &TestResult) -> String {
     let likely = if answer.confidence == Some(Confidence::Likely) { LIKELY } else { "" };
     let limiter = answer.limiter.map_or("nothing", |limiter| limiter.title());
     match (answer.outcome, &answer.truth) {
@@ -160,12 +160,12 @@ fn percent_of(share: f64) -> String {
 }
 
 /// Renders a case for a list: its tests, needs and changes.
-pub fn listed(case: &Listed<'_>, style: &Style) -> String {
+pub fn case_listing(case: &CaseListing<'_>, style: &Style) -> String {
     let mut lines = vec![format!("{:CASE$}{}: {}", "", paint(BOLD, case.name), case.built_in)];
     for (spec, truth) in case.tests {
         let mut line = Line::default();
-        line.left(TEST, spec, anstyle::Style::new());
-        line.left(SAID, &right(truth), anstyle::Style::new());
+        line.put_left(TEST, spec, anstyle::Style::new());
+        line.put_left(ANSWER_COLUMN, &right(truth), anstyle::Style::new());
         lines.push(line.finish());
     }
     let why = case.why.map(|why| format!("Several are right: {why}. ")).unwrap_or_default();
@@ -188,16 +188,16 @@ mod tests {
         (case, built_in): (&str, &str),
         spec: &str,
         truth: Truth,
-        said: Option<(Limiter, Confidence)>,
+        found: Option<(Limiter, Confidence)>,
         rate: Option<(f64, f64)>,
-    ) -> Answer {
+    ) -> TestResult {
         let mut verdict = sample::phase("read:rnd4k").judged.verdict.unwrap();
-        (verdict.limiter, verdict.confidence) = said.unzip();
-        let marks: Vec<&str> = match (&truth, said) {
+        (verdict.limiter, verdict.confidence) = found.unzip();
+        let marks: Vec<&str> = match (&truth, found) {
             (Truth::Reason(reason), Some(_)) => vec![reason],
             _ => Vec::new(),
         };
-        Answer {
+        TestResult {
             case: case.into(),
             built_in: built_in.into(),
             spec: spec.into(),
@@ -273,7 +273,7 @@ mod tests {
             seed: 7311,
             cases: 7,
             left: vec!["loop device over /dev/shm/skye-rig.x/image: it is in use".into()],
-            score: Score::of(&answers),
+            score: Score::from_results(&answers),
             answers,
             missing: vec![
                 missing("link", "cannot mount by sshfs: there is no such program", false),
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    fn shown(selftest: &SelfTest, style: &Style) -> String {
+    fn plain_text(selftest: &SelfTest, style: &Style) -> String {
         let mut blocks = vec![title(selftest, style)];
         blocks.extend(selftest.answers.chunk_by(|a, b| a.case == b.case).map(|answers| case(answers, style)));
         blocks.push(summary(selftest, style));
@@ -293,21 +293,21 @@ mod tests {
 
     #[test]
     fn every_kind_of_answer() {
-        insta::assert_snapshot!(shown(&every_kind(), &sample::WIDE));
+        insta::assert_snapshot!(plain_text(&every_kind(), &sample::WIDE));
     }
 
     #[test]
     fn any_terminal_shows_it() {
-        let style = Style { unicode: false, ..sample::NARROW };
-        assert!(shown(&every_kind(), &style).is_ascii());
+        let style = Style { has_unicode: false, ..sample::NARROW };
+        assert!(plain_text(&every_kind(), &style).is_ascii());
         let as_user = SelfTest { is_root: false, ..every_kind() };
-        assert!(shown(&as_user, &style).contains("not as root: what takes root is left out"));
+        assert!(plain_text(&as_user, &style).contains("not as root: what takes root is left out"));
     }
 
     #[test]
     fn selftest_case_in_list() {
         let truth = Truth::Limiters(vec![Limiter::LockContention, Limiter::PageCacheAbsorbed]);
-        let case = Listed {
+        let case = CaseListing {
             name: "shared-file",
             built_in: "one writer at a time in a file of ext4",
             needs: &["root".into(), "mkfs.ext4".into()],
@@ -315,6 +315,6 @@ mod tests {
             tests: &[("write:rnd64k:t4:shared", &truth)],
             why: Some("who waits for a lock may spin"),
         };
-        insta::assert_snapshot!(sample::plain(&listed(&case, &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&case_listing(&case, &sample::WIDE)));
     }
 }

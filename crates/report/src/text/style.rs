@@ -9,7 +9,7 @@ use crate::printable;
 pub struct Style {
     /// True if the terminal shows Unicode. If not, `us` stands for `µs`, other characters are replaced, and sparklines
     /// are missing or made of digits.
-    pub unicode: bool,
+    pub has_unicode: bool,
     /// Width of the terminal in columns.
     pub width: usize,
 }
@@ -33,7 +33,7 @@ impl Style {
     /// Returns the text as this terminal can show it. Characters that occur in columns have replacements of the same
     /// width.
     pub(crate) fn finish(&self, text: String) -> String {
-        if self.unicode || text.is_ascii() {
+        if self.has_unicode || text.is_ascii() {
             return text;
         }
         let mut plain = String::with_capacity(text.len());

@@ -10,14 +10,14 @@ use crate::{printable, slug};
 /// "standard on /srv/data: write-1m-q8 2,714 MB/s, …, unlink-t4 505,786/s; no row is marked".
 pub(super) fn line(run: &Run) -> String {
     let rate = |phase: &PhaseRecord| {
-        let measure = Measure::of(phase);
+        let measure = Measure::from_phase(phase);
         let rate = measure.rate(phase).filter(|_| missing_reason(phase).is_none());
         let rate = rate.and_then(|rate| measure.text(rate)).unwrap_or_else(|| "no rate".to_owned());
-        format!("{} {rate}", slug::of(phase))
+        format!("{} {rate}", slug::from_phase(phase))
     };
     let rates: Vec<_> = run.phases.iter().map(rate).collect();
     let marked: Vec<_> =
-        run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).map(slug::of).collect();
+        run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).map(slug::from_phase).collect();
     let marked = match &marked[..] {
         [] => "no row is marked".to_owned(),
         [one] => format!("{one} is marked"),

@@ -31,7 +31,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the table of a phase.
-    pub fn of(phase: &PhaseRecord) -> Self {
+    pub fn from_phase(phase: &PhaseRecord) -> Self {
         if phase.workload.verb.parse::<FileVerb>().is_ok() { Self::Files } else { Self::Data }
     }
 }
@@ -51,7 +51,7 @@ pub struct Widths {
 
 impl Widths {
     /// The widths for every row that the plan can give.
-    pub fn of_plan(plan: &Plan) -> Self {
+    pub fn from_plan(plan: &Plan) -> Self {
         let subjects = plan.phases.iter().map(|phase| Subject {
             kind: if phase.workload.files().is_some() { Kind::Files } else { Kind::Data },
             name: phase.workload.name().to_owned(),
@@ -61,18 +61,18 @@ impl Widths {
         // Tests that reach no storage have no limit of storage.
         let has_limiters = plan.phases.iter().any(|phase| phase.engine.needs_files());
         let names = || plan.phases.iter().map(|phase| phase.workload.name());
-        Self { has_limiters, ..Self::of(subjects) }.of_names(names)
+        Self { has_limiters, ..Self::from_subjects(subjects) }.with_names(names)
     }
 
     /// Notes what the names of all tests ask of the columns.
-    fn of_names<'a, N: Iterator<Item = &'a str>>(self, names: impl Fn() -> N) -> Self {
+    fn with_names<'a, N: Iterator<Item = &'a str>>(self, names: impl Fn() -> N) -> Self {
         let has_operations = names().any(has_operations);
         Self { has_operations, files_move_bytes: names().any(|name| name == FileVerb::Replay.word()), ..self }
     }
 
     /// The widths of a run's tables: those of its plan, or more where the records need it.
-    pub fn of_run(run: &Run) -> Self {
-        let (plan, phases) = (Self::of_plan(&run.plan), Self::of_phases(&run.phases));
+    pub fn from_run(run: &Run) -> Self {
+        let (plan, phases) = (Self::from_plan(&run.plan), Self::from_phases(&run.phases));
         let has_limiters = plan.has_limiters || phases.has_limiters;
         Self {
             data: plan.data.max(phases.data),
@@ -83,14 +83,14 @@ impl Widths {
         }
     }
 
-    fn of_phases(phases: &[PhaseRecord]) -> Self {
-        let has_limiters = phases.iter().any(|phase| limiter::of(phase).is_some());
-        let subjects = phases.iter().map(|phase| Subject::of(phase, printable));
+    fn from_phases(phases: &[PhaseRecord]) -> Self {
+        let has_limiters = phases.iter().any(|phase| limiter::from_phase(phase).is_some());
+        let subjects = phases.iter().map(|phase| Subject::from_phase(phase, printable));
         let names = || phases.iter().map(|phase| phase.name.as_str());
-        Self { has_limiters, ..Self::of(subjects) }.of_names(names)
+        Self { has_limiters, ..Self::from_subjects(subjects) }.with_names(names)
     }
 
-    fn of(subjects: impl Iterator<Item = Subject>) -> Self {
+    fn from_subjects(subjects: impl Iterator<Item = Subject>) -> Self {
         let subjects: Vec<_> = subjects.collect();
         let width = |kind: Kind| {
             let lengths = subjects.iter().filter(|subject| subject.kind == kind).map(|subject| {
@@ -114,7 +114,7 @@ impl Widths {
         }
     }
 
-    fn of_kind(&self, kind: Kind) -> usize {
+    fn width_of(&self, kind: Kind) -> usize {
         match kind {
             Kind::Data => self.data,
             Kind::Files => self.files,
@@ -125,7 +125,7 @@ impl Widths {
     fn columns(&self, kind: Kind, style: &Style) -> Columns {
         let widest = self.data.max(self.files);
         let layout = if self.has_limiters { Layout::fitting(widest, style.width) } else { Layout::Bare };
-        Columns::beside(self.of_kind(kind), layout)
+        Columns::for_subjects(self.width_of(kind), layout)
     }
 }
 
@@ -137,27 +137,27 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
         Kind::Data => ("DATA", "IOPS"),
         Kind::Files => ("FILES", "ops/s"),
     };
-    line.left(INDENT, title, Ansi::new());
+    line.put_left(INDENT, title, Ansi::new());
     match kind {
         // The share of each operation of a mix or a load, below the bytes of the load.
         Kind::Files if widths.files_move_bytes => {
-            line.right(columns.megabytes_end, "MB/s, time", Ansi::new());
+            line.put_right(columns.megabytes_end, "MB/s, time", Ansi::new());
         }
-        Kind::Files if widths.has_operations => line.right(columns.megabytes_end, "time", Ansi::new()),
+        Kind::Files if widths.has_operations => line.put_right(columns.megabytes_end, "time", Ansi::new()),
         Kind::Files => {}
-        Kind::Data => line.right(columns.megabytes_end, "MB/s", Ansi::new()),
+        Kind::Data => line.put_right(columns.megabytes_end, "MB/s", Ansi::new()),
     }
-    line.right(columns.ops_end, ops, Ansi::new());
+    line.put_right(columns.ops_end, ops, Ansi::new());
     if let Some(end) = columns.interval_end {
-        line.right(end, &style.finish("±".into()), Ansi::new());
+        line.put_right(end, &style.finish("±".into()), Ansi::new());
     }
     for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99"]) {
         if let Some(end) = end {
-            line.right(end, name, Ansi::new());
+            line.put_right(end, name, Ansi::new());
         }
     }
     if widths.has_limiters {
-        line.left(columns.limiter_start, "limited by", Ansi::new());
+        line.put_left(columns.limiter_start, "limited by", Ansi::new());
     }
     line.finish()
 }
@@ -178,8 +178,8 @@ enum Known {
 }
 
 fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) -> String {
-    let width = widths.of_kind(Kind::of(phase));
-    let columns = widths.columns(Kind::of(phase), style);
+    let width = widths.width_of(Kind::from_phase(phase));
+    let columns = widths.columns(Kind::from_phase(phase), style);
     let mut line = Line::default();
     let mark = mark(phase);
     // Documents of older versions only have the mark.
@@ -187,28 +187,28 @@ fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) ->
         Some(verdict) => verdict.trust == Trust::Invalid,
         None => mark == Mark::Suspect,
     };
-    let subject = Subject::of(phase, |text| style.foreign(text)).within(width);
-    line.left(INDENT, &subject, if distrusted { DIM } else { Ansi::new() });
+    let subject = Subject::from_phase(phase, |text| style.foreign(text)).within(width);
+    line.put_left(INDENT, &subject, if distrusted { DIM } else { Ansi::new() });
     let missing = missing_reason(phase);
     let has_numbers = missing.is_none();
     match missing {
         Some(reason) => {
             let room = columns.mark_end - columns.subject_end - 4;
-            line.left(columns.subject_end + 2, &fit(&style.finish(reason), room), Ansi::new())
+            line.put_left(columns.subject_end + 2, &fit(&style.finish(reason), room), Ansi::new())
         }
         None => numbers(&mut line, &columns, phase, distrusted),
     }
     match mark.sign() {
         "" if matches!(known, Known::All { is_knee: true }) => {
-            line.right(columns.mark_end, KNEE, Ansi::new())
+            line.put_right(columns.mark_end, KNEE, Ansi::new())
         }
         "" => {}
-        sign => line.right(columns.mark_end, sign, YELLOW),
+        sign => line.put_right(columns.mark_end, sign, YELLOW),
     }
     if has_numbers && widths.has_limiters && matches!(known, Known::All { .. }) {
         let room = style.width.saturating_sub(columns.limiter_start);
         if let Some((cell, colour)) = limiter::cell(phase, room.max(LIMITER_WIDTH_MIN)) {
-            line.left(columns.limiter_start, &cell, if distrusted { DIM } else { colour });
+            line.put_left(columns.limiter_start, &cell, if distrusted { DIM } else { colour });
         }
     }
     style.finish(line.finish())
@@ -219,20 +219,24 @@ const CLIENT_APART: f64 = 0.2;
 
 /// Renders the rates of the clients as a line below their row; `None` if they are close together.
 pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
-    let together = phase.figures.together.as_ref()?;
-    let median = together.median_ops_per_second?;
-    let (slowest, fastest) = (together.slowest_ops_per_second?, together.fastest_ops_per_second?);
-    let apart = |rate: f64| (rate - median).abs() > CLIENT_APART * median;
-    if !apart(slowest) && !apart(fastest) {
+    let totals = phase.figures.together.as_ref()?;
+    let median = totals.median_ops_per_second?;
+    let (slowest, fastest) = (totals.slowest_ops_per_second?, totals.fastest_ops_per_second?);
+    let is_far = |rate: f64| (rate - median).abs() > CLIENT_APART * median;
+    if !is_far(slowest) && !is_far(fastest) {
         return None;
     }
     let named = |rate: f64, name: &Option<String>| {
         format!("{} {}", name.as_deref().map(printable).unwrap_or_default(), amount(rate).unwrap_or_default())
     };
-    let (slowest, fastest) = (named(slowest, &together.slowest), named(fastest, &together.fastest));
-    let mut shown = Line::default();
-    shown.left(INDENT + 2, &format!("clients: {slowest} to {fastest}, median {}", amount(median)?), DIM);
-    Some(style.finish(shown.finish()))
+    let (slowest, fastest) = (named(slowest, &totals.slowest), named(fastest, &totals.fastest));
+    let mut rendered = Line::default();
+    rendered.put_left(
+        INDENT + 2,
+        &format!("clients: {slowest} to {fastest}, median {}", amount(median)?),
+        DIM,
+    );
+    Some(style.finish(rendered.finish()))
 }
 
 /// Renders the operations of a mix or a replay as lines below their row, the one with most of the time first.
@@ -240,17 +244,17 @@ fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String
     let columns = widths.columns(Kind::Files, style);
     let line = |operation: Operation<'_>| {
         let mut line = Line::default();
-        line.left(INDENT + 2, &operation.name(), DIM);
-        line.right(columns.megabytes_end, &operation.time(), DIM);
-        line.decimal(columns.ops_end, &operation.rate(), DIM);
+        line.put_left(INDENT + 2, &operation.name(), DIM);
+        line.put_right(columns.megabytes_end, &operation.time(), DIM);
+        line.put_decimal(columns.ops_end, &operation.rate(), DIM);
         for (end, latency) in columns.latency_ends.into_iter().zip(operation.latencies()) {
             if let Some(end) = end {
-                line.right(end, &latency, DIM);
+                line.put_right(end, &latency, DIM);
             }
         }
         if let Some(verdict) = operation.verdict.filter(|_| widths.has_limiters) {
             let room = style.width.saturating_sub(columns.limiter_start).max(LIMITER_WIDTH_MIN);
-            line.left(columns.limiter_start, &limiter::operation_cell(verdict, room), DIM);
+            line.put_left(columns.limiter_start, &limiter::operation_cell(verdict, room), DIM);
         }
         style.finish(line.finish())
     };
@@ -258,13 +262,13 @@ fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String
 }
 
 /// Returns true if an empty line separates the rows of two phases, because a sweep begins or ends between them.
-pub fn apart(previous: &PhaseRecord, next: &PhaseRecord) -> bool {
+pub fn is_group_boundary(previous: &PhaseRecord, next: &PhaseRecord) -> bool {
     let is_swept = previous.group.is_some() || next.group.is_some();
     is_swept && (&previous.group, previous.repetition) != (&next.group, next.repetition)
 }
 
 fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: bool) {
-    let kind = Kind::of(phase);
+    let kind = Kind::from_phase(phase);
     // The headline of sequential tests is bytes, that of all others is operations.
     let by_bytes = phase.workload.pattern == Some(model::workload::Access::Sequential);
     let painted = |headline: bool| match (distrusted, headline) {
@@ -273,15 +277,15 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
         (false, false) => Ansi::new(),
     };
     if kind == Kind::Data || phase.name == FileVerb::Replay.word() {
-        line.decimal(columns.megabytes_end, &megabytes_cell(phase), painted(by_bytes));
+        line.put_decimal(columns.megabytes_end, &megabytes_cell(phase), painted(by_bytes));
     }
-    line.decimal(columns.ops_end, &ops_cell(phase), painted(!by_bytes));
+    line.put_decimal(columns.ops_end, &ops_cell(phase), painted(!by_bytes));
     if let Some(end) = columns.interval_end {
-        line.right(end, &interval_cell(phase), painted(false));
+        line.put_right(end, &interval_cell(phase), painted(false));
     }
     for (end, cell) in columns.latency_ends.into_iter().zip(latency_cells(phase)) {
         if let Some(end) = end {
-            line.right(end, &cell, painted(false));
+            line.put_right(end, &cell, painted(false));
         }
     }
 }
@@ -339,8 +343,8 @@ pub(crate) fn short_reason(phase: &PhaseRecord) -> String {
 /// Suffix of the label of a test that memory answered.
 fn from_memory(phase: &PhaseRecord) -> &'static str {
     let has_note = phase.judged.notes.iter().any(|note| note.code == "metadata_cache");
-    let is_limit = matches!(limiter::of(phase), Some((Limiter::MetadataCache, _)));
-    let is_from_memory = Kind::of(phase) == Kind::Files && (has_note || is_limit);
+    let is_limit = matches!(limiter::from_phase(phase), Some((Limiter::MetadataCache, _)));
+    let is_from_memory = Kind::from_phase(phase) == Kind::Files && (has_note || is_limit);
     if is_from_memory { " from memory" } else { "" }
 }
 
@@ -353,11 +357,11 @@ struct Subject {
 }
 
 impl Subject {
-    fn of(phase: &PhaseRecord, shown: impl Fn(&str) -> String) -> Self {
+    fn from_phase(phase: &PhaseRecord, format_text: impl Fn(&str) -> String) -> Self {
         Self {
-            kind: Kind::of(phase),
-            name: shown(&phase.name),
-            label: shown(&format!("{}{}", phase.label, from_memory(phase))),
+            kind: Kind::from_phase(phase),
+            name: format_text(&phase.name),
+            label: format_text(&format!("{}{}", phase.label, from_memory(phase))),
             repetition: phase.repetition,
         }
     }
@@ -372,7 +376,7 @@ impl Subject {
             .replace(" missing", " miss")
             .replace(" direct", " dir")
             .replace(" from memory", " mem");
-        let repetition = self.counted();
+        let repetition = self.repetition_suffix();
         [&padded, label, &short].map(|label| format!("{name:NAME_WIDTH$} {label}{repetition}"))
     }
 
@@ -382,12 +386,12 @@ impl Subject {
         if let Some(form) = forms.iter().find(|form| form.chars().count() <= width) {
             return form.clone();
         }
-        let repetition = self.counted();
+        let repetition = self.repetition_suffix();
         let whole = forms[2].strip_suffix(&repetition).unwrap_or(&forms[2]);
         format!("{}{repetition}", fit(whole, width.saturating_sub(repetition.len())))
     }
 
-    fn counted(&self) -> String {
+    fn repetition_suffix(&self) -> String {
         if self.repetition > 1 { format!(" #{}", self.repetition) } else { String::new() }
     }
 }
@@ -408,7 +412,7 @@ pub(crate) fn aligned(kind: Kind, label: &str) -> String {
 /// Renders both tables, each in the order of the phases. The table of the first phase comes first.
 pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
     let mut kinds: Vec<Kind> = Vec::new();
-    for kind in phases.iter().map(Kind::of) {
+    for kind in phases.iter().map(Kind::from_phase) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -418,8 +422,10 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
         .map(|kind| {
             let mut lines = vec![head(kind, widths, style)];
             let mut last: Option<&PhaseRecord> = None;
-            for (index, phase) in phases.iter().enumerate().filter(|(_, phase)| Kind::of(phase) == kind) {
-                if last.is_some_and(|last| apart(last, phase)) {
+            for (index, phase) in
+                phases.iter().enumerate().filter(|(_, phase)| Kind::from_phase(phase) == kind)
+            {
+                if last.is_some_and(|last| is_group_boundary(last, phase)) {
                     lines.push(String::new());
                 }
                 lines.push(row_of(phase, &Known::All { is_knee: is_knee(phases, index) }, widths, style));
@@ -438,55 +444,55 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use model::run::{Step, Together};
+    use model::run::{ClientTotals, Step};
     use proptest::prelude::*;
 
-    fn of(phases: &[PhaseRecord]) -> String {
-        table(phases, &Widths::of_phases(phases), &sample::WIDE)
+    fn table_of(phases: &[PhaseRecord]) -> String {
+        table(phases, &Widths::from_phases(phases), &sample::WIDE)
     }
 
     #[test]
     fn small_and_huge_values_keep_their_columns() {
-        insta::assert_snapshot!(sample::plain(&of(&sample::extremes())));
+        insta::assert_snapshot!(sample::plain(&table_of(&sample::extremes())));
     }
 
     #[test]
     fn rows_without_numbers_say_why() {
-        insta::assert_snapshot!(sample::plain(&of(&sample::troubled())));
+        insta::assert_snapshot!(sample::plain(&table_of(&sample::troubled())));
     }
 
     #[test]
     fn repetitions_are_numbered() {
-        insta::assert_snapshot!(sample::plain(&of(&sample::repeated())));
+        insta::assert_snapshot!(sample::plain(&table_of(&sample::repeated())));
     }
 
     #[test]
     fn mix_operations_have_share_and_limiter() {
         let phases = [sample::mix()];
-        let shown = |width: usize| {
-            let style = Style { unicode: true, width };
-            let text = sample::plain(&table(&phases, &Widths::of_phases(&phases), &style));
+        let rendered = |width: usize| {
+            let style = Style { has_unicode: true, width };
+            let text = sample::plain(&table(&phases, &Widths::from_phases(&phases), &style));
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             text
         };
-        insta::assert_snapshot!(format!("{}\n\n{}", shown(130), shown(80)));
+        insta::assert_snapshot!(format!("{}\n\n{}", rendered(130), rendered(80)));
     }
 
     #[test]
     fn labels_too_long_for_their_column_are_shortened() {
-        insta::assert_snapshot!(sample::plain(&of(&sample::long_labels())));
+        insta::assert_snapshot!(sample::plain(&table_of(&sample::long_labels())));
     }
 
     #[test]
     fn clients_with_unequal_rates_have_a_line() {
         let mut phase = sample::phase("read:rnd4k:q32t4");
-        let with = |slowest: f64, fastest: f64| Together {
+        let with = |slowest: f64, fastest: f64| ClientTotals {
             slowest_ops_per_second: Some(slowest),
             slowest: Some("ada".into()),
             median_ops_per_second: Some(1000.0),
             fastest_ops_per_second: Some(fastest),
             fastest: Some("eve\u{1b}[31m".into()),
-            ..Together::default()
+            ..ClientTotals::default()
         };
         for (slowest, fastest, is_shown) in
             [(801.0, 1199.0, false), (799.0, 1000.0, true), (1000.0, 1201.0, true)]
@@ -495,8 +501,8 @@ mod tests {
             assert_eq!(clients(&phase, &sample::WIDE).is_some(), is_shown, "{slowest} to {fastest}");
         }
         phase.figures.together = Some(with(500.0, 12_345.0));
-        let shown = of(std::slice::from_ref(&phase));
-        let line = sample::plain(shown.lines().last().unwrap());
+        let rendered = table_of(std::slice::from_ref(&phase));
+        let line = sample::plain(rendered.lines().last().unwrap());
         assert!(line.starts_with("    clients: ada 500 to eve"), "{line}");
         assert!(line.ends_with(" 12,345, median 1,000") && !line.contains('\u{1b}'), "{line}");
     }
@@ -515,33 +521,33 @@ mod tests {
         (phase.counts.ops, phase.figures.rate.ops_per_second) = (4000, Some(2000.0));
         phase.figures.steps = vec![step("read", 3000, 1_000), step("create", 2000, 3_000)];
         phase.judged.verdict = Some(model::run::Verdict::new(Limiter::KernelCpu, 0.9, Vec::new()));
-        let shown = of(std::slice::from_ref(&phase));
-        let lines: Vec<_> = shown.lines().rev().take(2).map(sample::plain).collect();
-        assert!(lines[1].starts_with("    create") && lines[1].contains(" 1,000 "), "{shown}");
-        assert!(lines[0].starts_with("    read") && lines[0].contains(" 25 % "), "{shown}");
+        let rendered = table_of(std::slice::from_ref(&phase));
+        let lines: Vec<_> = rendered.lines().rev().take(2).map(sample::plain).collect();
+        assert!(lines[1].starts_with("    create") && lines[1].contains(" 1,000 "), "{rendered}");
+        assert!(lines[0].starts_with("    read") && lines[0].contains(" 25 % "), "{rendered}");
         phase.name = "replay".into();
         phase.figures.rate.bytes_per_second = Some(4.56e8);
-        let shown = sample::plain(&of(std::slice::from_ref(&phase)));
-        assert!(shown.lines().next().unwrap().contains(" MB/s, time "), "{shown}");
-        assert!(shown.contains(" 456 ") && shown.contains(" 75 % "), "{shown}");
+        let rendered = sample::plain(&table_of(std::slice::from_ref(&phase)));
+        assert!(rendered.lines().next().unwrap().contains(" MB/s, time "), "{rendered}");
+        assert!(rendered.contains(" 456 ") && rendered.contains(" 75 % "), "{rendered}");
         phase.name = "create".into();
-        let shown = of(std::slice::from_ref(&phase));
-        assert!(!shown.contains("25 %") && !shown.contains("time"), "{shown}");
+        let rendered = table_of(std::slice::from_ref(&phase));
+        assert!(!rendered.contains("25 %") && !rendered.contains("time"), "{rendered}");
     }
 
     #[test]
     fn styles_carry_meaning_only() {
         let phases = sample::run().phases;
-        let widths = Widths::of_phases(&phases);
-        let shown: Vec<_> = [0, 2, 5, 8].map(|index| row(&phases[index], &widths, &sample::WIDE)).into();
-        insta::assert_snapshot!(shown.join("\n").replace('\x1b', "␛"));
+        let widths = Widths::from_phases(&phases);
+        let rendered: Vec<_> = [0, 2, 5, 8].map(|index| row(&phases[index], &widths, &sample::WIDE)).into();
+        insta::assert_snapshot!(rendered.join("\n").replace('\x1b', "␛"));
     }
 
     #[test]
     fn table_equals_streamed_rows() {
         let run = sample::run();
-        let widths = Widths::of_plan(&run.plan);
-        assert_eq!(widths, Widths::of_run(&run));
+        let widths = Widths::from_plan(&run.plan);
+        assert_eq!(widths, Widths::from_run(&run));
         let whole = table(&run.phases, &widths, &sample::WIDE);
         for phase in &run.phases {
             // The limiter comes behind the streamed row.
@@ -554,7 +560,7 @@ mod tests {
     fn table_grows_only_for_its_own_labels() {
         let width = |specs: &[&str]| {
             let phases: Vec<_> = specs.iter().map(|spec| sample::phase(spec)).collect();
-            let Widths { data, files, .. } = Widths::of_phases(&phases);
+            let Widths { data, files, .. } = Widths::from_phases(&phases);
             (data, files)
         };
         let least = SUBJECT_WIDTH_MIN;
@@ -577,7 +583,7 @@ mod tests {
             block in 1u64..=1 << 20,
             latencies in proptest::array::uniform3(proptest::option::of(any::<u64>())),
             repetition in 1u32..1000,
-            unicode in any::<bool>(),
+            has_unicode in any::<bool>(),
         ) {
             let mut phase = sample::phase("read:rnd4k:q32t4");
             // Rates go beyond a terabyte a second, which is more than anything that can be measured.
@@ -588,8 +594,8 @@ mod tests {
                 [latency.p50, latency.p99, latency.p99_9] = latencies;
             }
             let width = |text: &str| sample::plain(text).chars().count();
-            let widths = Widths::of_phases(std::slice::from_ref(&phase));
-            let line = row(&phase, &widths, &Style { unicode, width: 80 });
+            let widths = Widths::from_phases(std::slice::from_ref(&phase));
+            let line = row(&phase, &widths, &Style { has_unicode, width: 80 });
             prop_assert_eq!(width(&line), width(&head(Kind::Data, &widths, &sample::WIDE)), "{}", sample::plain(&line));
             let cells = sample::plain(&line).split("  ").count();
             prop_assert!(cells >= 4, "{}", sample::plain(&line));
@@ -613,9 +619,9 @@ mod tests {
             }
             let likely = model::run::Confidence::Likely;
             phase.judged.verdict = Some(model::run::Verdict::new(limiter, 0.92, Vec::new()).at_most(likely));
-            let style = Style { unicode: true, width: columns };
-            let widths = Widths::of_phases(std::slice::from_ref(&phase));
-            for line in [row(&phase, &widths, &style), head(Kind::of(&phase), &widths, &style)] {
+            let style = Style { has_unicode: true, width: columns };
+            let widths = Widths::from_phases(std::slice::from_ref(&phase));
+            for line in [row(&phase, &widths, &style), head(Kind::from_phase(&phase), &widths, &style)] {
                 let line = sample::plain(&line);
                 prop_assert!(line.chars().count() <= columns, "{line}");
                 prop_assert!(!line.ends_with(' '), "{line}");

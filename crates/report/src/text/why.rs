@@ -33,7 +33,7 @@ pub fn why(run: &Run, rows: &[usize], style: &Style) -> String {
 fn block(row: usize, run: &Run, style: &Style) -> String {
     let phase = &run.phases[row];
     let name = style.foreign(&format!("{} {}", phase.name, phase.label));
-    let mut lines = vec![format!("{:>2} {} · {}", row + 1, paint(BOLD, &name), slug::of(phase))];
+    let mut lines = vec![format!("{:>2} {} · {}", row + 1, paint(BOLD, &name), slug::from_phase(phase))];
     let mut line = |name: &str, text: Option<String>| {
         lines.extend(text.filter(|text| !text.is_empty()).map(|text| field(name, &with_units(&text), style)));
     };
@@ -44,7 +44,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
         line(name, wording::evidence(&verdict, source));
     }
     line("link", link(phase, &run.environment.target));
-    line("layers", wording::crossed(phase).map(|crossed| crossed.text));
+    line("layers", wording::layer_path(phase).map(|layer_path| layer_path.text));
     line("steps", wording::steps(phase));
     for verdict in &verdict {
         for (operation, told) in verdict.operations.iter().zip(wording::operations(&verdict.operations)) {
@@ -59,10 +59,11 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
 /// The limiter and its confidence; for a mix, also its parts with their shares.
 fn limit(phase: &PhaseRecord) -> Option<String> {
     let words = limiter::words(phase)?;
-    let surely = limiter::surely(phase).map_or(String::new(), |surely| format!(", {surely}"));
+    let confidence_text = limiter::confidence_text(phase)
+        .map_or(String::new(), |confidence_text| format!(", {confidence_text}"));
     let verdict: Vec<_> = phase.judged.verdict.iter().collect();
     let shares = Some(wording::ranking(&verdict)).filter(|shares| shares.contains(','));
-    Some(format!("{words}{surely}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
+    Some(format!("{words}{confidence_text}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
 }
 
 /// Returns the share of a link that the rate of a data test takes: "79 % of what PCIe 3.0 x4 carries (3.94 GB/s)". The

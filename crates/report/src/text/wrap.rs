@@ -6,12 +6,12 @@ use super::style::Style;
 const GLUE: char = '\u{1f}';
 
 /// Joins the text to one word for [`wrap`].
-pub(crate) fn together(text: &str) -> String {
+pub(crate) fn no_break(text: &str) -> String {
     text.replace(' ', "\u{1f}")
 }
 
 /// Restores the blanks of a joined text.
-pub(crate) fn loose(text: &str) -> String {
+pub(crate) fn allow_breaks(text: &str) -> String {
     text.replace(GLUE, " ")
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn with_units(text: &str) -> String {
         let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', ')']));
         let after_number = glued.ends_with(|c: char| c.is_ascii_digit());
         if !glued.is_empty() {
-            glued.push_str(&if is_unit && after_number { together(" ") } else { " ".to_owned() });
+            glued.push_str(&if is_unit && after_number { no_break(" ") } else { " ".to_owned() });
         }
         glued.push_str(word);
     }
@@ -62,18 +62,18 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
             }
         }
     }
-    lines.iter().map(|line| loose(line)).collect()
+    lines.iter().map(|line| allow_breaks(line)).collect()
 }
 
 /// A named line of the preamble or the footer: ` target /mnt/data: …`, continued under its text.
 pub(crate) fn field(name: &str, text: &str, style: &Style) -> String {
     const INDENT: usize = 11;
     let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - INDENT);
-    let mut shown = format!("  {name:<8} {}", lines[0]);
+    let mut rendered = format!("  {name:<8} {}", lines[0]);
     for line in &lines[1..] {
-        shown.push_str(&format!("\n{:INDENT$}{line}", ""));
+        rendered.push_str(&format!("\n{:INDENT$}{line}", ""));
     }
-    shown
+    rendered
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ fn runs(rates: &[f64]) -> Vec<Run> {
 }
 
 /// Renders runs in the order of the store: newest first.
-fn shown(runs: &[Run], style: &Style) -> String {
+fn plain_text(runs: &[Run], style: &Style) -> String {
     let measured: Vec<_> = runs.iter().rev().map(|run| Some(RunSummary::from(run))).collect();
     sample::plain(&render(&measured, style))
 }
@@ -52,7 +52,7 @@ fn upgraded() -> Vec<Run> {
     runs
 }
 
-const NARROW: Style = Style { unicode: true, width: 80 };
+const NARROW: Style = Style { has_unicode: true, width: 80 };
 
 fn fits(text: &str, width: usize) {
     let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
@@ -62,19 +62,19 @@ fn fits(text: &str, width: usize) {
 
 #[test]
 fn level_change_on_narrow_terminal() {
-    let text = shown(&upgraded(), &NARROW);
+    let text = plain_text(&upgraded(), &NARROW);
     fits(&text, 80);
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn level_change_on_wide_terminal() {
-    insta::assert_snapshot!(shown(&upgraded(), &sample::WIDE));
+    insta::assert_snapshot!(plain_text(&upgraded(), &sample::WIDE));
 }
 
 #[test]
 fn level_change_in_ascii() {
-    let text = shown(&upgraded(), &sample::ASCII);
+    let text = plain_text(&upgraded(), &sample::ASCII);
     assert!(text.is_ascii());
     insta::assert_snapshot!(text);
 }
@@ -91,7 +91,7 @@ fn several_targets_gaps_and_single_tests() {
     }
     distrust(&mut runs[4].phases[0]);
     runs[7].phases[0].status = Status::Failed;
-    let text = shown(&runs, &NARROW);
+    let text = plain_text(&runs, &NARROW);
     fits(&text, 80);
     insta::assert_snapshot!(text);
 }
@@ -120,13 +120,13 @@ fn level_causes_ignore_failed_runs() {
     runs[6].environment.kernel = "Linux 6.14.2".into();
     runs[7].environment.kernel = "Linux 6.14.2".into();
     runs[8].environment.kernel = "Linux 6.14.2".into();
-    let text = shown(&runs, &sample::WIDE);
+    let text = plain_text(&runs, &sample::WIDE);
     assert!(
         text.contains("-13.1 % since @-1 (2026-11-08 14:03 UTC): kernel Linux 6.12.9 → Linux 6.14.2"),
         "{text}"
     );
     // If nothing differs, the text says so.
-    let text = shown(&self::runs(&STEP), &sample::WIDE);
+    let text = plain_text(&self::runs(&STEP), &sample::WIDE);
     assert!(
         text.contains("-13.1 % since @-2 (2026-11-07 14:03 UTC): nothing else is known to differ"),
         "{text}"
@@ -134,22 +134,22 @@ fn level_causes_ignore_failed_runs() {
 }
 
 /// Returns the differences that are shown for a step if `change` applies to the runs after it.
-fn told_of(change: impl Fn(&mut Run)) -> String {
+fn causes_of(change: impl Fn(&mut Run)) -> String {
     let mut runs = runs(&STEP);
     runs[6..].iter_mut().for_each(change);
-    let text = shown(&runs, &sample::WIDE);
-    let (_, told) = text.split_once("UTC): ").unwrap_or_else(|| panic!("{text}"));
-    told.split("\n  read").next().unwrap_or_default().to_owned()
+    let text = plain_text(&runs, &sample::WIDE);
+    let (_, causes) = text.split_once("UTC): ").unwrap_or_else(|| panic!("{text}"));
+    causes.split("\n  read").next().unwrap_or_default().to_owned()
 }
 
 #[test]
 fn all_that_comparisons_tell_of_is_told() {
-    let told = told_of(|run| run.environment.target.device_stack[1].read_ahead_bytes = Some(4 << 20));
-    assert!(told.starts_with("read-ahead ") && told.ends_with(", 4 MiB"), "{told}");
-    let told = told_of(|run| run.environment.target.geometry.journal = Some("on another disk".into()));
-    assert!(told.starts_with("journal ") && told.ends_with(" → on another disk"), "{told}");
-    let told = told_of(|run| run.plan.verify_all = true);
-    assert_eq!(told, "verified not known → every byte");
+    let causes = causes_of(|run| run.environment.target.device_stack[1].read_ahead_bytes = Some(4 << 20));
+    assert!(causes.starts_with("read-ahead ") && causes.ends_with(", 4 MiB"), "{causes}");
+    let causes = causes_of(|run| run.environment.target.geometry.journal = Some("on another disk".into()));
+    assert!(causes.starts_with("journal ") && causes.ends_with(" → on another disk"), "{causes}");
+    let causes = causes_of(|run| run.plan.verify_all = true);
+    assert_eq!(causes, "verified not known → every byte");
 }
 
 #[test]
@@ -159,37 +159,37 @@ fn long_values_are_told_by_where_they_differ() {
     for (at, run) in runs.iter_mut().enumerate() {
         run.environment.kernel = format!("{long}{}", if at < 6 { "old" } else { "new" });
     }
-    let text = shown(&runs, &sample::WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = plain_text(&runs, &sample::WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("a word and old → …") && text.contains("a word and new read"), "{text}");
 }
 
 #[test]
 fn label_seed_and_space_are_no_causes() {
-    let told = told_of(|run| {
+    let causes = causes_of(|run| {
         run.label = Some("after".into());
         run.plan.seed = Some(7);
         run.environment.target.space.free_bytes /= 9;
     });
-    assert_eq!(told, "nothing else is known to differ from the run before");
+    assert_eq!(causes, "nothing else is known to differ from the run before");
 }
 
 #[test]
 fn data_set_change_is_shown_only_for_its_test() {
-    let told = told_of(|run| {
+    let causes = causes_of(|run| {
         run.phases[1].workload.size_bytes *= 64;
         run.phases[1].engine.name = "another".into();
     });
-    assert_eq!(told, "nothing else is known to differ from the run before");
-    let told = told_of(|run| {
+    assert_eq!(causes, "nothing else is known to differ from the run before");
+    let causes = causes_of(|run| {
         run.phases[0].workload.size_bytes = 64 << 30;
         run.environment.kernel = "Linux 6.14.2".into();
     });
-    assert!(told.starts_with("data set ") && told.contains(" → 64 GiB, kernel Linux"), "{told}");
+    assert!(causes.starts_with("data set ") && causes.contains(" → 64 GiB, kernel Linux"), "{causes}");
 }
 
 #[test]
 fn from_nothing_there_is_no_share() {
-    let text = shown(&runs(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e9, 1.01e9, 1.02e9]), &NARROW);
+    let text = plain_text(&runs(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e9, 1.01e9, 1.02e9]), &NARROW);
     assert!(text.contains("  from 0\n    from 0 since @-2"), "{text}");
 }
 
@@ -204,7 +204,7 @@ fn runs_that_cannot_be_read_keep_their_place() {
 
 #[test]
 fn single_run_has_no_trend() {
-    assert_eq!(shown(&runs(&[1e9]), &NARROW), "2 tests were measured once: no trend yet.\n");
+    assert_eq!(plain_text(&runs(&[1e9]), &NARROW), "2 tests were measured once: no trend yet.\n");
     assert_eq!(
         render(&[None], &NARROW),
         "no test has been measured yet\n1 saved run cannot be read: skye list says why.\n"
@@ -216,12 +216,12 @@ fn single_run_has_no_trend() {
 fn tests_with_different_specs_are_separate() {
     let mut runs = runs(&[1e9, 1e9]);
     runs[1].phases[0].spec += ",other";
-    let text = shown(&runs, &NARROW);
+    let text = plain_text(&runs, &NARROW);
     assert!(text.contains("2 tests were measured once"), "{text}");
     let mut again = self::runs(&[1e9, 1e9]);
     again[1].phases[0].spec += ",other";
     runs.extend(again);
-    let text = shown(&runs, &NARROW);
+    let text = plain_text(&runs, &NARROW);
     assert!(text.contains("\n    read:seq1m:q8\n") && text.contains("\n    read:seq1m:q8,other\n"), "{text}");
 }
 
@@ -241,19 +241,19 @@ fn hostile_text_is_harmless() {
         run.phases[1].figures.rate.ops_per_second = Some([f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300][at % 5]);
     }
     for style in [NARROW, sample::WIDE, sample::ASCII] {
-        let text = shown(&runs, &style);
+        let text = plain_text(&runs, &style);
         let harmless = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
-        assert!(text.chars().all(harmless) && (style.unicode || text.is_ascii()), "{text:?}");
+        assert!(text.chars().all(harmless) && (style.has_unicode || text.is_ascii()), "{text:?}");
         assert!(text.contains("-13.1 % since @-2"), "{text}");
     }
 }
 
 proptest::proptest! {
     #[test]
-    fn any_runs_have_a_trend(seed in sample::any_run(), count in 0usize..9, width in 0usize..200, unicode: bool) {
-        let style = Style { unicode, width };
-        let text = shown(&vec![seed; count], &style);
+    fn any_runs_have_a_trend(seed in sample::any_run(), count in 0usize..9, width in 0usize..200, has_unicode: bool) {
+        let style = Style { has_unicode, width };
+        let text = plain_text(&vec![seed; count], &style);
         proptest::prop_assert!(text.ends_with('\n'));
-        proptest::prop_assert!(unicode || text.is_ascii());
+        proptest::prop_assert!(has_unicode || text.is_ascii());
     }
 }

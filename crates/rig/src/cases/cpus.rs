@@ -5,7 +5,7 @@ use model::Limiter::{
 };
 
 use super::devices::disk;
-use super::{Beside, Case, Within};
+use super::{Case, Interference, Restriction};
 
 pub(super) fn cases(cpus: u32) -> Vec<Case> {
     vec![
@@ -27,11 +27,11 @@ pub(super) fn cases(cpus: u32) -> Vec<Case> {
             .test(format!("create:t{}", 2 * cpus), &[CpuSaturated, LockContention]),
         Case::new("quota", "a fifth of a CPU", disk())
             .words("--size 64m --time 3")
-            .within(Within::CpuQuota(0.2))
+            .restriction(Restriction::CpuQuota(0.2))
             .test("byte-write", &[CpuQuota]),
         Case::in_directory("others", "other processes on all CPUs")
             .words("--size 64m --time 2")
-            .beside(Beside::Hogs)
+            .interference(Interference::Hogs)
             .because("where a cgroup limits CPU time, they use that up")
             .test("byte-write", &[CpuContention, CpuQuota]),
     ]

@@ -5,7 +5,7 @@ use model::Limiter::{
     MetadataCache, NoisyNeighbour, QueueFull,
 };
 
-use super::{Beside, Case, LONG, Within};
+use super::{Case, Interference, LONG, Restriction};
 use crate::spec::{DiskSpec, FuseSpec, Spec};
 
 /// Size of the disks in memory.
@@ -28,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = throttles();
     cases.extend(times());
     cases.extend(flushes());
-    cases.extend(others());
+    cases.extend(disturbed_cases());
     cases
 }
 
@@ -50,7 +50,7 @@ fn throttles() -> Vec<Case> {
             disk().read_iops(2000),
         )
         .words(short)
-        .within(Within::HiddenCgroups)
+        .restriction(Restriction::HiddenCgroups)
         .test("read:rnd4k:t8", &[IoThrottle]),
         Case::new("iops-cap-writes", "1,000 writes a second, by a cgroup", disk().write_iops(1000))
             .words(long.clone())
@@ -78,7 +78,7 @@ fn throttles() -> Vec<Case> {
         Case::new(
             "overlay",
             "2,000 reads a second, by a cgroup, beneath an overlay",
-            disk().read_iops(2000).overlay(),
+            disk().read_iops(2000).with_overlay(),
         )
         .words(short)
         .test("read:rnd4k:q8", &[IoThrottle]),
@@ -214,7 +214,7 @@ fn flushes() -> Vec<Case> {
     ]
 }
 
-fn others() -> Vec<Case> {
+fn disturbed_cases() -> Vec<Case> {
     // With one at a time, each waiting request gets the next turn: a client with two waiting requests gets twice as
     // much.
     let one_at_a_time = || disk_over(Spec::fuse().slots(1).service_us(500));
@@ -225,14 +225,14 @@ fn others() -> Vec<Case> {
             "another who always has a request waiting, on a device that is full",
             one_at_a_time(),
         )
-        .beside(Beside::Neighbour(2000))
+        .interference(Interference::Neighbour(2000))
         .test("read:rnd4k", &[NoisyNeighbour])
         .test("read:rnd4k:q2", &[NoisyNeighbour]),
         Case::new("neighbour-small", "another who reads a fortieth, on a device that is full", several())
-            .beside(Beside::Neighbour(100))
+            .interference(Interference::Neighbour(100))
             .test("read:rnd4k:q16", &[DeviceOps]),
         Case::new("holes", "a file system that has lost half of a file", disk())
-            .beside(Beside::Loss)
+            .interference(Interference::Loss)
             .words("--size 32m --time 1.5")
             .test("stat:files=100", &[MetadataCache])
             .marked("read:rnd4k:q4", "unwritten_extents"),

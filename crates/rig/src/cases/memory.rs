@@ -3,7 +3,7 @@
 use model::Limiter::{LockContention, MemoryPressure, MetadataCache, PageCache, PageCacheAbsorbed};
 
 use super::devices::disk;
-use super::{Case, Within};
+use super::{Case, Restriction};
 use crate::spec::Spec;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -29,7 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
             disk().over(Spec::fuse().bytes_per_second(200_000_000).only_reads()),
         )
         .words("--size 128m --time 3 --cache warm")
-        .within(Within::MemoryLimit(64 << 20))
+        .restriction(Restriction::MemoryLimit(64 << 20))
         .test("read:seq128k:buffered", &[MemoryPressure]),
         Case::new("shared-file", "one writer at a time in a file of ext4", disk())
             .words("--size 64m --time 2")

@@ -2,8 +2,8 @@
 
 use model::Limiter::{CpuContention, LockContention, NetworkBandwidth, RemoteLatency, ServerSaturated};
 
-use super::{Beside, Case};
-use crate::spec::{Opened, Spec};
+use super::{Case, Interference};
+use crate::spec::{OpenFilePolicy, Spec};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
             "4,000 requests a second, and other processes on all CPUs",
             Spec::fuse().slots(4).service_us(1000),
         )
-        .beside(Beside::Hogs)
+        .interference(Interference::Hogs)
         .because("a server that gets no CPU answers later")
         .test("read:rnd4k:t16", &[ServerSaturated, CpuContention]),
         Case::new(
@@ -56,7 +56,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new(
             "inode-lock",
             "one direct write to a file at a time, 1 ms each",
-            Spec::fuse().slots(64).service_us(1000).opened(Opened::Usual).only_writes(),
+            Spec::fuse().slots(64).service_us(1000).open_policy(OpenFilePolicy::Usual).only_writes(),
         )
         .test("write:rnd4k:t8:shared", &[LockContention]),
         Case::new(

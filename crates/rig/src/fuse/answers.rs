@@ -15,7 +15,7 @@ use crate::command::make_urgent;
 use crate::served::{Request, Served};
 
 /// An answer, ready to be given.
-pub(super) enum Answer {
+pub(super) enum Reply {
     Data(ReplyData, Vec<u8>),
     Written(ReplyWrite, u32),
     Done(ReplyEmpty),
@@ -23,7 +23,7 @@ pub(super) enum Answer {
     Name(Box<dyn FnOnce() + Send>),
 }
 
-impl Answer {
+impl Reply {
     fn give(self) {
         match self {
             Self::Data(reply, data) => reply.data(&data),
@@ -38,7 +38,7 @@ impl Answer {
 struct Waiting {
     due_ns: u64,
     request: Request,
-    answer: Answer,
+    answer: Reply,
 }
 
 impl PartialEq for Waiting {
@@ -71,13 +71,13 @@ enum Message {
 }
 
 /// The thread, and its answers.
-pub(super) struct Answers {
+pub(super) struct ReplyThread {
     to: Mutex<Sender<Message>>,
     served: Arc<Mutex<Served>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Answers {
+impl ReplyThread {
     /// Starts the thread; if it is urgent, it comes before all others.
     pub(super) fn start(urgent: bool) -> io::Result<Self> {
         let (to, from) = channel();
@@ -97,12 +97,12 @@ impl Answers {
     }
 
     /// Gives an answer when it is due.
-    pub(super) fn at(&self, due_ns: u64, request: Request, answer: Answer) {
+    pub(super) fn at(&self, due_ns: u64, request: Request, answer: Reply) {
         self.send(Message::Wait(Waiting { due_ns, request, answer }));
     }
 
     /// Gives an answer now.
-    pub(super) fn now(&self, request: Request, answer: Answer) {
+    pub(super) fn now(&self, request: Request, answer: Reply) {
         give(&self.served, request, answer);
     }
 
@@ -127,7 +127,7 @@ impl Answers {
     }
 }
 
-impl Drop for Answers {
+impl Drop for ReplyThread {
     fn drop(&mut self) {
         self.send(Message::End);
         let thread = lock(&self.thread).take();
@@ -161,7 +161,7 @@ fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
     }
 }
 
-fn give(served: &Mutex<Served>, request: Request, answer: Answer) {
+fn give(served: &Mutex<Served>, request: Request, answer: Reply) {
     // Record before the answer: its receiver may look at the served requests at once.
     lock(served).add(Request { answered_ns: now_ns(), ..request });
     answer.give();

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags};
 
-use super::answers::Answer;
+use super::answers::Reply;
 use super::faults::{Counts, Faults, Hangs};
 use crate::served::Request;
 
@@ -20,7 +20,7 @@ pub(super) struct Memory {
     pub nodes: HashMap<u64, Node>,
     next: u64,
     /// Requests that get no answer before they are released.
-    pub hanging: Vec<(Request, Answer)>,
+    pub hanging: Vec<(Request, Reply)>,
 }
 
 pub(super) enum Kind {
@@ -139,12 +139,12 @@ impl Memory {
         }
         node.links = node.links.saturating_sub(1);
         self.children(parent)?.remove(name);
-        self.bury(number);
+        self.free_node(number);
         Ok(())
     }
 
     /// Drops a node that has no name and that the kernel has forgotten.
-    pub(super) fn bury(&mut self, number: u64) {
+    pub(super) fn free_node(&mut self, number: u64) {
         if self.nodes.get(&number).is_some_and(|node| node.links == 0 && node.lookups == 0) {
             self.nodes.remove(&number);
         }

@@ -23,12 +23,12 @@ use crate::clock::now_ns;
 use crate::command::make_urgent;
 use crate::journal::Journal;
 use crate::served::{Direction, Request, Served};
-use crate::spec::{FuseSpec, Opened};
+use crate::spec::{FuseSpec, OpenFilePolicy};
 use crate::step::Step;
 use crate::timing::{Queue, Timing};
 use crate::undo;
 
-use answers::{Answer, Answers};
+use answers::{Reply, ReplyThread};
 use memory::{Kind, Memory, Node};
 
 /// The name of a file that exists from the beginning.
@@ -126,7 +126,7 @@ impl Server {
         // A server that takes no time on purpose need not come before all others either.
         let urgent = !spec.timing.is_at_once();
         let mut memory = Memory::new(Faults {
-            refuse_direct: faults.refuse_direct || spec.opened == Opened::DirectRefused,
+            refuse_direct: faults.refuse_direct || spec.open_policy == OpenFilePolicy::DirectRefused,
             ..faults
         });
         if let Some(bytes) = spec.file_bytes {
@@ -137,8 +137,8 @@ impl Server {
         let shared = Arc::new(Shared {
             memory: Mutex::new(memory),
             queue: Mutex::new(Queue::new(spec.timing, now_ns())),
-            answers: Answers::start(urgent).map_err(fail)?,
-            opened: spec.opened,
+            answers: ReplyThread::start(urgent).map_err(fail)?,
+            open_policy: spec.open_policy,
             background_max: spec.background_max,
         });
         let mut config = Config::default();
@@ -224,8 +224,8 @@ impl Drop for Server {
 struct Shared {
     memory: Mutex<Memory>,
     queue: Mutex<Queue>,
-    answers: Answers,
-    opened: Opened,
+    answers: ReplyThread,
+    open_policy: OpenFilePolicy,
     background_max: u16,
 }
 
@@ -235,7 +235,7 @@ impl Shared {
     }
 
     /// Answers a request on a file when the queue says.
-    fn answer(&self, file: u64, request: Request, answer: Answer) {
+    fn answer(&self, file: u64, request: Request, answer: Reply) {
         let Request { direction, arrived_ns, offset_bytes, length_bytes, .. } = request;
         let due_ns = lock(&self.queue).due_ns(arrived_ns, direction, file, offset_bytes, length_bytes);
         match due_ns {
@@ -249,7 +249,7 @@ impl Shared {
         let mut memory = self.memory();
         if memory.hangs(call) {
             let request = Request::now(Direction::Name, 0, 0);
-            memory.hanging.push((request, Answer::Name(Box::new(give))));
+            memory.hanging.push((request, Reply::Name(Box::new(give))));
         } else {
             drop(memory);
             self.answer_name(give);
@@ -262,7 +262,7 @@ impl Shared {
         let request = Request::now(Direction::Name, 0, 0);
         let due_ns = lock(&self.queue).due_ns(request.arrived_ns, Direction::Name, 0, 0, 0);
         match due_ns {
-            Some(due_ns) => self.answers.at(due_ns, request, Answer::Name(Box::new(give))),
+            Some(due_ns) => self.answers.at(due_ns, request, Reply::Name(Box::new(give))),
             None => give(),
         }
     }

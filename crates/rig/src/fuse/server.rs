@@ -17,11 +17,11 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use super::Shared;
-use super::answers::Answer;
+use super::answers::Reply;
 use super::faults::{Faults, Hangs, Missing};
 use super::memory::{BLOCK_BYTES, Kind, Node};
 use crate::served::{self, Direction};
-use crate::spec::Opened;
+use crate::spec::OpenFilePolicy;
 
 /// Time for which the kernel may remember answers. Everything changes through the kernel, so its memory is never wrong.
 const REMEMBER: Duration = Duration::from_secs(1);
@@ -63,9 +63,9 @@ pub(super) struct Server(pub Arc<Shared>);
 
 impl Server {
     fn fopen_flags(&self) -> FopenFlags {
-        match self.0.opened {
-            Opened::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
-            Opened::Usual | Opened::DirectRefused => FopenFlags::empty(),
+        match self.0.open_policy {
+            OpenFilePolicy::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+            OpenFilePolicy::Usual | OpenFilePolicy::DirectRefused => FopenFlags::empty(),
         }
     }
 }
@@ -99,7 +99,7 @@ impl Filesystem for Server {
         let mut memory = self.0.memory();
         if let Ok(node) = memory.node(number) {
             node.lookups = node.lookups.saturating_sub(lookups);
-            memory.bury(number.0);
+            memory.free_node(number.0);
         }
     }
 
@@ -275,10 +275,10 @@ impl Filesystem for Server {
         let found = memory.read(number, offset, length);
         let hangs = memory.faults.hang_from_read.is_some_and(|from| memory.counts.reads >= from);
         match found {
-            Ok(data) if hangs => memory.hanging.push((request, Answer::Data(reply, data))),
+            Ok(data) if hangs => memory.hanging.push((request, Reply::Data(reply, data))),
             Ok(data) => {
                 drop(memory);
-                self.0.answer(number.0, request, Answer::Data(reply, data));
+                self.0.answer(number.0, request, Reply::Data(reply, data));
             }
             Err(error) => reply.error(error),
         }
@@ -304,10 +304,10 @@ impl Filesystem for Server {
         let hangs =
             memory.faults.hang_after_written.is_some_and(|after| memory.counts.bytes_written >= after);
         match memory.write(number, offset, data) {
-            Ok(written) if hangs => memory.hanging.push((request, Answer::Written(reply, written))),
+            Ok(written) if hangs => memory.hanging.push((request, Reply::Written(reply, written))),
             Ok(written) => {
                 drop(memory);
-                self.0.answer(number.0, request, Answer::Written(reply, written));
+                self.0.answer(number.0, request, Reply::Written(reply, written));
             }
             Err(error) => reply.error(error),
         }
@@ -330,10 +330,10 @@ impl Filesystem for Server {
         }
         match memory.faults.sync_error_after {
             Some((after, error)) if memory.counts.syncs > after => reply.error(error),
-            _ if hangs => memory.hanging.push((request, Answer::Done(reply))),
+            _ if hangs => memory.hanging.push((request, Reply::Done(reply))),
             _ => {
                 drop(memory);
-                self.0.answer(number.0, request, Answer::Done(reply));
+                self.0.answer(number.0, request, Reply::Done(reply));
             }
         }
     }

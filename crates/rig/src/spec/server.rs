@@ -3,7 +3,7 @@
 use model::size;
 
 use super::{bytes, name, number, optional, parse_time, time, word};
-use crate::timing::{Beyond, Slow, Span, Stall, Timed, Timing};
+use crate::timing::{ServiceStep, Slow, Span, Stall, TimedDirections, Timing};
 
 /// A file system in memory, served by the rig.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,14 +13,14 @@ pub struct FuseSpec {
     /// Size of a file named `file` that exists from the beginning, full of zeros.
     pub file_bytes: Option<u64>,
     /// Treatment of its open files by the kernel.
-    pub opened: Opened,
+    pub open_policy: OpenFilePolicy,
     /// Most requests that the kernel sends before one is answered, among those that no caller waits for alone.
     pub background_max: u16,
 }
 
 /// Treatment of a server's open files by the kernel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
+pub enum OpenFilePolicy {
     /// As on other file systems: through the page cache, or past it with `O_DIRECT`. The kernel then makes one direct
     /// write to a file at a time.
     #[default]
@@ -34,7 +34,12 @@ pub enum Opened {
 impl Default for FuseSpec {
     fn default() -> Self {
         // The kernel's default of 12 would be a hidden queue.
-        Self { timing: Timing::default(), file_bytes: None, opened: Opened::default(), background_max: 256 }
+        Self {
+            timing: Timing::default(),
+            file_bytes: None,
+            open_policy: OpenFilePolicy::default(),
+            background_max: 256,
+        }
     }
 }
 
@@ -70,21 +75,21 @@ impl FuseSpec {
     /// Requests of more bytes than this take that time instead.
     #[must_use]
     pub fn large(mut self, above_bytes: u64, time_us: u64) -> Self {
-        self.timing.large = Some(Beyond { count: above_bytes, service: Span::ns(time_us * 1000) });
+        self.timing.large = Some(ServiceStep { count: above_bytes, service: Span::ns(time_us * 1000) });
         self
     }
 
     /// Requests that bring more than this many in flight take that time instead.
     #[must_use]
     pub fn crowded(mut self, above: u64, time_us: u64) -> Self {
-        self.timing.crowded = Some(Beyond { count: above, service: Span::ns(time_us * 1000) });
+        self.timing.crowded = Some(ServiceStep { count: above, service: Span::ns(time_us * 1000) });
         self
     }
 
     /// Requests after this many take that time instead.
     #[must_use]
     pub fn spent(mut self, after: u64, time_us: u64) -> Self {
-        self.timing.spent = Some(Beyond { count: after, service: Span::ns(time_us * 1000) });
+        self.timing.spent = Some(ServiceStep { count: after, service: Span::ns(time_us * 1000) });
         self
     }
 
@@ -126,14 +131,14 @@ impl FuseSpec {
     /// Writes are answered at once.
     #[must_use]
     pub fn only_reads(mut self) -> Self {
-        self.timing.timed = Timed::Reads;
+        self.timing.timed = TimedDirections::Reads;
         self
     }
 
     /// Reads are answered at once.
     #[must_use]
     pub fn only_writes(mut self) -> Self {
-        self.timing.timed = Timed::Writes;
+        self.timing.timed = TimedDirections::Writes;
         self
     }
 
@@ -146,8 +151,8 @@ impl FuseSpec {
 
     /// Sets the kernel's treatment of its open files.
     #[must_use]
-    pub fn opened(mut self, opened: Opened) -> Self {
-        self.opened = opened;
+    pub fn open_policy(mut self, open_policy: OpenFilePolicy) -> Self {
+        self.open_policy = open_policy;
         self
     }
 
@@ -157,7 +162,7 @@ impl FuseSpec {
         }
         match key {
             "file" => self.file_bytes = Some(bytes(value)?),
-            "opened" => self.opened = word(value, &OPENED)?,
+            "opened" => self.open_policy = word(value, &OPEN_POLICIES)?,
             "background" => self.background_max = number(value)?,
             _ => return Ok(false),
         }
@@ -165,26 +170,30 @@ impl FuseSpec {
     }
 
     pub(super) fn words(&self) -> Vec<String> {
-        let Self { timing, file_bytes, opened, background_max } = self;
+        let Self { timing, file_bytes, open_policy, background_max } = self;
         let mut words = timing_words(timing);
         words.extend(file_bytes.map(|bytes| format!("file={}", size::exact(bytes))));
-        words.push(format!("opened={}", name(*opened, &OPENED)));
+        words.push(format!("opened={}", name(*open_policy, &OPEN_POLICIES)));
         words.push(format!("background={background_max}"));
         words
     }
 }
 
-const OPENED: [(&str, Opened); 3] =
-    [("usual", Opened::Usual), ("direct", Opened::Direct), ("refuses-direct", Opened::DirectRefused)];
-const TIMED: [(&str, Timed); 3] = [("both", Timed::Both), ("reads", Timed::Reads), ("writes", Timed::Writes)];
+const OPEN_POLICIES: [(&str, OpenFilePolicy); 3] = [
+    ("usual", OpenFilePolicy::Usual),
+    ("direct", OpenFilePolicy::Direct),
+    ("refuses-direct", OpenFilePolicy::DirectRefused),
+];
+const TIMED: [(&str, TimedDirections); 3] =
+    [("both", TimedDirections::Both), ("reads", TimedDirections::Reads), ("writes", TimedDirections::Writes)];
 pub(super) fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, String> {
     match key {
         "slots" => timing.slots = optional(value, number)?,
         "service" => timing.service = span(value)?,
         "slow" => timing.slow = optional(value, slow)?,
-        "large" => timing.large = optional(value, beyond)?,
-        "crowded" => timing.crowded = optional(value, beyond)?,
-        "spent" => timing.spent = optional(value, beyond)?,
+        "large" => timing.large = optional(value, service_step)?,
+        "crowded" => timing.crowded = optional(value, service_step)?,
+        "spent" => timing.spent = optional(value, service_step)?,
         "rate" => timing.bytes_per_second = optional(value, bytes)?,
         "stall" => timing.stall = optional(value, stall)?,
         "sync" => timing.sync = optional(value, span)?,
@@ -215,8 +224,8 @@ fn timing_words(timing: &Timing) -> Vec<String> {
         vec![format!("service={}", span_word(*service)), format!("timed={}", name(*timed, &TIMED))];
     words.extend(slots.map(|slots| format!("slots={slots}")));
     words.extend(slow.map(|slow| format!("slow={}@{}", span_word(slow.service), slow.share)));
-    for (key, beyond) in [("large", large), ("crowded", crowded), ("spent", spent)] {
-        words.extend(beyond.map(|beyond| format!("{key}={}@{}", span_word(beyond.service), beyond.count)));
+    for (key, step) in [("large", large), ("crowded", crowded), ("spent", spent)] {
+        words.extend(step.map(|step| format!("{key}={}@{}", span_word(step.service), step.count)));
     }
     words.extend(bytes_per_second.map(|rate| format!("rate={}", size::exact(rate))));
     words.extend(stall.map(|stall| format!("stall={}/{}", time(stall.for_ns), time(stall.every_ns))));
@@ -248,9 +257,9 @@ fn slow(value: &str) -> Result<Slow, String> {
 }
 
 /// Parses `6ms@4096`: this time, beyond this number.
-fn beyond(value: &str) -> Result<Beyond, String> {
+fn service_step(value: &str) -> Result<ServiceStep, String> {
     let (service, count) = value.split_once('@').ok_or(format!("`{value}` is not TIME@NUMBER"))?;
-    Ok(Beyond { count: number(count)?, service: span(service)? })
+    Ok(ServiceStep { count: number(count)?, service: span(service)? })
 }
 
 /// Parses `200ms/1s`: a stall of this length, once in that time.

@@ -6,7 +6,7 @@ use engine::budget::Budget;
 use model::plan::PlannedPhase;
 use model::workload::{FileVerb, FilesWork};
 
-use crate::patience;
+use crate::hang_detection;
 
 /// Bytes for the files that a test makes, and for its operations.
 pub(super) struct Allowance {
@@ -88,7 +88,7 @@ impl Allowance {
         let limit_bytes = self.is_spent().then_some(self.measured_bytes);
         let mut budgets: Vec<&Arc<Budget>> = self.measured.iter().chain([&self.untimed]).collect();
         budgets.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        if patience::hanging().is_none() {
+        if hang_detection::hanging().is_none() {
             budgets.iter().for_each(|budget| run.give_back(budget.left_bytes()));
         }
         limit_bytes

@@ -2,7 +2,7 @@
 
 use engine::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind};
 use model::Experiment;
-use model::marker::{LETTERS_MAX, Letters, NameRule};
+use model::marker::{LETTERS_MAX, NamePattern, RandomSuffix};
 use model::plan::{Plan, PlannedPhase};
 use model::spec::FILES_MAX;
 use model::workload::{FileVerb, FilesWork, Naming};
@@ -10,7 +10,7 @@ use model::workload::{FileVerb, FilesWork, Naming};
 use super::THREAD_DIGITS;
 
 /// Returns the names that file tests of a plan may make.
-pub fn rules(plan: &Plan) -> Vec<NameRule> {
+pub fn rules(plan: &Plan) -> Vec<NamePattern> {
     let all = || plan.phases.iter().filter_map(|phase| phase.workload.files());
     // In directories of all clients, each has files of its own.
     let clients = plan.clients.map_or(1, |clients| u64::from(clients.count));
@@ -32,11 +32,11 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let levels = all().map(|work| work.load().map_or(work.levels, |load| load.levels)).max().unwrap_or(1);
     // The names of a load have directories from the first on.
     let dirs = all().map(|work| work.load().map_or(work.dirs, |load| load.dirs + 1)).max().unwrap_or(1);
-    let spelled = |letters: Option<Letters>| {
-        let file = |kind: Kind| NameRule::files(kind.letter(), FILE_DIGITS, files);
+    let spelled = |letters: Option<RandomSuffix>| {
+        let file = |kind: Kind| NamePattern::files(kind.letter(), FILE_DIGITS, files);
         let mut rules: Vec<_> = Kind::FILES.map(file).into();
-        rules.push(NameRule::directories(Kind::Directory.letter(), FILE_DIGITS, files, vec![]));
-        rules.into_iter().map(move |rule: NameRule| rule.lettered(letters))
+        rules.push(NamePattern::directories(Kind::Directory.letter(), FILE_DIGITS, files, vec![]));
+        rules.into_iter().map(move |rule: NamePattern| rule.lettered(letters))
     };
     let is_used = |naming: &&Naming| all().any(|work| work.naming == **naming);
     let namings = Naming::ALL.iter().filter(is_used).map(|naming| letters(*naming));
@@ -45,16 +45,16 @@ pub fn rules(plan: &Plan) -> Vec<NameRule> {
     let mut inside = leaves();
     for _ in 0..if dirs > 1 { levels } else { 0 } {
         let below = std::mem::replace(&mut inside, leaves());
-        inside.push(NameRule::directories('d', DIRECTORY_DIGITS, dirs, below));
+        inside.push(NamePattern::directories('d', DIRECTORY_DIGITS, dirs, below));
     }
-    vec![NameRule::directories('t', THREAD_DIGITS, threads, inside)]
+    vec![NamePattern::directories('t', THREAD_DIGITS, threads, inside)]
 }
 
 /// Returns the place of the letters beside the number in the names of a set.
-fn letters(naming: Naming) -> Option<Letters> {
+fn letters(naming: Naming) -> Option<RandomSuffix> {
     match naming {
         Naming::Plain => None,
-        Naming::NumberFirst => Some(Letters::After(LETTERS_MAX)),
-        Naming::LettersFirst => Some(Letters::Before(LETTERS_MAX)),
+        Naming::NumberFirst => Some(RandomSuffix::After(LETTERS_MAX)),
+        Naming::LettersFirst => Some(RandomSuffix::Before(LETTERS_MAX)),
     }
 }

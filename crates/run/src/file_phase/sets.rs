@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use engine::clock::Timer;
 use engine::files::{
-    Create, CreateLinks, FileOps, Laps, NameChange, Numbered, Place, RemoveTree, Restore, Round,
-    SetAttribute, Visits,
+    Create, CreateLinks, FileLocation, FileOps, IndexedOps, NameChange, RemoveTree, Restore, Round,
+    SetAttribute, StepTimer, VisitOrder,
 };
 use engine::names::{Kind, Names};
 use engine::recorder::{self, Recorder};
@@ -42,17 +42,22 @@ pub(super) fn operations(work: &FilesWork, set: &FileSet) -> u64 {
 }
 
 /// Two operations on each file, one after the other.
-struct Both<'a>(&'a mut dyn FileOps, &'a mut dyn FileOps);
+struct TwoOperations<'a>(&'a mut dyn FileOps, &'a mut dyn FileOps);
 
-impl FileOps for Both<'_> {
+impl FileOps for TwoOperations<'_> {
     fn steps(&self) -> &'static [&'static str] {
         // They are not measured, and the name of a failed call is that of the second: the first makes common calls.
         self.1.steps()
     }
 
-    fn operate(&mut self, place: &Place<'_>, file: u64, laps: &mut Laps<'_>) -> Result<(), (usize, Cause)> {
-        self.0.operate(place, file, laps)?;
-        self.1.operate(place, file, laps)
+    fn operate(
+        &mut self,
+        place: &FileLocation<'_>,
+        file: u64,
+        timer: &mut StepTimer<'_>,
+    ) -> Result<(), (usize, Cause)> {
+        self.0.operate(place, file, timer)?;
+        self.1.operate(place, file, timer)
     }
 }
 
@@ -99,8 +104,13 @@ impl Member {
     }
 
     /// Makes the files of the set that do not exist yet; true if all of them exist then.
-    pub(super) fn make_rest(&mut self, names: Names, place: &Place<'_>, deadline_ns: u64) -> (Round, bool) {
-        let rest = Visits::in_sequence(self.first + self.made, self.files - self.made);
+    pub(super) fn make_rest(
+        &mut self,
+        names: Names,
+        place: &FileLocation<'_>,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
+        let rest = VisitOrder::in_sequence(self.first + self.made, self.files - self.made);
         let (mut round, is_whole) = self.make_files(names, place, rest, deadline_ns);
         if let Some(content) = self.content() {
             let made = rest.first..rest.first + round.done;
@@ -117,15 +127,21 @@ impl Member {
     }
 
     /// Makes these files of the set.
-    fn make_files(&self, names: Names, place: &Place<'_>, visits: Visits, deadline_ns: u64) -> (Round, bool) {
+    fn make_files(
+        &self,
+        names: Names,
+        place: &FileLocation<'_>,
+        visits: VisitOrder,
+        deadline_ns: u64,
+    ) -> (Round, bool) {
         match self.work.kind {
             FileKind::File => {
                 let mut create = Create::new(names, self.content(), false);
                 if self.work.verb != FileVerb::XattrGet {
                     return self.quietly(&mut create, place, visits, deadline_ns);
                 }
-                let mut set = Numbered::new(names, SetAttribute::new(false));
-                self.quietly(&mut Both(&mut create, &mut set), place, visits, deadline_ns)
+                let mut set = IndexedOps::new(names, SetAttribute::new(false));
+                self.quietly(&mut TwoOperations(&mut create, &mut set), place, visits, deadline_ns)
             }
             kind => {
                 let is_symbolic = kind == FileKind::Symlink;
@@ -136,17 +152,17 @@ impl Member {
     }
 
     /// Returns the visits that reach all files which a round has changed.
-    pub(super) fn changed(&self, done: u64) -> Visits {
+    pub(super) fn changed(&self, done: u64) -> VisitOrder {
         let visits = self.visits();
         // A directory may have named any of them.
-        if self.work.order == Order::Directory { visits } else { Visits { files: done, ..visits } }
+        if self.work.order == Order::Directory { visits } else { VisitOrder { files: done, ..visits } }
     }
 
     /// Gives the files that a round has changed their sizes and contents back.
     pub(super) fn restore(
         &mut self,
         names: Names,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         done: u64,
         deadline_ns: u64,
     ) -> (Round, bool) {
@@ -160,7 +176,7 @@ impl Member {
     pub(super) fn remove_rest(
         &mut self,
         names: Names,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         done: u64,
         deadline_ns: u64,
     ) -> (Round, bool) {
@@ -179,18 +195,18 @@ impl Member {
 
     /// Returns the files that a round did not reach.
     pub(super) fn rest_of(&self, done: u64) -> impl Iterator<Item = u64> + use<> {
-        let Visits { first, files, order } = self.visits();
+        let VisitOrder { first, files, order } = self.visits();
         (done..files).map(move |place| first + order.map_or(place, |order| order.at(place)))
     }
 
     pub(super) fn remove_files(
         &mut self,
         names: Names,
-        place: &Place<'_>,
+        place: &FileLocation<'_>,
         deadline_ns: u64,
     ) -> (Round, bool) {
         let mut unlink = NameChange::unlink(names, Kind::File, false);
-        let made = Visits::in_sequence(self.first, self.made);
+        let made = VisitOrder::in_sequence(self.first, self.made);
         let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
         self.made = 0;
         (round, is_whole)

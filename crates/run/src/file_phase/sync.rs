@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use engine::Failure;
-use engine::files::Place;
+use engine::files::FileLocation;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
@@ -15,7 +15,7 @@ use crate::removal::DIRECTORY_FLAGS;
 const BUFFER_BYTES: usize = 32 << 10;
 
 /// Makes the lowest directories of a place durable, and before them their files if these have content.
-pub fn directories(place: &Place<'_>, has_content: bool) -> Result<(), Failure> {
+pub fn directories(place: &FileLocation<'_>, has_content: bool) -> Result<(), Failure> {
     for dir in 0..place.tree.dirs {
         let directory = lowest(place, dir).map_err(failed(dir))?;
         if has_content {
@@ -27,7 +27,7 @@ pub fn directories(place: &Place<'_>, has_content: bool) -> Result<(), Failure> 
 }
 
 /// Makes the removal of a tree durable, and its part in the lowest directories if these are not all gone.
-pub fn removal(place: &Place<'_>, is_whole: bool) -> Result<(), Failure> {
+pub fn removal(place: &FileLocation<'_>, is_whole: bool) -> Result<(), Failure> {
     for dir in 0..if is_whole { 0 } else { place.tree.dirs } {
         match lowest(place, dir) {
             Err(Errno::NOENT) => {}
@@ -42,7 +42,7 @@ fn failed(dir: u64) -> impl FnOnce(Errno) -> Failure {
     move |errno| Failure { call: "fsync", file: dir, offset_bytes: None, cause: errno.into() }
 }
 
-fn lowest(place: &Place<'_>, dir: u64) -> Result<OwnedFd, Errno> {
+fn lowest(place: &FileLocation<'_>, dir: u64) -> Result<OwnedFd, Errno> {
     let path = place.tree.directory(dir);
     let path = if path.is_empty() { "." } else { path.as_str() };
     rustix::fs::openat(place.directory, path, DIRECTORY_FLAGS, Mode::empty())
@@ -78,7 +78,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let opened = fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 4, dirs: 2, levels: 1 };
-        let place = Place { directory: opened.as_fd(), leaves: &[], tree };
+        let place = FileLocation { directory: opened.as_fd(), leaves: &[], tree };
         fs::create_dir(temp.path().join("d00000")).unwrap();
         fs::write(temp.path().join("d00000/f00000000"), "content").unwrap();
         std::os::unix::fs::symlink("/nowhere", temp.path().join("d00000/link")).unwrap();
@@ -89,7 +89,7 @@ mod tests {
         fs::remove_dir(temp.path().join("d00001")).unwrap();
         assert_eq!(removal(&place, false), Ok(()));
         assert_eq!(removal(&place, true), Ok(()));
-        let flat = Place { tree: Tree { dirs: 1, ..tree }, ..place };
+        let flat = FileLocation { tree: Tree { dirs: 1, ..tree }, ..place };
         assert_eq!(directories(&flat, false), Ok(()));
     }
 }

@@ -12,7 +12,7 @@ pub fn steps(work: &FilesWork) -> Vec<&'static str> {
     }
     let names = Tree { files: 1, dirs: 1, levels: 1 }.plain();
     let content = (work.size_max_bytes > 0).then(|| Content::new(1, 1, 1, 0, 0));
-    let steps = measured(work, Part::whole(names, content, 0)).steps();
+    let steps = measured(work, Part::single_thread(names, content, 0)).steps();
     if steps.len() > 1 { steps.to_vec() } else { Vec::new() }
 }
 

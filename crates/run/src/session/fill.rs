@@ -5,13 +5,13 @@ use model::Trouble;
 use model::plan::PlannedPhase;
 use model::run::{FillRecord, Status};
 
-use super::{Manner, Place, Session, Time};
+use super::{MeasureOptions, Session, TestTarget, Time};
 use crate::data_phase::Part;
-use crate::drive::Moment;
+use crate::drive::PhaseEvent;
 use crate::precondition;
 
 impl Session {
-    /// Fills the data before the tests of a repetition, within `time_ns`, as the plan says. `on_moment` is
+    /// Fills the data before the tests of a repetition, within `time_ns`, as the plan says. `on_event` is
     /// called at every moment of each. Returns a record of each.
     ///
     /// # Errors
@@ -20,28 +20,27 @@ impl Session {
         &mut self,
         repetition: u32,
         time_ns: u64,
-        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+        on_event: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
     ) -> Result<Vec<FillRecord>, Trouble> {
         let Some(precondition) = self.plan.precondition.clone() else { return Ok(Vec::new()) };
         let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
         let mut records = Vec::new();
         for (index, phase) in precondition.fills.iter().enumerate() {
-            let purged_ns = if precondition.purge { Some(self.purge(index)?) } else { None };
+            let purged_ns = if precondition.has_purge { Some(self.purge(index)?) } else { None };
             let left_ns = match self.place {
-                Place::Directory(_) => deadline_ns.saturating_sub(Monotonic.now_ns()),
+                TestTarget::Directory(_) => deadline_ns.saturating_sub(Monotonic.now_ns()),
                 // A virtual clock takes no time from the run.
-                Place::Simulated(_) => u64::MAX,
+                TestTarget::Simulated(_) => u64::MAX,
             };
             let time = Time { measured_ns: left_ns, budget_ns: left_ns };
-            let manner = Manner {
-                until: None,
+            let options = MeasureOptions {
+                precision_goal: None,
                 delay: None,
                 part: Part::Whole,
                 cache: self.plan.cache,
                 fills: Some(index),
             };
-            let record =
-                self.measure(phase, repetition, time, manner, &mut |moment| on_moment(phase, moment));
+            let record = self.measure(phase, repetition, time, options, &mut |event| on_event(phase, event));
             if record.status != Status::Done {
                 let cause = record.reason.unwrap_or_else(|| "nobody knows why".into());
                 return Err(Trouble::new("fill the data before the tests", cause));
@@ -60,14 +59,14 @@ impl Session {
     /// Discards a group of files, or makes a simulated device new. Returns the time that it took.
     fn purge(&mut self, group: usize) -> Result<u64, Trouble> {
         let on_disk = match &mut self.place {
-            Place::Directory(on_disk) => &mut **on_disk,
-            Place::Simulated(simulated) => {
+            TestTarget::Directory(on_disk) => &mut **on_disk,
+            TestTarget::Simulated(simulated) => {
                 simulated.age_bytes = 0;
                 return Ok(0);
             }
         };
         let group = on_disk.dataset.as_mut().and_then(|dataset| dataset.groups.get_mut(group));
         let group = group.ok_or_else(|| Trouble::new("discard all data", "there is none"))?;
-        precondition::purge(group, &on_disk.directory, &self.interrupt, on_disk.meter.movement())
+        precondition::purge(group, &on_disk.directory, &self.interrupt, on_disk.meter.activity())
     }
 }

@@ -8,9 +8,9 @@ use engine::budget::Budget;
 use model::Trouble;
 use model::plan::PlannedPhase;
 
-use super::{OnDisk, Place, Session};
-use crate::dataset::{DataSet, Filled};
-use crate::home::Home;
+use super::{OnDisk, Session, TestTarget};
+use crate::data_location::DataLocation;
+use crate::dataset::{DataSet, FillProgress};
 
 /// A client whose data another one reads.
 #[derive(Debug, Clone)]
@@ -27,15 +27,15 @@ pub struct OtherClient {
 
 /// Directory and data of another client.
 pub(super) struct OtherData {
-    pub(super) directory: Home,
+    pub(super) directory: DataLocation,
     pub(super) dataset: DataSet,
 }
 
 impl Session {
     /// Takes these processes of the machine for part of the test. With none, another of the clients here watches it.
-    pub fn know(&mut self, processes: Option<&[u32]>, clients_here: u32) {
-        if let Place::Directory(on_disk) = &mut self.place {
-            on_disk.meter.know(processes, clients_here);
+    pub fn know(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) {
+        if let TestTarget::Directory(on_disk) = &mut self.place {
+            on_disk.meter.know(processes, clients_per_machine);
         }
     }
 
@@ -60,7 +60,7 @@ impl Session {
     /// # Errors
     /// It cannot be opened, or a test has discarded it.
     pub(super) fn open_other(&mut self, phase: &PlannedPhase) -> Result<(), Trouble> {
-        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         let OnDisk { directory, dataset, other, .. } = &mut **on_disk;
         *other = None;
         let reads = phase.workload.data().is_some_and(|data| data.reads_of_others());
@@ -68,13 +68,13 @@ impl Session {
             return Ok(());
         };
         let Some(dataset) = dataset else { return Ok(()) };
-        if dataset.groups.iter().any(|group| group.filled == Filled::Discarded) {
+        if dataset.groups.iter().any(|group| group.filled == FillProgress::Discarded) {
             let attempt = "read what another client wrote";
             return Err(Trouble::new(attempt, "a test before has discarded it").remedy("put discard last"));
         }
-        let directory = directory.of_other(&client.directory, client.number)?;
+        let directory = directory.for_client(&client.directory, client.number)?;
         let Some(plan) = &self.plan.dataset else { return Ok(()) };
-        let dataset = dataset.of_other(plan, client.number, client.seed, client.is_sound);
+        let dataset = dataset.for_client(plan, client.number, client.seed, client.is_sound);
         *other = Some(OtherData { directory, dataset });
         Ok(())
     }
@@ -86,12 +86,12 @@ impl Session {
 
     /// Returns true if the names of the files that tests on files have left are not known.
     pub fn has_unknown_names(&self) -> bool {
-        matches!(&self.place, Place::Directory(on_disk) if on_disk.files.is_unknown())
+        matches!(&self.place, TestTarget::Directory(on_disk) if on_disk.files.is_unknown())
     }
 
     /// Makes the next test on files recreate its files: another client does not know the existing names.
     pub fn forget_names(&mut self) {
-        if let Place::Directory(on_disk) = &mut self.place {
+        if let TestTarget::Directory(on_disk) = &mut self.place {
             on_disk.files.forget();
         }
     }
@@ -104,13 +104,13 @@ impl Session {
         let is_another =
             self.plan.clients.is_some_and(|clients| clients.number.is_some_and(|number| number > 0));
         let is_needed = is_another && self.plan.shares_files();
-        let Place::Directory(on_disk) = &mut self.place else { return Ok(()) };
+        let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         if !is_needed {
             return Ok(());
         }
         let unknown = || Trouble::new("work in the directory of the first client", "nobody has named it");
         let name = self.first.as_deref().ok_or_else(unknown)?;
-        on_disk.first = Some(on_disk.directory.of_other(name, 0)?);
+        on_disk.first = Some(on_disk.directory.for_client(name, 0)?);
         Ok(())
     }
 }

@@ -70,12 +70,12 @@ fn client(plan: &Plan, ops: &[u64]) -> Measured {
 
 fn summed(plan: &Plan, clients: &[(&str, &Measured, u64)]) -> PhaseRecord {
     let origin_ns = clients.iter().map(|(_, _, start_ns)| *start_ns).min().unwrap_or(0);
-    let mut gathered = Gathered::new(origin_ns, clients.len());
+    let mut aggregate = ClientAggregate::new(origin_ns, clients.len());
     // They arrive in any order.
     for (number, (name, measured, start_ns)) in clients.iter().enumerate().rev() {
-        gathered.add(number as u32, name, (*measured).clone(), *start_ns);
+        aggregate.add(number as u32, name, (*measured).clone(), *start_ns);
     }
-    gathered.sum(plan, &plan.phases[0], 1, 0).0
+    aggregate.sum(plan, &plan.phases[0], 1, 0).0
 }
 
 const START_NS: u64 = 5_000_000_000;
@@ -211,9 +211,9 @@ fn no_counts_make_it_panic() {
 fn many_clients_keep_few_intervals_and_totals_keep_all() {
     let plan = plan("read:rnd4k:q4", 1000);
     let one = client(&plan, &[10; 300]);
-    let mut gathered = Gathered::new(START_NS, 1000);
-    (0..1000).for_each(|number| gathered.add(number, &format!("n{number}"), one.clone(), START_NS));
-    let (record, parts) = gathered.sum(&plan, &plan.phases[0], 1, 0);
+    let mut aggregate = ClientAggregate::new(START_NS, 1000);
+    (0..1000).for_each(|number| aggregate.add(number, &format!("n{number}"), one.clone(), START_NS));
+    let (record, parts) = aggregate.sum(&plan, &plan.phases[0], 1, 0);
     assert_eq!(record.figures.intervals.len(), 300);
     assert!(record.figures.intervals.iter().all(|interval| interval.ops == 10_000));
     assert_eq!(record.figures.rate.ops_per_second.map(f64::round), Some(100_000.0));
@@ -244,7 +244,7 @@ fn samples_of_operations_add_up_whatever_the_machine() {
     let with = |samples: u64| {
         let mut client = client(&plan, &[100]);
         let site = |symbol: &str, of: &[(&str, u64)]| WaitChannel {
-            of: model::run::WaitsOf::Workers,
+            of: model::run::SampledThreads::Workers,
             class: None,
             symbol: symbol.into(),
             share: 0.5,

@@ -4,7 +4,7 @@ use super::{Driver, Side};
 use model::Experiment;
 use model::experiment::EXPERIMENT_NS;
 use model::plan::PlannedPhase;
-use model::run::{PhaseRecord, Sensed, Sensitivity};
+use model::run::{PhaseRecord, Response, Sensitivity};
 use model::workload::{Engine, Probing};
 
 /// Largest share of a run's total time that experiments take.
@@ -47,7 +47,7 @@ impl Driver {
 
     /// Judges all tests again, by what the run's other tests have shown.
     pub(super) fn hold_together(&mut self) {
-        if judge::tell_rows(&mut self.phases) {
+        if judge::propagate_results(&mut self.phases) {
             for record in &mut self.phases {
                 judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
                 wording::fill(record);
@@ -85,17 +85,18 @@ impl Driver {
             record.label,
             experiment.word()
         ));
-        let begun = std::time::Instant::now();
-        let sensed = side.experiment(experiment, phase, record);
-        let state = |sensed: &Sensed| match judge::has_moved(record, sensed) {
+        let since = std::time::Instant::now();
+        let response = side.experiment(experiment, phase, record);
+        let state = |response: &Response| match judge::has_baseline_shifted(record, response) {
             true => State::Other,
             false => State::OfTest,
         };
-        let state = sensed.as_ref().map(state);
-        let is_again = record.judged.sensitivity.as_ref().is_some_and(|known| known.of(experiment).is_some());
-        log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), begun.elapsed());
+        let state = response.as_ref().map(state);
+        let is_again =
+            record.judged.sensitivity.as_ref().is_some_and(|known| known.response_to(experiment).is_some());
+        log::debug!("{}: an experiment on its {} took {:?}", phase.id, experiment.word(), since.elapsed());
         // A second answer from another state says no more than the first.
-        let sensed = sensed.filter(|_| !(is_again && state == Some(State::Other)))?;
+        let response = response.filter(|_| !(is_again && state == Some(State::Other)))?;
         let is_of =
             |record: &PhaseRecord| (1..=record.repetition).any(|n| record.id == run::record_id(phase, n));
         for record in self.phases.iter_mut().filter(|record| is_of(record)) {
@@ -103,7 +104,7 @@ impl Driver {
                 .judged
                 .sensitivity
                 .get_or_insert_with(Sensitivity::default)
-                .put(experiment, sensed.clone());
+                .put(experiment, response.clone());
             judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
             wording::fill(record);
         }

@@ -2,9 +2,9 @@
 
 use fleet::Fleet;
 use model::plan::PlannedPhase;
-use model::run::{FillRecord, HostRecord, PhaseRecord, Sensed, TargetProbes};
+use model::run::{FillRecord, HostRecord, PhaseRecord, Response, TargetProbes};
 use model::{Experiment, Trouble};
-use run::{LayoutProgress, Moment, Session, Time, patience};
+use run::{LayoutProgress, PhaseEvent, Session, Time, hang_detection};
 
 use crate::closing;
 
@@ -40,7 +40,7 @@ pub trait Side {
         &mut self,
         repetition: u32,
         time_ns: u64,
-        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+        on_event: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
     ) -> Result<Vec<FillRecord>, Trouble>;
     /// Removes all files that were laid out or made.
     fn clear(&mut self) -> Result<(), Trouble>;
@@ -52,7 +52,7 @@ pub trait Side {
         place: (usize, &PlannedPhase),
         repetition: u32,
         time: Time,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Outcome;
     /// Makes an experiment on a test that gave `record`.
     fn experiment(
@@ -60,7 +60,7 @@ pub trait Side {
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
-    ) -> Option<Sensed>;
+    ) -> Option<Response>;
     /// Returns the bytes that each client may still write.
     fn left_bytes(&self) -> u64;
     /// Returns the cost of one read of the clock, in nanoseconds.
@@ -86,9 +86,9 @@ impl Side for Session {
         &mut self,
         repetition: u32,
         time_ns: u64,
-        on_moment: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+        on_event: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
     ) -> Result<Vec<FillRecord>, Trouble> {
-        Session::fill(self, repetition, time_ns, on_moment)
+        Session::fill(self, repetition, time_ns, on_event)
     }
 
     fn clear(&mut self) -> Result<(), Trouble> {
@@ -104,9 +104,9 @@ impl Side for Session {
         (_, phase): (usize, &PlannedPhase),
         repetition: u32,
         time: Time,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Outcome {
-        let record = Session::phase(self, phase, repetition, time, on_moment);
+        let record = Session::phase(self, phase, repetition, time, on_event);
         Outcome { record, clients: Vec::new() }
     }
 
@@ -115,7 +115,7 @@ impl Side for Session {
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
-    ) -> Option<Sensed> {
+    ) -> Option<Response> {
         Session::experiment(self, experiment, phase, record, &mut |_| {})
     }
 
@@ -130,11 +130,11 @@ impl Side for Session {
     fn close(self: Box<Self>) -> Closed {
         match Session::close(*self) {
             None => Closed::default(),
-            Some(removing) if patience::hanging().is_some() => {
+            Some(removing) if hang_detection::hanging().is_some() => {
                 closing::later(removing);
                 Closed { is_closing: true, ..Closed::default() }
             }
-            Some(removing) => Closed { left: closing::left(removing.wait()), ..Closed::default() },
+            Some(removing) => Closed { left: closing::leftover_lines(removing.wait()), ..Closed::default() },
         }
     }
 }
@@ -157,7 +157,7 @@ impl Side for Fleet {
         &mut self,
         _: u32,
         _: u64,
-        _: &mut dyn FnMut(&PlannedPhase, Moment<'_>),
+        _: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
     ) -> Result<Vec<FillRecord>, Trouble> {
         Ok(Vec::new())
     }
@@ -176,15 +176,15 @@ impl Side for Fleet {
         (index, phase): (usize, &PlannedPhase),
         repetition: u32,
         time: Time,
-        on_moment: &mut dyn FnMut(Moment<'_>),
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Outcome {
-        let fleet::Together { record, clients } =
-            Fleet::phase(self, index, phase, repetition, time, on_moment);
+        let fleet::CombinedPhase { record, clients } =
+            Fleet::phase(self, index, phase, repetition, time, on_event);
         Outcome { record, clients }
     }
 
     /// A plan with clients has no experiments.
-    fn experiment(&mut self, _: Experiment, _: &PlannedPhase, _: &PhaseRecord) -> Option<Sensed> {
+    fn experiment(&mut self, _: Experiment, _: &PlannedPhase, _: &PhaseRecord) -> Option<Response> {
         None
     }
 

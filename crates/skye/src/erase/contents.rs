@@ -41,10 +41,10 @@ pub struct Contents {
 ///
 /// # Errors
 /// A place cannot be read, in a clause with its offset.
-pub fn look(device: &OwnedFd, size_bytes: u64, progress: &AtomicU64) -> Result<Contents, String> {
+pub fn scan(device: &OwnedFd, size_bytes: u64, progress: &AtomicU64) -> Result<Contents, String> {
     let mut found = Contents::default();
     let mut earlier = EarlierData::default();
-    let began = Instant::now();
+    let since = Instant::now();
     let head = END_BYTES.min(size_bytes);
     // Blocks begin at multiples of their size, so that stamps begin where blocks do.
     let tail = (size_bytes.saturating_sub(END_BYTES) / BLOCK_BYTES * BLOCK_BYTES).max(head);
@@ -60,7 +60,7 @@ pub fn look(device: &OwnedFd, size_bytes: u64, progress: &AtomicU64) -> Result<C
         (head + fastrand::u64(part) * BLOCK_BYTES, BLOCK_BYTES as usize, false)
     });
     for (start, len, is_end) in chunks.chain(between) {
-        if !is_end && began.elapsed() > TIME_MAX {
+        if !is_end && since.elapsed() > TIME_MAX {
             break;
         }
         let bytes = device.read(start, len).map_err(|error| unreadable(start, &error))?;
@@ -139,8 +139,8 @@ mod tests {
 
     const SIZE_BYTES: u64 = 200 << 20;
 
-    fn looked(file: &File) -> Contents {
-        look(&file.try_clone().unwrap().into(), file.metadata().unwrap().len(), &AtomicU64::new(0)).unwrap()
+    fn scan_file(file: &File) -> Contents {
+        scan(&file.try_clone().unwrap().into(), file.metadata().unwrap().len(), &AtomicU64::new(0)).unwrap()
     }
 
     fn sparse(size_bytes: u64) -> File {
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn zeros_are_read_at_both_ends_and_between() {
         let read = |size_bytes| {
-            let found = looked(&sparse(size_bytes));
+            let found = scan_file(&sparse(size_bytes));
             assert_eq!((found.data_at_bytes, found.has_earlier_run), (None, false));
             found.read_bytes
         };
@@ -168,7 +168,7 @@ mod tests {
         for at in [0, 4095, 5 << 20, END_BYTES - 1, SIZE_BYTES - END_BYTES, SIZE_BYTES - 1] {
             let file = sparse(SIZE_BYTES);
             file.write_all_at(&[1], at).unwrap();
-            assert_eq!(looked(&file).data_at_bytes, Some(at / 4096 * 4096), "{at}");
+            assert_eq!(scan_file(&file).data_at_bytes, Some(at / 4096 * 4096), "{at}");
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
         for at in (END_BYTES..SIZE_BYTES - END_BYTES).step_by(20 * 4096) {
             file.write_all_at(b"row", at + 1000).unwrap();
         }
-        let found = looked(&file);
+        let found = scan_file(&file);
         let at = found.data_at_bytes.unwrap();
         assert_eq!((at - END_BYTES) % (20 * 4096), 0);
     }

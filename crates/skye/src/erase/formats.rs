@@ -17,7 +17,7 @@ const XFS_GROUPS_MAX: u64 = 64;
 
 /// A place where a format has a magic number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FormatLocation {
     /// Its offset on the device.
     pub offset_bytes: u64,
     format: Format,
@@ -57,27 +57,27 @@ const MAGICS: [(&str, u64, usize, &[u8]); 12] = [
 ];
 
 /// Returns all places on a device of this size, in ascending order.
-pub fn places(size_bytes: u64) -> Vec<Place> {
+pub fn places(size_bytes: u64) -> Vec<FormatLocation> {
     let mut places: Vec<_> = MAGICS
         .iter()
-        .map(|(name, offset_bytes, at, magic)| Place {
+        .map(|(name, offset_bytes, at, magic)| FormatLocation {
             offset_bytes: *offset_bytes,
             format: Format::Magic(name, *at, magic),
         })
         .collect();
     // A VHD of fixed size has its magic at the end alone.
     let end = Format::Magic("vhd", 0, b"conectix");
-    places.push(Place { offset_bytes: size_bytes.saturating_sub(SECTOR), format: end });
+    places.push(FormatLocation { offset_bytes: size_bytes.saturating_sub(SECTOR), format: end });
     for block_bytes in (0..7).map(|shift| KIB << shift) {
         // Blocks of 1 KiB begin after the boot sector's (s_first_data_block).
         let first = if block_bytes == KIB { KIB } else { 0 };
         let group_bytes = 8 * block_bytes * block_bytes;
-        places.extend(EXT_GROUPS.iter().map(|group| Place {
+        places.extend(EXT_GROUPS.iter().map(|group| FormatLocation {
             offset_bytes: first + group * group_bytes,
             format: Format::Ext { group: *group, block_bytes },
         }));
     }
-    let xfs = |offset_bytes| Place { offset_bytes, format: Format::Xfs };
+    let xfs = |offset_bytes| FormatLocation { offset_bytes, format: Format::Xfs };
     for block_bytes in [SECTOR, KIB, 4 * KIB] {
         let blocks = size_bytes / block_bytes;
         let groups = (2..=XFS_GROUPS_MAX).chain([128, 256, 512]);
@@ -85,16 +85,20 @@ pub fn places(size_bytes: u64) -> Vec<Place> {
     }
     places.push(xfs(TIB));
     // `btrfs_sb_offset` (fs/btrfs/disk-io.h).
-    places.extend([64 * MIB, 256 * GIB].map(|offset_bytes| Place { offset_bytes, format: Format::Btrfs }));
+    places.extend(
+        [64 * MIB, 256 * GIB].map(|offset_bytes| FormatLocation { offset_bytes, format: Format::Btrfs }),
+    );
     // Offsets of the second header, one for each size of the first (LUKS2 On-Disk Format Specification, 2.1).
-    places.extend((0..9).map(|shift| Place { offset_bytes: (16 * KIB) << shift, format: Format::Luks2 }));
+    places.extend(
+        (0..9).map(|shift| FormatLocation { offset_bytes: (16 * KIB) << shift, format: Format::Luks2 }),
+    );
     places.retain(|place| place.offset_bytes < size_bytes);
     places.sort_by_key(|place| place.offset_bytes);
     places.dedup();
     places
 }
 
-impl Place {
+impl FormatLocation {
     /// Returns the name of the format if these bytes, read at its offset, have its signature.
     pub fn name(&self, bytes: &[u8]) -> Option<&'static str> {
         let has = |at: usize, magic: &[u8]| bytes.get(at..at + magic.len()) == Some(magic);

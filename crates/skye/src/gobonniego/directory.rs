@@ -51,9 +51,8 @@ impl Drop for TestDirectory {
         }
         if let Err(error) = std::fs::remove_dir(&self.path) {
             let path = self.path.display();
-            let trouble =
-                Trouble::new(format!("remove the directory {path}, which was made for this"), error);
-            terminal::message("warning", &trouble.to_string());
+            let error = Trouble::new(format!("remove the directory {path}, which was made for this"), error);
+            terminal::message("warning", &error.to_string());
         }
     }
 }

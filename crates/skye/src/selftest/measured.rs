@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use model::disturbance::{Disturbance, OTHERS_CPUS_MAX};
+use model::disturbance::{Disturbance, FOREIGN_CPUS_MAX};
 use model::run::{Mark, PhaseRecord};
-use model::selftest::{Answer, Missing, Truth};
+use model::selftest::{Missing, TestResult, Truth};
 use model::{Limiter, Run, Trouble};
-use rig::cases::{Beside, Case, Known, Within};
+use rig::cases::{Case, Interference, KnownTest, Restriction};
 use rig::{Journal, Rig, Spec};
 use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags};
 use rustix::process::{Pid, Signal};
@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Time that a run gets to end after TERM, and again after KILL.
 const ENDING: Duration = Duration::from_secs(30);
 /// Interval between checks whether the run has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Settings and capabilities for measuring cases.
 pub struct Bench<'a> {
@@ -39,7 +39,7 @@ pub struct Bench<'a> {
 }
 
 /// Result of a case, and the parts of it that could not be undone.
-pub struct Ended {
+pub struct CaseResult {
     /// Result of the measurement.
     pub measured: CaseOutcome,
     /// Parts that could not be undone, each with the reason.
@@ -49,7 +49,7 @@ pub struct Ended {
 /// Result of measuring a case.
 pub enum CaseOutcome {
     /// Answers of the run, one for each test.
-    Answered(Vec<Answer>),
+    Answered(Vec<TestResult>),
     /// The case could not be built or measured.
     Missing(Missing),
     /// A signal ended the case.
@@ -57,8 +57,8 @@ pub enum CaseOutcome {
 }
 
 /// Parts that are built while a case is measured. Fields are dropped in their order: disturbers go first.
-struct Built {
-    beside: Vec<Rig>,
+struct CaseSetup {
+    background: Vec<Rig>,
     group: Option<Rig>,
     place: Standing,
 }
@@ -69,16 +69,16 @@ enum Standing {
     Directory(PathBuf, Journal),
 }
 
-impl Built {
+impl CaseSetup {
     /// Undoes all parts. Returns what is left, each with the reason.
     fn finish(self) -> Vec<String> {
-        let Self { beside, group, place } = self;
+        let Self { background, group, place } = self;
         let mut left = Vec::new();
-        for rig in beside.into_iter().chain(group) {
-            left.extend(rig.finish().err().map(|trouble| trouble.to_string()));
+        for rig in background.into_iter().chain(group) {
+            left.extend(rig.finish().err().map(|error| error.to_string()));
         }
         match place {
-            Standing::Rig(rig) => left.extend(rig.finish().err().map(|trouble| trouble.to_string())),
+            Standing::Rig(rig) => left.extend(rig.finish().err().map(|error| error.to_string())),
             Standing::Directory(path, mut journal) => {
                 clear(&path);
                 left.extend(journal.undo());
@@ -125,10 +125,10 @@ impl<'a> Bench<'a> {
     }
 
     /// Builds a case, measures it and undoes it.
-    pub fn measure(&self, case: &Case) -> Ended {
+    pub fn measure(&self, case: &Case) -> CaseResult {
         let mut left = Vec::new();
         let measured = self.measured(case, &mut left);
-        Ended { measured, left }
+        CaseResult { measured, left }
     }
 
     fn measured(&self, case: &Case, left: &mut Vec<String>) -> CaseOutcome {
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
         }
         let built = match self.build(case) {
             Ok(built) => built,
-            Err(trouble) => return missing(trouble.to_string(), false),
+            Err(error) => return missing(error.to_string(), false),
         };
         let run = self.run(case, &built);
         // Judged before the parts are undone: until then, their processes can be told from others.
@@ -165,7 +165,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn build(&self, case: &Case) -> Result<Built, Trouble> {
+    fn build(&self, case: &Case) -> Result<CaseSetup, Trouble> {
         let place = match &case.rig {
             Some(spec) => Standing::Rig(start(spec.clone())?),
             None => {
@@ -177,19 +177,19 @@ impl<'a> Bench<'a> {
             std::os::unix::fs::chown(place.path(), Some(user), Some(user))
                 .map_err(|error| Trouble::new(format!("give {} away", place.path().display()), error))?;
         }
-        let group = case.within.and_then(Within::group).map(start).transpose()?;
-        let mut beside = Vec::new();
-        if self.arguments.load || case.beside == Some(Beside::Hogs) {
-            beside.push(start(Spec::hogs(2 * self.cpus).into())?);
+        let group = case.restriction.and_then(Restriction::group).map(start).transpose()?;
+        let mut background = Vec::new();
+        if self.arguments.load || case.interference == Some(Interference::Hogs) {
+            background.push(start(Spec::hogs(2 * self.cpus).into())?);
         }
-        if let Some(Beside::Neighbour(reads)) = case.beside {
-            beside.push(start(Spec::neighbour(place.path(), reads).into())?);
+        if let Some(Interference::Neighbour(reads)) = case.interference {
+            background.push(start(Spec::neighbour(place.path(), reads).into())?);
         }
-        Ok(Built { beside, group, place })
+        Ok(CaseSetup { background, group, place })
     }
 
     /// Measures the built case, and returns the document of the run.
-    fn run(&self, case: &Case, built: &Built) -> Result<Run, String> {
+    fn run(&self, case: &Case, built: &CaseSetup) -> Result<Run, String> {
         let path = built.place.path();
         let mut command = self.command(case, built);
         command.arg("run").arg(path).args([
@@ -207,7 +207,7 @@ impl<'a> Bench<'a> {
         command.current_dir("/");
         let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (stdout, stderr) = (child.stdout.take().map(collect), child.stderr.take().map(collect));
-        let loses = case.beside == Some(Beside::Loss);
+        let loses = case.interference == Some(Interference::Loss);
         // A run that does not end also holds its pipes. Undoing the rig beneath the run lets it go.
         let (status, has_lost) = self.wait(&mut child, loses.then_some(path))?;
         let text =
@@ -229,9 +229,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the command for our own program, wrapped as the case demands. The program ends if we do.
-    fn command(&self, case: &Case, built: &Built) -> Command {
+    fn command(&self, case: &Case, built: &CaseSetup) -> Command {
         let mut words: Vec<OsString> = Vec::new();
-        if let Some(Within::HiddenCgroups) = case.within {
+        if let Some(Restriction::HiddenCgroups) = case.restriction {
             // Mounts are made private first: older programs leave the mounts of the namespace shared with those of the
             // system.
             let hidden = "mount --make-rprivate / && umount --recursive --lazy /sys/fs/cgroup && exec \"$@\"";
@@ -266,7 +266,7 @@ impl<'a> Bench<'a> {
     fn wait(&self, child: &mut Child, loses_in: Option<&Path>) -> Result<(ExitStatus, bool), String> {
         let process = Pid::from_child(child);
         let started = Instant::now();
-        let mut told: Option<Instant> = None;
+        let mut signalled: Option<Instant> = None;
         let mut has_lost = false;
         loop {
             match child.try_wait() {
@@ -275,28 +275,28 @@ impl<'a> Bench<'a> {
                 Err(error) => return Err(format!("cannot wait for skye run: {error}")),
             }
             let is_late = started.elapsed() > DEADLINE;
-            if told.is_none() && (is_late || self.interruption.is_raised()) {
-                told = Some(Instant::now());
+            if signalled.is_none() && (is_late || self.interruption.is_raised()) {
+                signalled = Some(Instant::now());
                 // The run may have ended just now.
                 let _ = rustix::process::kill_process(process, Signal::TERM);
             }
-            let since_told = told.map_or(Duration::ZERO, |told| told.elapsed());
-            if since_told > ENDING {
+            let since_signal = signalled.map_or(Duration::ZERO, |signalled| signalled.elapsed());
+            if since_signal > ENDING {
                 let _ = child.kill();
             }
-            if since_told > 2 * ENDING {
+            if since_signal > 2 * ENDING {
                 return Err("skye run does not end, even killed".into());
             }
             if let Some(directory) = loses_in.filter(|_| !has_lost) {
                 has_lost = lose(directory, child.id());
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
 /// Returns the right answers for a test. Where others use the CPUs, built in or not, naming them is right, too.
-fn truth_of(known: &Known, has_others: bool) -> Truth {
+fn truth_of(known: &KnownTest, has_others: bool) -> Truth {
     match &known.truth {
         Truth::Limiters(limiters) if has_others => {
             Truth::Limiters(limiters.iter().copied().chain([Limiter::CpuContention]).collect())
@@ -308,7 +308,7 @@ fn truth_of(known: &Known, has_others: bool) -> Truth {
 /// Returns what others did during each test. The I/O of a neighbour that is built in does not count.
 fn disturbances(case: &Case, run: &Run) -> Vec<Disturbance> {
     let mut all = judge::disturbances(run, rig::is_own);
-    if matches!(case.beside, Some(Beside::Neighbour(_))) {
+    if matches!(case.interference, Some(Interference::Neighbour(_))) {
         all.iter_mut().for_each(|disturbance| disturbance.foreign_io = 0.0);
     }
     all
@@ -320,13 +320,13 @@ fn answers(
     disturbances: Vec<Disturbance>,
     elapsed: Duration,
     is_loaded: bool,
-) -> Vec<Answer> {
-    let answer = |((known, phase), disturbance): ((&Known, &PhaseRecord), Disturbance)| {
-        let has_others = is_loaded || disturbance.others_cpus > OTHERS_CPUS_MAX;
+) -> Vec<TestResult> {
+    let answer = |((known, phase), disturbance): ((&KnownTest, &PhaseRecord), Disturbance)| {
+        let has_others = is_loaded || disturbance.foreign_cpus > FOREIGN_CPUS_MAX;
         let (truth, verdict) = (truth_of(known, has_others), phase.judged.verdict.clone());
         let marked = phase.judged.notes.iter().filter(|note| note.mark != Mark::Remark);
         let marks: Vec<&str> = marked.map(|note| note.code.as_str()).collect();
-        Answer {
+        TestResult {
             case: case.name.into(),
             built_in: case.built_in.into(),
             spec: known.spec.clone(),

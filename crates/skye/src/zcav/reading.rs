@@ -10,10 +10,10 @@ use model::plan::Plan;
 use model::run::{PhaseRecord, Status};
 use run::Tick;
 
-use super::target::Found;
-use super::{Outcome, Teller};
+use super::target::ResolvedTarget;
+use super::{Outcome, ProgressReporter};
 use crate::dialect::{self, Bench};
-use crate::driver::{Audience, Ended};
+use crate::driver::{RunObserver, RunOutcome};
 use crate::exit::Failure;
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// A file with the plan to read it.
 pub struct Reading<'a> {
-    found: &'a Found,
+    found: &'a ResolvedTarget,
     bench: Bench,
     plan: Plan,
 }
@@ -35,14 +35,14 @@ pub struct Reading<'a> {
 ///
 /// # Errors
 /// A plan is refused.
-pub fn plan(all: &[Found]) -> Result<Vec<Reading<'_>>, Failure> {
+pub fn plan(all: &[ResolvedTarget]) -> Result<Vec<Reading<'_>>, Failure> {
     let shared: Vec<_> = (all.len() > 1).then(|| SHARED.to_owned()).into_iter().collect();
     all.iter().map(|found| Reading::plan(found, shared.clone())).collect()
 }
 
 impl<'a> Reading<'a> {
-    fn plan(found: &'a Found, shared: Vec<String>) -> Result<Self, Failure> {
-        let Found { target, layout, is_direct, .. } = found;
+    fn plan(found: &'a ResolvedTarget, shared: Vec<String>) -> Result<Self, Failure> {
+        let ResolvedTarget { target, layout, is_direct, .. } = found;
         let bench = Bench::on(target.clone(), shared);
         let plan = bench.plan(&translate(layout, target.space.total_bytes, *is_direct))?;
         Ok(Self { found, bench, plan })
@@ -50,7 +50,11 @@ impl<'a> Reading<'a> {
 }
 
 /// Reads all files at the same time. Returns the outcome of each, when all have ended.
-pub fn read(all: &[Reading<'_>], interruption: &Interruption, teller: &Arc<Teller>) -> Vec<Outcome> {
+pub fn read(
+    all: &[Reading<'_>],
+    interruption: &Interruption,
+    reporter: &Arc<ProgressReporter>,
+) -> Vec<Outcome> {
     let line = Arc::new(StartLine { runners: all.len(), ..StartLine::default() });
     let view = LiveView::new(all.len() > 1, terminal::style());
     let run = |reading: &Reading<'_>, runner: Runner| {
@@ -60,7 +64,7 @@ pub fn read(all: &[Reading<'_>], interruption: &Interruption, teller: &Arc<Telle
             name: found.name.clone(),
             blocks: Arc::clone(&found.blocks),
             passes: found.layout.passes,
-            teller: Arc::clone(teller),
+            reporter: Arc::clone(reporter),
         };
         audience.runner.prepare();
         bench.measure_in(
@@ -97,9 +101,9 @@ pub fn read(all: &[Reading<'_>], interruption: &Interruption, teller: &Arc<Telle
     })
 }
 
-fn outcome(reading: &Reading<'_>, ended: Result<Ended, Failure>) -> Outcome {
-    let Found { name, blocks, layout, .. } = reading.found;
-    let (ended, trouble) = match ended {
+fn outcome(reading: &Reading<'_>, ended: Result<RunOutcome, Failure>) -> Outcome {
+    let ResolvedTarget { name, blocks, layout, .. } = reading.found;
+    let (ended, error) = match ended {
         Ok(ended) => (Some(ended), None),
         Err(Failure::ReaderGone) => (None, None),
         Err(Failure::Failed(message) | Failure::Refused(message) | Failure::Ended(message, _)) => {
@@ -107,12 +111,12 @@ fn outcome(reading: &Reading<'_>, ended: Result<Ended, Failure>) -> Outcome {
         }
     };
     let phases = ended.as_ref().map_or(&[][..], |ended| &ended.run.phases);
-    let log = Times::of(phases, blocks).scan(name, blocks, layout.passes, Verb::Read).log();
-    Outcome { log, trouble, holes: holes(reading.found, phases), ended }
+    let log = Times::from_phases(phases, blocks).scan(name, blocks, layout.passes, Verb::Read).log();
+    Outcome { log, error, holes: holes(reading.found, phases), ended }
 }
 
 /// Returns the note about parts of a file that lie nowhere, if there are any.
-fn holes(found: &Found, phases: &[PhaseRecord]) -> Option<String> {
+fn holes(found: &ResolvedTarget, phases: &[PhaseRecord]) -> Option<String> {
     let extents = phases.iter().find_map(|record| record.seen.extents.as_ref())?;
     let share = extents.hole_share + extents.unwritten_share;
     let bytes = found.layout.end_bytes - found.layout.start_bytes;
@@ -134,10 +138,10 @@ struct Passes {
     name: String,
     blocks: Arc<[std::ops::Range<u64>]>,
     passes: u32,
-    teller: Arc<Teller>,
+    reporter: Arc<ProgressReporter>,
 }
 
-impl Audience for Passes {
+impl RunObserver for Passes {
     fn starts(&mut self) {
         self.runner.arrive();
     }
@@ -145,7 +149,7 @@ impl Audience for Passes {
     fn moves(&mut self, view: &LiveView, tick: &Tick<'_>) -> Result<(), Failure> {
         let Self { name, blocks, passes, .. } = self;
         let Some(zoned) = tick.zones else { return Ok(()) };
-        self.teller.settled(view, || {
+        self.reporter.settled(view, || {
             let mut times = Times::default();
             times.add(zoned.records(), blocks);
             times.scan(name, blocks, *passes, Verb::Read).log()
@@ -160,7 +164,7 @@ impl Audience for Passes {
         _: Option<&PhaseRecord>,
     ) -> Result<(), Failure> {
         if record.status == Status::Done {
-            self.teller.pass(view, record.repetition as usize, &self.name);
+            self.reporter.pass(view, record.repetition as usize, &self.name);
         }
         Ok(())
     }

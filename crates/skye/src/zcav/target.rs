@@ -17,7 +17,7 @@ use crate::place;
 
 /// A file or device that was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct ResolvedTarget {
     /// Its name, as it was given.
     pub name: String,
     /// File for the results; `None`: stdout.
@@ -38,32 +38,32 @@ pub struct Found {
 
 /// Reason why a target cannot be measured.
 #[derive(Debug)]
-pub enum Refused {
+pub enum TargetError {
     /// The target is too small for what was asked.
     TooSmall(Trouble),
     /// Any other reason.
     Other(Trouble),
 }
 
-impl From<Trouble> for Refused {
-    fn from(trouble: Trouble) -> Self {
-        Self::Other(trouble)
+impl From<Trouble> for TargetError {
+    fn from(error: Trouble) -> Self {
+        Self::Other(error)
     }
 }
 
-impl Found {
+impl ResolvedTarget {
     /// Finds a target. Reads at most one page of it, to see whether it takes direct I/O.
     ///
     /// # Errors
     /// The message says what the target is, and what to name instead.
-    pub fn find(root: &Root, named: &Target, options: &Options) -> Result<Self, Refused> {
+    pub fn find(root: &Root, named: &Target, options: &Options) -> Result<Self, TargetError> {
         let name = if named.is_stdin() { "stdin".into() } else { named.path.to_string_lossy().into_owned() };
         let path = if named.is_stdin() { Path::new("/proc/self/fd/0") } else { &named.path };
         let target = place::readable(root, path, &name)?;
         let size_bytes = target.space.total_bytes;
-        let layout = Layout::of(options, &name, size_bytes).map_err(|refusal| match refusal {
-            Refusal::TooSmall(trouble) => Refused::TooSmall(trouble),
-            Refusal::TooMany(trouble) => Refused::Other(trouble),
+        let layout = Layout::from_options(options, &name, size_bytes).map_err(|refusal| match refusal {
+            Refusal::TooSmall(error) => TargetError::TooSmall(error),
+            Refusal::TooMany(error) => TargetError::Other(error),
         })?;
         let metadata = std::fs::metadata(&target.path);
         let metadata = metadata.map_err(|error| Trouble::new(format!("look at {name}"), error))?;

@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::{Clock, Monotonic};
 use engine::failure::Cause;
-use engine::zones::{Board, Written, ZeroWriter};
+use engine::zones::{SharedZoneTimes, ZeroPassResult, ZeroWriter};
 use family::zcav::{Layout, MIB, Times, Verb};
 use model::Trouble;
 use model::target::TargetKind;
-use run::patience::{self, Patient};
+use run::hang_detection::{self, SupervisedCall};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, fstatvfs, seek};
 use rustix::io::Errno;
 
-use super::target::Found;
-use super::{Outcome, Teller};
+use super::target::ResolvedTarget;
+use super::{Outcome, ProgressReporter};
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::terminal;
@@ -37,7 +37,7 @@ const AHEAD_NS: u64 = 5_000_000;
 /// A file that zeros are written to.
 #[derive(Debug)]
 pub struct Writing<'a> {
-    found: &'a Found,
+    found: &'a ResolvedTarget,
     file: File,
     /// Bytes of the visited range that lie nowhere yet.
     lacking_bytes: u64,
@@ -47,14 +47,14 @@ pub struct Writing<'a> {
 ///
 /// # Errors
 /// A file holds data, is in use, or has no room. The message says what to name instead.
-pub fn open(all: &[Found]) -> Result<Vec<Writing<'_>>, Trouble> {
+pub fn open(all: &[ResolvedTarget]) -> Result<Vec<Writing<'_>>, Trouble> {
     let written = all.iter().map(Writing::open).collect::<Result<Vec<_>, _>>()?;
     refuse_room(&written)?;
     Ok(written)
 }
 
 impl<'a> Writing<'a> {
-    fn open(found: &'a Found) -> Result<Self, Trouble> {
+    fn open(found: &'a ResolvedTarget) -> Result<Self, Trouble> {
         let (name, layout) = (&found.name, &found.layout);
         if found.target.kind != TargetKind::File {
             return Err(device_is_not_written(name));
@@ -95,7 +95,7 @@ impl<'a> Writing<'a> {
     fn begin(self, passes: u32, start_ns: u64, interruption: &Interruption) -> Job<'a> {
         let found = self.found;
         let zones = found.blocks.to_vec();
-        let board = Arc::new(Board::new(zones.len() * passes as usize));
+        let board = Arc::new(SharedZoneTimes::new(zones.len() * passes as usize));
         let moved_bytes = Arc::new(AtomicU64::new(0));
         let writer = ZeroWriter {
             file: self.file.into(),
@@ -107,23 +107,23 @@ impl<'a> Writing<'a> {
         };
         let write = move || {
             Monotonic.wait_until(start_ns);
-            let is_whole = |written: &Written| written.partial.is_none() && written.result.is_ok();
+            let is_whole = |written: &ZeroPassResult| written.partial.is_none() && written.result.is_ok();
             let pass = |_| writer.run(&Monotonic);
             let mut all = (0..passes).map(pass);
             let early = all.find(|written| !is_whole(written));
-            early.unwrap_or(Written { partial: None, result: Ok(()) })
+            early.unwrap_or(ZeroPassResult { partial: None, result: Ok(()) })
         };
         let attempt = format!("write zeros to {} to the end", found.name);
-        Job { found, board, moved_bytes, work: patience::begin(&attempt, write) }
+        Job { found, board, moved_bytes, work: hang_detection::begin(&attempt, write) }
     }
 }
 
 /// A file that is being written.
 struct Job<'a> {
-    found: &'a Found,
-    board: Arc<Board>,
+    found: &'a ResolvedTarget,
+    board: Arc<SharedZoneTimes>,
     moved_bytes: Arc<AtomicU64>,
-    work: Patient<Written>,
+    work: SupervisedCall<ZeroPassResult>,
 }
 
 /// Writes all files at the same time. Returns the outcome of each, when all have ended or hang.
@@ -131,41 +131,47 @@ pub fn write(
     all: Vec<Writing<'_>>,
     passes: u32,
     interruption: &Interruption,
-    teller: &Teller,
+    reporter: &ProgressReporter,
 ) -> Vec<Outcome> {
     let start_ns = Monotonic.now_ns() + AHEAD_NS;
     let begin = all.into_iter().map(|writing| writing.begin(passes, start_ns, interruption));
     // All begin before the first is waited for.
     let jobs: Vec<_> = begin.collect();
     let view = LiveView::new(true, terminal::style());
-    jobs.into_iter().map(|job| job.end(passes, interruption, teller, &view)).collect()
+    jobs.into_iter().map(|job| job.end(passes, interruption, reporter, &view)).collect()
 }
 
 impl Job<'_> {
     /// Waits for the end. Reports passes and lines until then.
-    fn end(self, passes: u32, interruption: &Interruption, teller: &Teller, view: &LiveView) -> Outcome {
+    fn end(
+        self,
+        passes: u32,
+        interruption: &Interruption,
+        reporter: &ProgressReporter,
+        view: &LiveView,
+    ) -> Outcome {
         let Self { found, board, moved_bytes, work } = self;
         let times = |partial| {
-            let times_ns = (0..board.done()).map(|block| board.time_ns(block)).collect();
+            let times_ns = (0..board.visited_zones()).map(|block| board.time_ns(block)).collect();
             Times { times_ns, partial }
         };
         let log = |times: &Times| times.scan(&found.name, &found.blocks, passes, Verb::Wrote).log();
-        let mut told = 0;
-        let mut look = || {
-            while told < board.done() / found.blocks.len().max(1) {
-                told += 1;
-                teller.pass(view, told, &found.name);
+        let mut reported = 0;
+        let mut report_passes = || {
+            while reported < board.visited_zones() / found.blocks.len().max(1) {
+                reported += 1;
+                reporter.pass(view, reported, &found.name);
             }
-            if teller.settled(view, || log(&times(None))).is_err() {
+            if reporter.settled(view, || log(&times(None))).is_err() {
                 // The reader has gone, or there is no room: nobody would see further results.
                 interruption.reader_is_gone();
             }
             moved_bytes.load(Ordering::Relaxed)
         };
-        let ended = work.wait(&mut look);
-        look();
-        let (partial, trouble) = match ended {
-            Ok(Written { partial, result }) => (
+        let ended = work.wait(&mut report_passes);
+        report_passes();
+        let (partial, error) = match ended {
+            Ok(ZeroPassResult { partial, result }) => (
                 partial,
                 result.err().map(|failure| {
                     let offset_bytes = failure.offset_bytes.unwrap_or_default();
@@ -176,11 +182,11 @@ impl Job<'_> {
                     })
                 }),
             ),
-            Err(trouble) => (None, Some(trouble)),
+            Err(error) => (None, Some(error)),
         };
         Outcome {
             log: log(&times(partial)),
-            trouble: trouble.map(|trouble| trouble.to_string()),
+            error: error.map(|error| error.to_string()),
             holes: None,
             ended: None,
         }

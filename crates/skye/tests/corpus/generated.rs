@@ -1,7 +1,7 @@
 //! The rule over generated records: rows of the corpus with answers, shares of time and places drawn by chance.
 
 use model::Run;
-use model::run::{Budget, PhaseRecord, Sensed, Sensitivity, Status};
+use model::run::{PhaseRecord, Response, Sensitivity, Status, TimeBreakdown};
 use model::target::Backing;
 use proptest::collection::vec;
 use proptest::option::of;
@@ -39,11 +39,11 @@ prop_compose! {
     }
 }
 
-fn sensed(answer: Option<Drawn>, own: f64, factor: Option<f64>) -> Option<Sensed> {
+fn response(answer: Option<Drawn>, own: f64, factor: Option<f64>) -> Option<Response> {
     let (value, half_width, moved) = answer?;
     let before = own * moved;
     let after = before * factor.map_or(value, |factor| factor.powf(value));
-    Some(Sensed {
+    Some(Response {
         value,
         half_width,
         before_ops_per_second: before,
@@ -56,15 +56,15 @@ fn put(figures: &Figures, row: &mut PhaseRecord) {
     let own = row.figures.rate.steady_or_whole().unwrap_or(1000.0);
     let [depth, block, delay, separate] = figures.answers;
     row.judged.sensitivity = Some(Sensitivity {
-        depth: sensed(depth, own, Some(4.0)),
-        block: sensed(block, own, Some(4.0)),
-        delay: sensed(delay, own, Some(0.8)),
-        separate: sensed(separate, own, None),
+        depth: response(depth, own, Some(4.0)),
+        block: response(block, own, Some(4.0)),
+        delay: response(delay, own, Some(0.8)),
+        separate: response(separate, own, None),
     });
     if let Some(shares) = &figures.shares {
         let sum: f64 = shares.iter().sum::<f64>().max(1e-9);
         let [user, kernel, run_queue, blocked] = [0, 1, 2, 3].map(|place| shares[place] / sum);
-        row.seen.budget = Some(Budget { user, kernel, run_queue, quota: None, steal: 0.0, blocked });
+        row.seen.budget = Some(TimeBreakdown { user, kernel, run_queue, quota: None, steal: 0.0, blocked });
     }
 }
 
@@ -77,7 +77,7 @@ fn contradictions(mut run: Run, figures: &Figures) -> Vec<String> {
     }
     let is_measured = |row: &PhaseRecord| row.status == Status::Done && row.counts.ops > 0;
     run.phases.iter_mut().filter(|row| is_measured(row)).for_each(|row| put(figures, row));
-    judge::again(&mut run);
+    judge::rejudge(&mut run);
     let rows = run.phases.iter().filter(|row| is_measured(row));
     rows.flat_map(|row| rule::contradictions(row, &run)).collect()
 }

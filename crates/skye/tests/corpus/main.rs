@@ -21,18 +21,18 @@ fn runs() -> Vec<(String, Run)> {
     let rows = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/rows");
     let mut paths: Vec<PathBuf> = fs::read_dir(rows).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    paths.iter().map(|path| (name(path), judged(path))).collect()
+    paths.iter().map(|path| (name(path), rejudge(path))).collect()
 }
 
 fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().trim_end_matches(".json.gz").to_owned()
 }
 
-fn judged(path: &Path) -> Run {
+fn rejudge(path: &Path) -> Run {
     let mut text = String::new();
     GzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     let mut run = report::json::read(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-    judge::again(&mut run);
+    judge::rejudge(&mut run);
     run.phases.iter_mut().for_each(wording::fill);
     run
 }
@@ -97,25 +97,25 @@ fn contradiction_rule_finds_refuted_verdicts() {
 /// Verdicts, evidence, advice and findings of each row: to be read from top to bottom.
 #[test]
 fn row_verdicts_and_findings_snapshot() {
-    let mut told = String::new();
+    let mut output_text = String::new();
     for (name, run) in runs() {
         let target = &run.environment.target;
         let devices: Vec<_> = target.device_stack.iter().map(|device| device.name.as_str()).collect();
         let place = if devices.is_empty() { "no device".to_owned() } else { devices.join(" on ") };
-        writeln!(told, "== {name}: {} on {place}", target.file_system).unwrap();
+        writeln!(output_text, "== {name}: {} on {place}", target.file_system).unwrap();
         for row in measured(&run) {
             let rate = row.figures.rate.ops_per_second.map_or("–".into(), |rate| format!("{rate:.1}/s"));
-            writeln!(told, "\n{}: {rate}", row.spec).unwrap();
+            writeln!(output_text, "\n{}: {rate}", row.spec).unwrap();
             let verdict = row.judged.verdict.as_ref().filter(|verdict| verdict.limiter.is_some());
             let limit = verdict.map(|verdict| wording::verdict_paragraph(verdict, 3));
-            writeln!(told, "  {}", limit.unwrap_or_else(|| wording::NO_LIMITER.into())).unwrap();
+            writeln!(output_text, "  {}", limit.unwrap_or_else(|| wording::NO_LIMITER.into())).unwrap();
             for note in &row.judged.notes {
-                writeln!(told, "  {} {}: {}", note.mark.sign(), note.code, note.text).unwrap();
+                writeln!(output_text, "  {} {}: {}", note.mark.sign(), note.code, note.text).unwrap();
             }
         }
-        told.push('\n');
+        output_text.push('\n');
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(output_text);
 }
 
 /// The recorded runs of presets on a real disk each fit on one screen.
@@ -124,17 +124,17 @@ fn preset_report_fits_on_one_screen() {
     use report::text::{Detail, Style, saved, screen};
     for (preset, lines_max) in [("standard", 30), ("quick", 24), ("disk", 20)] {
         let file = format!("tests/corpus/runs/{preset}.json.gz");
-        let run = judged(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
-        let told = |width| {
-            let style = Style { unicode: true, width };
+        let run = rejudge(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+        let output_text = |width| {
+            let style = Style { has_unicode: true, width };
             let parts =
                 [screen(&run, Detail::Screen, &style), saved(&run, "1122-otter", Path::new(""), &style)];
             anstream::adapter::strip_str(&parts.join("\n\n")).to_string()
         };
-        let text = told(100);
+        let text = output_text(100);
         assert!(text.lines().count() <= lines_max, "{} lines\n{text}", text.lines().count());
         // A small terminal's last screen shows everything from the answer on.
-        let narrow = told(80);
+        let narrow = output_text(80);
         let rest: Vec<_> = narrow.lines().skip_while(|line| !line.contains("the limit in")).collect();
         let table = rest.iter().rposition(|line| line.contains(" 4K ") || line.contains("unlink")).unwrap();
         assert!(table < 24, "{narrow}");
@@ -149,7 +149,7 @@ fn preset_report_fits_on_one_screen() {
 /// A default run can be mailed, pasted into a ticket, and kept by the hundred.
 #[test]
 fn default_run_document_and_markdown_are_small() {
-    let run = judged(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/runs/standard.json.gz"));
+    let run = rejudge(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/runs/standard.json.gz"));
     let document = report::json::write(&run);
     assert!(document.len() < 400_000, "{} bytes", document.len());
     assert_eq!(report::json::read(&document).unwrap(), run);

@@ -5,7 +5,7 @@ use model::Limiter;
 use model::advice::Advice;
 use model::finding::Finding;
 use model::observation::Observation;
-use model::run::{Confidence, PhaseRecord, Run, Sensed};
+use model::run::{Confidence, PhaseRecord, Response, Run};
 use model::target::Backing;
 
 /// Smallest gain that counts. If the gain of more depth is surely below it, the limiter is no latency.
@@ -14,9 +14,9 @@ const BRINGS: f64 = 1.15;
 const SAME: f64 = 1.3;
 
 /// Returns low end, middle and high end of an answer's interval, as multiples of a rate.
-fn times(sensed: &Sensed, factor: f64) -> Option<[f64; 3]> {
-    let half = sensed.half_width?;
-    Some([sensed.value - half, sensed.value, sensed.value + half].map(|exponent| factor.powf(exponent)))
+fn times(response: &Response, factor: f64) -> Option<[f64; 3]> {
+    let half = response.half_width?;
+    Some([response.value - half, response.value, response.value + half].map(|exponent| factor.powf(exponent)))
 }
 
 /// Returns sentences about statements that a row's figures refute.
@@ -31,7 +31,7 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
     let limiter = verdict.limiter.unwrap_or(Limiter::NotClear);
     let is_confirmed = verdict.confidence == Some(Confidence::Confirmed);
     let counts = |wanted: &str| {
-        verdict.observations.iter().chain(&verdict.contrary).any(
+        verdict.observations.iter().chain(&verdict.contradicting).any(
             |seen| matches!(seen, Observation::Answer { experiment, .. } if experiment.0.word() == wanted),
         )
     };
@@ -52,8 +52,11 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
             is_latency && high < BRINGS,
             format!("{limiter}, and more depth gave {middle:.2} times as much"),
         );
-        let is_told_to = verdict.next.iter().any(|advice| matches!(advice, Advice::MoreDepth {}));
-        refuted(is_told_to && middle < BRINGS, format!("told to use more depth, which gave {middle:.2}"));
+        let recommends_depth = verdict.next.iter().any(|advice| matches!(advice, Advice::MoreDepth {}));
+        refuted(
+            recommends_depth && middle < BRINGS,
+            format!("told to use more depth, which gave {middle:.2}"),
+        );
     }
     refuted(
         is_confirmed && is_full && gain.is_none() && known.is_none(),
@@ -98,8 +101,11 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
     for note in &row.judged.notes {
         match &note.finding {
             Finding::DepthNotReached { in_flight, .. } => {
-                let asked = f64::from(row.workload.threads) * f64::from(row.workload.iodepth);
-                refuted(in_flight.0 > 1.05 * asked, format!("{:.1} in flight of {asked}", in_flight.0));
+                let requested = f64::from(row.workload.threads) * f64::from(row.workload.iodepth);
+                refuted(
+                    in_flight.0 > 1.05 * requested,
+                    format!("{:.1} in flight of {requested}", in_flight.0),
+                );
             }
             Finding::RanOut { .. }
             | Finding::RanOutByOps { .. }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use xtask::lab::{self, Told};
+use xtask::lab::{self, CaseResult};
 
 /// Attempts at a case until its result is right. This machine is never quiet while the guests run.
 const ATTEMPTS: u32 = 3;
@@ -13,15 +13,15 @@ const ATTEMPTS: u32 = 3;
 fn guests_give_known_answers() {
     xtask::require!(root, guest);
     let mut open = lab::short().unwrap();
-    let mut wrong: Vec<Told> = Vec::new();
+    let mut wrong: Vec<CaseResult> = Vec::new();
     for _ in 0..ATTEMPTS {
-        let told = lab::ask(&open, Path::new(env!("CARGO_BIN_EXE_skye"))).unwrap();
-        wrong = told.into_iter().filter(|one| !one.wrong.is_empty()).collect();
+        let text = lab::run_cases(&open, Path::new(env!("CARGO_BIN_EXE_skye"))).unwrap();
+        wrong = text.into_iter().filter(|one| !one.wrong.is_empty()).collect();
         if wrong.is_empty() {
             return;
         }
         open.retain(|case| wrong.iter().any(|one| one.case == case.name));
     }
-    let told = |one: &Told| format!("{}: {}: {}", one.case, one.said, one.wrong.join("; "));
-    panic!("{}", wrong.iter().map(told).collect::<Vec<_>>().join("\n"));
+    let text = |one: &CaseResult| format!("{}: {}: {}", one.case, one.verdicts, one.wrong.join("; "));
+    panic!("{}", wrong.iter().map(text).collect::<Vec<_>>().join("\n"));
 }

@@ -7,20 +7,20 @@ use std::path::Path;
 
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs};
-use crate::support::program::{Ran, assert_nothing_left, document, open_to_all, phases, skye};
+use crate::support::program::{Output, assert_nothing_left, document, open_to_all, phases, skye};
 use crate::support::scratch;
 
 /// Runs in a directory with these words, adds the words that they lack, and expects a refusal.
 #[track_caller]
-fn refused(directory: &Path, words: &str, said: &[&str]) -> Ran {
+fn refused(directory: &Path, words: &str, message: &[&str]) -> Output {
     let mut program = skye().arg("run").arg(directory).words(words);
     for (option, value) in [("--test", "read:rnd4k"), ("--size", "1m"), ("--time", "0.1")] {
-        let is_said = words.contains(option) || (option == "--test" && words.contains("--preset"));
-        if !is_said {
+        let is_reported = words.contains(option) || (option == "--test" && words.contains("--preset"));
+        if !is_reported {
             program = program.arg(option).arg(value);
         }
     }
-    program.run().exits(2).did_not_panic().says(said).has_no_result()
+    program.run().exits(2).did_not_panic().stderr_contains(message).has_no_result()
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn directory_without_write_permission_is_refused() {
     open_to_all(home.path());
     let ran = skye().arg("run").arg(home.path()).words("--test read:rnd4k --size 1m --time 0.1");
     let ran = ran.by_other_user().run().did_not_panic();
-    ran.says(&[home.path().to_str().unwrap(), "Permission denied", "choose a directory"]).exits(2);
+    ran.stderr_contains(&[home.path().to_str().unwrap(), "Permission denied", "choose a directory"]).exits(2);
     assert_nothing_left(home.path());
 }
 
@@ -86,15 +86,15 @@ fn too_little_space() {
 fn too_few_inodes() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", Some(100));
-    let said = [tmpfs.path().to_str().unwrap(), "inodes", "reduce --files"];
-    refused(tmpfs.path(), "--test create:files=1000 --size 1m --allow low-space", &said);
+    let message = [tmpfs.path().to_str().unwrap(), "inodes", "reduce --files"];
+    refused(tmpfs.path(), "--test create:files=1000 --size 1m --allow low-space", &message);
     assert_nothing_left(tmpfs.path());
 }
 
 #[test]
 fn sizes_that_mean_nothing() {
     let home = scratch(0);
-    for (words, said) in [
+    for (words, message) in [
         ("--size 0", "--size"),
         ("--size=-5", "-5"),
         ("--size 16q", "16q"),
@@ -119,7 +119,7 @@ fn sizes_that_mean_nothing() {
         ("--test read:t999999999", "t999999999"),
         ("--test create:files=99999999999999999999", "files"),
     ] {
-        refused(home.path(), words, &[said]);
+        refused(home.path(), words, &[message]);
     }
     assert_nothing_left(home.path());
 }
@@ -139,7 +139,7 @@ fn preset_error_names_line_and_nearest_word() {
     let home = scratch(0);
     let preset = home.path().join("mine.toml");
     let path = preset.to_str().unwrap();
-    for (text, said) in [
+    for (text, message) in [
         ("tests = [\"read:rnd4k\"]\nsize = \"1m\"\nrepaet = 2\n", &["line 3", "repaet", "`repeat`"][..]),
         ("tests = [\"raed:rnd4k\"]\n", &["raed", "`read`"]),
         ("tests = [\"read:rnd4k\"\nsize = 5\n", &["line"]),
@@ -147,11 +147,11 @@ fn preset_error_names_line_and_nearest_word() {
     ] {
         fs::write(&preset, text).unwrap();
         let ran = skye().arg("run").arg(home.path()).words("--preset").arg(&preset).run();
-        ran.exits(2).did_not_panic().says(&[path]).says(said);
+        ran.exits(2).did_not_panic().stderr_contains(&[path]).stderr_contains(message);
     }
     fs::remove_file(&preset).unwrap();
     let ran = skye().arg("run").arg(home.path()).words("--preset").arg(&preset).run();
-    ran.exits(2).did_not_panic().says(&[path, "No such file or directory"]);
+    ran.exits(2).did_not_panic().stderr_contains(&[path, "No such file or directory"]);
     assert_nothing_left(home.path());
 }
 
@@ -159,7 +159,7 @@ fn preset_error_names_line_and_nearest_word() {
 fn blocks_that_direct_io_refuses() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &[], "");
-    for (test, said) in [
+    for (test, message) in [
         (
             "read:rnd1000",
             ["read:rnd1000", "1kB is 1000 bytes", "multiples of 512", "write rnd1k, or add :buffered"],
@@ -168,7 +168,7 @@ fn blocks_that_direct_io_refuses() {
         ("read:rnd700", ["read:rnd700", "blocks have 700 bytes", "multiples of 512", "write rnd1k"]),
     ] {
         let words = format!("--size 8m --allow low-space --test {test}");
-        refused(ext4.path(), &words, &said).says(&[ext4.path().to_str().unwrap()]);
+        refused(ext4.path(), &words, &message).stderr_contains(&[ext4.path().to_str().unwrap()]);
     }
     // The remedy works.
     let ran =
@@ -188,7 +188,7 @@ fn refused_direct_io_marks_buffered_rows() {
         let ran = ran.arg("run").arg(fuse.path()).arg("--json").arg(&json).words("--size 4m --time 0.2");
         let ran =
             ran.words("--test write:rnd4k:q4 --test write:seq64k:buffered --test create:files=50").run();
-        let ran = ran.did_not_panic().exits(0).tells(&["refuses O_DIRECT", "--buffered"]);
+        let ran = ran.did_not_panic().exits(0).output_contains(&["refuses O_DIRECT", "--buffered"]);
         let run = document(&json);
         assert_eq!(phases(&run), [("write", "done"), ("write", "done"), ("create", "done")], "{ran}");
         let verdict = |index: usize| &run["phases"][index]["verdict"]["trust_reasons"][0];
@@ -205,7 +205,7 @@ fn unwritable_output_is_refused_before_measuring() {
     for option in ["--json", "--csv"] {
         let ran = skye().arg("run").arg(home.path()).words("--test read:rnd4k --size 1m --time 0.1");
         let ran = ran.arg(option).arg(&nowhere).run().exits(2).did_not_panic();
-        ran.says(&[nowhere.to_str().unwrap(), "No such file or directory"]).has_no_result();
+        ran.stderr_contains(&[nowhere.to_str().unwrap(), "No such file or directory"]).has_no_result();
     }
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
     assert_nothing_left(home.path());
@@ -234,9 +234,9 @@ fn files_without_end_are_not_read() {
             limited().arg("run").arg(format!("sim:{path}")),
         ];
         for run in runs {
-            run.run().did_not_panic().exits(2).says(&[path, why]);
+            run.run().did_not_panic().exits(2).stderr_contains(&[path, why]);
         }
-        limited().arg("bon_csv2html").arg(file).run().did_not_panic().exits(1).says(&[path, why]);
+        limited().arg("bon_csv2html").arg(file).run().did_not_panic().exits(1).stderr_contains(&[path, why]);
     }
 }
 
@@ -244,7 +244,7 @@ fn files_without_end_are_not_read() {
 fn numbers_that_mean_nothing_are_refused() {
     let home = scratch(0);
     let file = home.path().join("device.toml");
-    for (text, said) in [
+    for (text, message) in [
         ("latency = { mean_us = 0 }", "no latency is shorter than 0.1"),
         ("latency = { mean_us = 1e-30 }", "no latency is shorter than 0.1"),
         ("latency = { mean_us = 100 }\nsize = \"1\"", "no device is smaller than 1m"),
@@ -256,7 +256,7 @@ fn numbers_that_mean_nothing_are_refused() {
     ] {
         fs::write(&file, text).unwrap();
         let ran = skye().arg("run").arg(format!("sim:{}", file.display())).words("--test read:rnd4k").run();
-        ran.did_not_panic().exits(2).says(&[file.to_str().unwrap(), said]);
+        ran.did_not_panic().exits(2).stderr_contains(&[file.to_str().unwrap(), message]);
     }
     refused(home.path(), "--write-limit 18446744073709551615", &["limits nothing"]);
     assert_nothing_left(home.path());
@@ -270,7 +270,7 @@ fn non_utf8_directory_name_is_refused() {
     let other = home.path().join("\u{fffd}");
     [&named, &other].into_iter().for_each(|directory| fs::create_dir(directory).unwrap());
     let ran = skye().arg("run").arg(&named).words("--size 1m --time 0.1 --test read:rnd4k").run();
-    ran.exits(2).tells(&["not UTF-8"]).has_no_result();
+    ran.exits(2).output_contains(&["not UTF-8"]).has_no_result();
     assert_nothing_left(&named);
     assert_nothing_left(&other);
 }

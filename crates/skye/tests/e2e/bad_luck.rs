@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-use rig::{Span, Timed, Timing};
+use rig::{Span, TimedDirections, Timing};
 
 use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
 use crate::support::mounts::{LoopFs, Tmpfs, run};
 use crate::support::program::{
-    IMPATIENT_SECONDS, Ran, Running, Skye, assert_nothing_left, document, for_this_user, leftovers, phases,
-    skye,
+    IMPATIENT_SECONDS, Output, Running, Skye, assert_nothing_left, document, for_this_user, leftovers,
+    phases, skye,
 };
 use crate::support::scratch;
 
@@ -36,11 +36,11 @@ fn impatient(directory: &Path) -> Skye {
 /// Runs three tests. A fault is programmed once the data set has been laid out. Asserts that `failing` alone fails,
 /// with this cause.
 #[track_caller]
-fn one_of_three_fails(fuse: &Fuse, tests: &str, failing: &str, cause: &str) -> Ran {
+fn one_of_three_fails(fuse: &Fuse, tests: &str, failing: &str, cause: &str) -> Output {
     let program = on(fuse.path()).words("--size 4m --time 0.3").words(tests);
     let json = program.home().join("run.json");
     let ran = program.arg("--json").arg(&json).run().did_not_panic().exits(1);
-    let ran = ran.tells(&[cause, fuse.path().to_str().unwrap()]);
+    let ran = ran.output_contains(&[cause, fuse.path().to_str().unwrap()]);
     let run = document(&json);
     for (index, (name, status)) in phases(&run).into_iter().enumerate() {
         let phase = &run["phases"][index];
@@ -84,7 +84,7 @@ fn read_or_sync_error_fails_only_its_test() {
     let fuse = Fuse::new(Faults { read_error_after: Some((1 << 20, Errno::EIO)), ..Faults::default() });
     let tests = "--test write:seq64k --test read:rnd4k:passes=1 --test create:files=20";
     let ran = one_of_three_fails(&fuse, tests, "read", "Input/output error");
-    ran.tells(&["kernel's log"]);
+    ran.output_contains(&["kernel's log"]);
     // The marker and the data set are synced before: a few syncs must succeed.
     let fuse = Fuse::new(Faults { sync_error_after: Some((100, Errno::EIO)), ..Faults::default() });
     let tests = "--test read:rnd4k --test fsync:rnd4k:ops=300 --test create:files=20";
@@ -99,7 +99,8 @@ fn data_set_without_space_skips_only_its_tests() {
     let program = on(fuse.path()).words("--size 4m --time 0.2 --test read:rnd4k --test create:files=20");
     let json = program.home().join("run.json");
     let ran = program.arg("--json").arg(&json).run().did_not_panic().exits(1);
-    let ran = ran.tells(&["No space left", fuse.path().to_str().unwrap(), "data-0000 at offset 1048576"]);
+    let ran =
+        ran.output_contains(&["No space left", fuse.path().to_str().unwrap(), "data-0000 at offset 1048576"]);
     let run = document(&json);
     assert_eq!(phases(&run), [("read", "skipped"), ("create", "done")], "{ran}");
     assert!(run["phases"][0]["reason"].as_str().unwrap().contains("No space left"), "{ran}");
@@ -124,7 +125,7 @@ fn full_file_system_fails_run_and_leaves_no_files() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    running.wait().did_not_panic().exits(1).tells(&["No space left", path.to_str().unwrap()]);
+    running.wait().did_not_panic().exits(1).output_contains(&["No space left", path.to_str().unwrap()]);
     assert!(path.join("other").exists());
     assert_nothing_left(&path);
 }
@@ -168,8 +169,11 @@ fn hung_call_is_reported_and_results_kept() {
         // Only the kernel is still waited for: the document is there, whole.
         let run = document(&json);
         fuse.release();
-        let ran =
-            running.wait().did_not_panic().exits(1).tells(&[call, since, "nothing else is outstanding"]);
+        let ran = running.wait().did_not_panic().exits(1).output_contains(&[
+            call,
+            since,
+            "nothing else is outstanding",
+        ]);
         assert_eq!(phases(&run)[0], ("stat", "done"), "{ran}");
         assert!(ran.stdout.contains("stat "), "{ran}");
         assert_eq!(ran.saved().len(), 2, "{call}\n{ran}");
@@ -197,7 +201,7 @@ fn hung_save_still_prints_results() {
 
     until_it_has_left(&mut sync, "-o");
     fuse_of_sync.release();
-    let ran = sync.wait().did_not_panic().exits(1).tells(&[
+    let ran = sync.wait().did_not_panic().exits(1).output_contains(&[
         "cannot save the run in",
         "sync of",
         "has not returned since",
@@ -207,10 +211,15 @@ fn hung_save_still_prints_results() {
     // The place is tried before a run.
     until_it_has_left(&mut unlink, "-o");
     fuse_of_unlink.release();
-    unlink.wait().did_not_panic().exits(2).tells(&["cannot write", "unlink has not returned since"]);
+    unlink
+        .wait()
+        .did_not_panic()
+        .exits(2)
+        .output_contains(&["cannot write", "unlink has not returned since"]);
     until_it_has_left(&mut dialect, "--json");
     fuse_of_json.release();
-    let ran = dialect.wait().did_not_panic().exits(1).tells(&["cannot write", "has not returned since"]);
+    let ran =
+        dialect.wait().did_not_panic().exits(1).output_contains(&["cannot write", "has not returned since"]);
     assert!(ran.stdout.contains("Version"), "{ran}");
     assert_nothing_left(home.path());
 }
@@ -255,7 +264,7 @@ fn hung_call_outside_timed_tests_is_reported() {
         if let Some(fuse) = &fuse {
             fuse.release();
         }
-        running.wait().did_not_panic().exits(code).tells(&[says, " since "]);
+        running.wait().did_not_panic().exits(code).output_contains(&[says, " since "]);
         if let Some(fuse) = &fuse {
             skye().arg("clean").arg(fuse.path()).run().exits(0);
             assert_nothing_left(fuse.path());
@@ -324,7 +333,7 @@ fn two_documents_in_one_new_file_are_refused() {
     std::os::unix::fs::symlink("x", home.path().join("y")).unwrap();
     let [x, y] = ["x", "y"].map(|name| home.path().join(name));
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k --json");
-    program.arg(&x).arg("--html").arg(&y).run().exits(2).tells(&["two documents"]);
+    program.arg(&x).arg("--html").arg(&y).run().exits(2).output_contains(&["two documents"]);
     assert_nothing_left(home.path());
 }
 
@@ -340,7 +349,7 @@ fn undeletable_work_directory_is_reported() {
     chattr("-a");
     let left = leftovers(disk.path());
     assert_eq!(left.len(), 1, "{ran}");
-    ran.tells(&[left[0].to_str().unwrap(), "is left", "skye clean"]);
+    ran.output_contains(&[left[0].to_str().unwrap(), "is left", "skye clean"]);
     assert!(
         fs::read_dir(&left[0])
             .unwrap()
@@ -368,7 +377,7 @@ fn slow_target_is_not_reported_as_hung() {
     let mut running = impatient(fuse.path()).words(words).spawn();
     assert!(running.wait_until(|| fuse.counts().bytes_written >= 1 << 20));
     let call_ns = IMPATIENT_SECONDS * 1_300_000_000 / 32;
-    let timing = Timing { service: Span::ns(call_ns), timed: Timed::Reads, ..Timing::default() };
+    let timing = Timing { service: Span::ns(call_ns), timed: TimedDirections::Reads, ..Timing::default() };
     fuse.server().set_timing(timing);
     let ran = running.wait().did_not_panic().exits(0);
     assert!(!ran.stderr.contains("has not returned"), "{ran}");
@@ -387,7 +396,7 @@ fn second_interrupt_skips_hung_calls() {
     until_it_has_left(&mut running, "unlinkat");
     let waited = hung.elapsed();
     fuse.release();
-    let ran = running.wait().did_not_panic().tells(&["unlinkat of", "nothing else is outstanding"]);
+    let ran = running.wait().did_not_panic().output_contains(&["unlinkat of", "nothing else is outstanding"]);
     assert!(waited < Duration::from_secs(15), "{waited:?}\n{ran}");
     skye().arg("clean").arg(fuse.path()).run().exits(0);
     assert_nothing_left(fuse.path());
@@ -398,7 +407,7 @@ fn descriptors_and_memory_run_out() {
     let home = scratch(0);
     let words =
         "--size 1m --time 0.1 --files 50 --no-save --test read:rnd4k:t4 --test create:dirs=4:levels=3";
-    let mut said = String::new();
+    let mut message = String::new();
     // A plan refuses a limit that is too low. One that sinks during the run is met by any call.
     let limits = [6, 8, 10, 12, 14, 16, 20, 24, 32, 48];
     for limit in limits.iter().cycle().take(xtask::sized(20, 100)) {
@@ -408,20 +417,20 @@ fn descriptors_and_memory_run_out() {
         let lower = Rlimit { current: Some(*limit), maximum: Some(*limit) };
         // The run may be over.
         let _ = prlimit(Some(pid), Resource::Nofile, lower);
-        said.push_str(&running.wait().did_not_panic().to_string());
+        message.push_str(&running.wait().did_not_panic().to_string());
         assert_nothing_left(home.path());
     }
-    assert!(said.contains("Too many open files"), "{said}");
-    said.clear();
+    assert!(message.contains("Too many open files"), "{message}");
+    message.clear();
     // What is short depends on the size of the program, so the steps are small where it begins to run.
     for mebibytes in (20..36).step_by(4).chain((36..64).step_by(2)).chain([64, 80, 96, 128]) {
         let limit = format!("-v {}", mebibytes << 10);
         let ran = on(home.path()).words(words).within(&limit).run();
-        said.push_str(&format!("{mebibytes} MiB\n{ran}"));
-        assert_ne!(ran.signal, Some(6), "aborted\n{said}");
+        message.push_str(&format!("{mebibytes} MiB\n{ran}"));
+        assert_ne!(ran.signal, Some(6), "aborted\n{message}");
         assert_nothing_left(home.path());
     }
-    assert!(said.contains("memory ran out"), "{said}");
+    assert!(message.contains("memory ran out"), "{message}");
 }
 
 #[test]
@@ -438,7 +447,7 @@ fn full_stores_fail_no_run() {
         ran
     };
     for more in ["", "--quiet"] {
-        into_store(more).exits(0).says(&[full.path().to_str().unwrap(), "No space left"]);
+        into_store(more).exits(0).stderr_contains(&[full.path().to_str().unwrap(), "No space left"]);
     }
     let ran = into_store("--quiet --no-save").exits(0);
     assert_eq!(ran.stderr, "");
@@ -450,7 +459,7 @@ fn full_stores_fail_no_run() {
     let json = full.path().join("run.json");
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
     let ran = program.arg("--json").arg(&json).run().did_not_panic();
-    let ran = ran.exits(1).says(&[json.to_str().unwrap(), "No space left"]);
+    let ran = ran.exits(1).stderr_contains(&[json.to_str().unwrap(), "No space left"]);
     assert!(ran.stdout.contains("4K rnd"), "{ran}");
     assert_eq!(ran.saved().len(), 1, "the saved run is not concerned\n{ran}");
     assert_nothing_left(home.path());
@@ -474,7 +483,7 @@ fn full_stdout_is_reported() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
     let ran = program.stdout(Stdio::from(full)).run().did_not_panic();
-    ran.exits(1).says(&["No space left"]);
+    ran.exits(1).stderr_contains(&["No space left"]);
     assert_nothing_left(home.path());
 }
 
@@ -483,7 +492,7 @@ fn read_only_stdout_is_refused() {
     let home = scratch(0);
     let program = on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k");
     let ran = program.stdout(Stdio::from(File::open("/dev/null").unwrap())).run().did_not_panic();
-    ran.exits(2).says(&["cannot write to stdout"]);
+    ran.exits(2).stderr_contains(&["cannot write to stdout"]);
     assert_nothing_left(home.path());
 }
 
@@ -493,8 +502,12 @@ fn no_home() {
     for more in ["", "--quiet"] {
         let program = || on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k").words(more);
         let homeless = || program().without("HOME").without("XDG_STATE_HOME");
-        let ran =
-            homeless().run().did_not_panic().exits(0).tells(&["HOME", "-o DIR", "--json -", "--no-save"]);
+        let ran = homeless().run().did_not_panic().exits(0).output_contains(&[
+            "HOME",
+            "-o DIR",
+            "--json -",
+            "--no-save",
+        ]);
         assert!(ran.stdout.contains("4K rnd"), "{ran}");
         homeless().arg("--no-save").run().exits(0);
         let unwritable = program().env("XDG_STATE_HOME", "/proc/nowhere");
@@ -502,7 +515,7 @@ fn no_home() {
             .run()
             .did_not_panic()
             .exits(0)
-            .tells(&["warning: cannot save the results: /proc/nowhere"]);
+            .output_contains(&["warning: cannot save the results: /proc/nowhere"]);
         assert!(ran.stdout.contains("4K rnd"), "{ran}");
     }
     assert_nothing_left(home.path());
@@ -564,7 +577,7 @@ fn frozen_file_systems_hang_although_their_disk_moves() {
     until_it_has_left(&mut running, "pwrite64");
     drop(frozen);
     drop(busy);
-    running.wait().did_not_panic().tells(&["has not returned since"]);
+    running.wait().did_not_panic().output_contains(&["has not returned since"]);
     skye().arg("clean").arg(ext4.path()).run().exits(0);
     assert_nothing_left(ext4.path());
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::{LoopFs, Tmpfs};
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, parse_document, skye};
+use crate::support::program::{Output, Skye, assert_nothing_left, document, parse_document, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
@@ -26,7 +26,7 @@ fn tmpfs() -> Tmpfs {
 
 /// Runs it, and returns its output and its document.
 #[track_caller]
-fn measured(directory: &Path, words: &str) -> (Ran, Value) {
+fn measured(directory: &Path, words: &str) -> (Output, Value) {
     let program = bonnie(directory, words);
     let json = program.home().join("run.json");
     let ran = program.arg("--json").arg(&json).run().did_not_panic().exits(0);
@@ -37,7 +37,7 @@ fn measured(directory: &Path, words: &str) -> (Ran, Value) {
 
 /// Returns the one table that is all of its stdout.
 #[track_caller]
-fn table(ran: &Ran) -> Table {
+fn table(ran: &Output) -> Table {
     let (tables, problems) = read(&ran.stdout);
     assert_eq!((tables.len(), problems), (1, vec![]), "{ran}");
     tables[0].clone()
@@ -82,7 +82,8 @@ fn workload_matches_original() {
         each(&run, |phase| &phase["spec"]).iter().map(|spec| spec.to_string().contains("unlocked")).collect();
     assert_eq!(unlocked, [true, false, false, true, false, false]);
     assert_eq!((number(&run, 5, "ops"), &run["phases"][5]["workload"]["threads"]), (1500, &8.into()));
-    let head = Head { syncs: true, unlocked: true, direct: false, thousands_of_seeks: 2, seekers: 8 };
+    let head =
+        Head { is_synced: true, is_unlocked: true, is_direct: false, thousands_of_seeks: 2, seekers: 8 };
     assert_eq!(table(&ran).head, Some(head), "{ran}");
 }
 
@@ -118,7 +119,7 @@ fn volumes_are_files_of_the_whole_size() {
     assert_eq!((number(&run, 5, "ops"), &run["phases"][5]["workload"]["files"]), (2000, &3.into()));
     let table = table(&ran);
     assert_eq!((table.size_mib, table.volumes), (Some(12), 3), "{ran}");
-    ran.says(&["size: 12582912, volumes: 3", "the seeks go to all volumes"]);
+    ran.stderr_contains(&["size: 12582912, volumes: 3", "the seeks go to all volumes"]);
 }
 
 #[test]
@@ -157,9 +158,10 @@ fn direct_io_covers_block_tests_and_warns_for_getc() {
     let direct: Vec<_> =
         each(&run, |phase| &phase["workload"]["direct"]).iter().map(|direct| **direct == true).collect();
     assert_eq!(direct, [false, true, true, false, true, true]);
-    let ran = ran.says(&["Using O_DIRECT for block based I/O", "does not align its buffer for direct I/O"]);
+    let ran = ran
+        .stderr_contains(&["Using O_DIRECT for block based I/O", "does not align its buffer for direct I/O"]);
     assert!(!ran.stderr.contains("of memory and will be read from there"), "{ran}");
-    assert!(table(&ran).head.is_some_and(|head| head.direct), "{ran}");
+    assert!(table(&ran).head.is_some_and(|head| head.is_direct), "{ran}");
     assert!(ran.stdout.contains("-DIOBlock- -DRewrite-"), "{ran}");
     // The second read, past the cache, reads what was just written.
     assert_eq!(number(&run, 1, "app_bytes_read"), 2 * number(&run, 1, "app_bytes_written"));
@@ -170,8 +172,8 @@ fn progress_and_table_are_the_originals() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = bonnie(tmpfs.path(), "-s 64 -m ada -p 4").run().did_not_panic().exits(0);
-    let told: Vec<_> = ran.stderr.lines().collect();
-    assert!(told.iter().any(|line| line.starts_with("Bonnie 1.4: File in '")), "{ran}");
+    let report: Vec<_> = ran.stderr.lines().collect();
+    assert!(report.iter().any(|line| line.starts_with("Bonnie 1.4: File in '")), "{ran}");
     for phrase in [
         "Writing with putc()...         done: ",
         "Rewriting...                   done: ",
@@ -179,7 +181,7 @@ fn progress_and_table_are_the_originals() {
         "Reading with getc()...         done: ",
         "Reading intelligently...       done: ",
     ] {
-        let line = told.iter().find_map(|line| line.strip_prefix(phrase));
+        let line = report.iter().find_map(|line| line.strip_prefix(phrase));
         let words: Vec<_> = line.unwrap_or_else(|| panic!("{phrase}: {ran}")).split_whitespace().collect();
         let [rate, "kB/s", cpu, "%CPU"] = words[..] else { panic!("{phrase}: {ran}") };
         assert!(
@@ -188,7 +190,7 @@ fn progress_and_table_are_the_originals() {
         );
     }
     let seeks = "Seeker 1...Seeker 2...Seeker 3...Seeker 4...start 'em...done...done...done...done...";
-    assert!(told.contains(&seeks), "{ran}");
+    assert!(report.contains(&seeks), "{ran}");
     let lines: Vec<_> = ran.stdout.lines().collect();
     assert_eq!(
         lines[..3],
@@ -241,8 +243,11 @@ fn bonnie_64_has_its_own_chunks_and_tables() {
     let found = table(&ran);
     assert_eq!((found.program, found.label.as_str(), found.size_mib), (Program::V64, "ada", Some(8)));
     assert!(ran.stdout.lines().last().unwrap().starts_with("ada      0.008 "), "{ran}");
-    let ran =
-        ran.says(&["Writing with putc()...done\n", "Reading intelligently...done\n", "-r changes nothing"]);
+    let ran = ran.stderr_contains(&[
+        "Writing with putc()...done\n",
+        "Reading intelligently...done\n",
+        "-r changes nothing",
+    ]);
     assert!(
         ran.stderr.contains("Seeker 1...Seeker 2...Seeker 3...start 'em...done...done...done...\n"),
         "{ran}"
@@ -258,8 +263,11 @@ fn size_below_memory_warns_and_is_measured() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = bonnie(tmpfs.path(), "-s 4").run().did_not_panic().exits(0);
-    let ran =
-        ran.tells(&["warning: -s 4: a file of 4 MiB fits into the", "-o_direct", "skye without bonnie"]);
+    let ran = ran.output_contains(&[
+        "warning: -s 4: a file of 4 MiB fits into the",
+        "-o_direct",
+        "skye without bonnie",
+    ]);
     assert_eq!(table(&ran).size_mib, Some(4));
 }
 
@@ -281,12 +289,12 @@ fn refusals_come_before_anything_is_written() {
         ("-s 8 -f html", &["-f is a flag of Bonnie-64"]),
         ("--compat 64 -s 8 -v 2", &["-v is a flag of bonnie 1.4"]),
     ] {
-        let ran = bonnie(tmpfs.path(), words).run().did_not_panic().exits(1).tells(tells);
+        let ran = bonnie(tmpfs.path(), words).run().did_not_panic().exits(1).output_contains(tells);
         assert_eq!(ran.stdout, "", "{words}");
         assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 0, "{words}");
     }
     let missing = tmpfs.path().join("missing");
-    bonnie(&missing, "-s 8").run().exits(1).tells(&["missing", "No such file"]);
+    bonnie(&missing, "-s 8").run().exits(1).output_contains(&["missing", "No such file"]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use xtask::capability::OTHER_USER;
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{
-    Ran, Skye, assert_nothing_left, document, for_this_user, give_to_other_user, leftovers, open_to_all, skye,
+    Output, Skye, assert_nothing_left, document, for_this_user, give_to_other_user, leftovers, open_to_all,
+    skye,
 };
 use crate::support::scratch;
 
@@ -34,7 +35,7 @@ fn fields(line: &str) -> Vec<&str> {
 }
 
 #[track_caller]
-fn csv(ran: &Ran) -> Vec<&str> {
+fn csv(ran: &Output) -> Vec<&str> {
     fields(ran.stdout.lines().last().unwrap_or_default())
 }
 
@@ -61,7 +62,7 @@ fn phrases_and_table_are_the_originals() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = bonniepp(tmpfs.path(), SMALL).words("-u root").run().did_not_panic().exits(0);
-    let told: Vec<_> = ran.stderr.lines().collect();
+    let text: Vec<_> = ran.stderr.lines().collect();
     for line in [
         "Using uid:0, gid:0.",
         "Writing a byte at a time...done",
@@ -77,7 +78,7 @@ fn phrases_and_table_are_the_originals() {
         "Stat files in random order...done.",
         "Delete files in random order...done.",
     ] {
-        assert!(told.contains(&line), "{line}: {ran}");
+        assert!(text.contains(&line), "{line}: {ran}");
     }
     assert!(ran.stderr.contains("page cache, as bonnie++'s do"), "{ran}");
     let lines: Vec<_> = ran.stdout.lines().collect();
@@ -219,12 +220,12 @@ fn refusals_come_before_anything_is_written() {
         ("-s 8 -r 0 -p 2 -y s", &["-p makes seats", "leave -y away"]),
         ("-s 8:3k -r 0", &["`3k`", "power of two"]),
     ] {
-        let ran = bonniepp(tmpfs.path(), words).run().did_not_panic().exits(1).tells(tells);
+        let ran = bonniepp(tmpfs.path(), words).run().did_not_panic().exits(1).output_contains(tells);
         assert_eq!(ran.stdout, "", "{words}");
         assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 0, "{words}");
     }
     let missing = tmpfs.path().join("missing");
-    bonniepp(&missing, "-s 8 -r 0").run().exits(1).tells(&["missing", "No such file"]);
+    bonniepp(&missing, "-s 8 -r 0").run().exits(1).output_contains(&["missing", "No such file"]);
 }
 
 #[test]
@@ -392,8 +393,8 @@ fn converters_take_each_others_lines() {
     );
     let text = skye().arg("bon_csv2txt").arg(&file).run().did_not_panic().exits(0).stdout;
     assert!(text.contains("ours") && text.contains("theirs") && text.contains("Sequential Output"), "{text}");
-    let shown = skye().arg("report").arg(&file).run().did_not_panic().exits(0).stdout;
-    assert_eq!(shown, text);
+    let output = skye().arg("report").arg(&file).run().did_not_panic().exits(0).stdout;
+    assert_eq!(output, text);
 }
 
 #[test]
@@ -410,7 +411,7 @@ fn invalid_csv_lines_are_reported_and_others_shown() {
     );
     let nothing =
         skye().arg("bon_csv2html").arg(home.path().join("missing.csv")).run().did_not_panic().exits(1);
-    nothing.tells(&["missing.csv", "No such file"]);
+    nothing.output_contains(&["missing.csv", "No such file"]);
 }
 
 #[test]
@@ -445,7 +446,7 @@ fn programs_meet_before_each_test() {
         let program = skye().arg("bonnie++").env("XDG_RUNTIME_DIR", home.path()).arg("-d").arg(home.path());
         program.words(&for_this_user("-s 8 -r 4 -n 1 -f -u root -q")).words(words)
     };
-    program("-y s").run().did_not_panic().exits(1).tells(&["there are no seats", "-p N"]);
+    program("-y s").run().did_not_panic().exits(1).output_contains(&["there are no seats", "-p N"]);
     program("-p 2").run().did_not_panic().exits(0);
     let mut first = program("-y s").spawn();
     assert!(first.wait_until(|| !leftovers(home.path()).is_empty()), "it makes no directory");
@@ -473,12 +474,12 @@ fn signal_ends_the_wait_for_enter() {
     let home = scratch(64 << 20);
     let words = for_this_user("-s 8 -r 4 -n 0 -f -u root -y p -d");
     let program = skye().arg("bonnie++").words(&words).arg(home.path());
-    let told = program.home().join("told");
+    let text = program.home().join("told");
     // A pipe that is open both ways has no end, and nobody writes to this one.
     let mut waiting =
         program.through("sh", &["-c", "mkfifo keys && exec \"$@\" <> keys 2> told", "sh"]).spawn();
-    let asks = || fs::read_to_string(&told).is_ok_and(|told| told.contains("press Enter to begin"));
-    assert!(waiting.wait_until(asks), "it asks nobody");
+    let is_waiting = || fs::read_to_string(&text).is_ok_and(|text| text.contains("press Enter to begin"));
+    assert!(waiting.wait_until(is_waiting), "it asks nobody");
     waiting.signal(Signal::INT);
     waiting.wait().did_not_panic().exits(5);
     assert_nothing_left(home.path());

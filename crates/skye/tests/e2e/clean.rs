@@ -11,7 +11,7 @@ use xtask::sized;
 
 use crate::support::mounts::run;
 use crate::support::program::{
-    Ran, Skye, assert_nothing_left, give_to_other_user, leftovers, open_to_all, skye,
+    Output, Skye, assert_nothing_left, give_to_other_user, leftovers, open_to_all, skye,
 };
 use crate::support::scratch;
 
@@ -26,7 +26,7 @@ fn program_of(directory: &Path, seconds_per_test: f64) -> Skye {
     )
 }
 
-fn clean(directory: &Path) -> Ran {
+fn clean(directory: &Path) -> Output {
     skye().arg("clean").arg(directory).run().did_not_panic()
 }
 
@@ -183,8 +183,8 @@ fn live_run_is_not_cleaned() {
     while !running.has_ended() && cleanings < 20 {
         let ran = clean(home.path()).exits(0);
         cleanings += 1;
-        let said = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(running.has_ended() || said.contains("in use"), "{said}");
+        let message = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(running.has_ended() || message.contains("in use"), "{message}");
     }
     assert!(cleanings > 1);
     running.wait().exits(0);
@@ -325,5 +325,5 @@ fn there_is_nothing_to_clean() {
     let missing = home.path().join("missing");
     let ran = clean(&missing);
     assert!(matches!(ran.code, Some(1 | 2)), "{ran}");
-    ran.says(&[missing.to_str().unwrap(), "No such file or directory"]);
+    ran.stderr_contains(&[missing.to_str().unwrap(), "No such file or directory"]);
 }

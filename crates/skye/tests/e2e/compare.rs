@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use xtask::sized;
 
-use crate::support::program::{Ran, assert_nothing_left, document, parse_comparison, skye};
+use crate::support::program::{Output, assert_nothing_left, document, parse_comparison, skye};
 use crate::support::scratch;
 
 /// Number of requests on a device whose requests take a random time. The rate of this many spreads by 2 %.
@@ -49,7 +49,7 @@ impl Devices {
     }
 }
 
-fn compare(files: &[&Path], words: &str) -> Ran {
+fn compare(files: &[&Path], words: &str) -> Output {
     files
         .iter()
         .fold(skye().arg("compare"), |program, file| program.arg(file))
@@ -146,10 +146,12 @@ fn fail_on_limit_sets_exit_code() {
     compare(&[&slow, &fast], "--fail-on throughput<-5%").exits(0);
     compare(&[&slow, &fast], "--fail-on throughput<-5% --fail-on throughput>5%").exits(4);
     // A gate that nothing can fail is no gate.
-    compare(&[&once, &slow], "--fail-on throughput<-5%").exits(2).says(&["cannot decide", "--repeat 6"]);
-    compare(&[&slow, &fast], "--fail-on speed<-5%").exits(2).says(&["throughput, p99"]);
-    let told = compare(&[&once, &slow], "").exits(0).stdout;
-    assert!(told.contains("n=1") && told.contains("--repeat 6") && !told.contains("p="), "{told}");
+    compare(&[&once, &slow], "--fail-on throughput<-5%")
+        .exits(2)
+        .stderr_contains(&["cannot decide", "--repeat 6"]);
+    compare(&[&slow, &fast], "--fail-on speed<-5%").exits(2).stderr_contains(&["throughput, p99"]);
+    let text = compare(&[&once, &slow], "").exits(0).stdout;
+    assert!(text.contains("n=1") && text.contains("--repeat 6") && !text.contains("p="), "{text}");
 }
 
 #[test]
@@ -165,16 +167,16 @@ fn runs_are_grouped_by_common_key() {
         run("4.json", 150.0, 4, "new"),
     ];
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let told = compare(&files, "--by label").exits(0).stdout;
+    let text = compare(&files, "--by label").exits(0).stdout;
     assert!(
-        told.contains("new (6 runs) against old (6 runs)") && told.contains("faster in 1 test"),
-        "{told}"
+        text.contains("new (6 runs) against old (6 runs)") && text.contains("faster in 1 test"),
+        "{text}"
     );
-    compare(&files, "--by lable").exits(2).says(&["did you mean label?"]);
-    compare(&files, "--by preset").exits(2).says(&["it is `custom` in all"]);
+    compare(&files, "--by lable").exits(2).stderr_contains(&["did you mean label?"]);
+    compare(&files, "--by preset").exits(2).stderr_contains(&["it is `custom` in all"]);
     // Without a key, each file is a side.
-    let told = compare(&files, "").exits(0).stdout;
-    assert!(told.contains("Three sides, each against 1."), "{told}");
+    let text = compare(&files, "").exits(0).stdout;
+    assert!(text.contains("Three sides, each against 1."), "{text}");
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn invalid_run_file_is_reported_and_others_compared() {
     };
     let edited = text.replacen("\"ops\": ", "\"ops\": \"many\", \"x\": ", 1);
     assert_ne!(edited, text);
-    for (file, said) in [
+    for (file, message) in [
         (write("empty.json", ""), "found nothing at all"),
         (write("cut.json", &text[..text.len() / 2]), "cut off at line"),
         (write("newer.json", &text.replace("skye.run/2", "skye.run/3")), "use a newer skye"),
@@ -200,14 +202,16 @@ fn invalid_run_file_is_reported_and_others_compared() {
         (devices.path("nowhere.json"), "No such file"),
     ] {
         let path = file.display().to_string();
-        let ran = compare(&[&a, &file], "").exits(2).says(&[said, &path]);
+        let ran = compare(&[&a, &file], "").exits(2).stderr_contains(&[message, &path]);
         assert_eq!(ran.stdout, "", "{path}");
-        let ran = compare(&[&a, &file, &b], "").exits(2).says(&[said, &path]);
+        let ran = compare(&[&a, &file, &b], "").exits(2).stderr_contains(&[message, &path]);
         assert!(ran.stdout.contains("\"b\" is faster in 1 test"), "{path}: {}", ran.stdout);
     }
     let other = devices.run("other.json", 200.0, 1, &["write:rnd4k:ops=100".to_owned()]);
-    compare(&[&a, &other], "").exits(2).says(&["no test was measured on two sides", "write:rnd4k:ops=100"]);
-    compare(&[&a], "").exits(2).says(&["name a second run"]);
+    compare(&[&a, &other], "")
+        .exits(2)
+        .stderr_contains(&["no test was measured on two sides", "write:rnd4k:ops=100"]);
+    compare(&[&a], "").exits(2).stderr_contains(&["name a second run"]);
 }
 
 #[test]
@@ -218,10 +222,10 @@ fn results_of_older_programs_are_compared() {
     let copy = devices.path("after.csv");
     // Twice as many files created a second, in every line.
     fs::write(&copy, &line).unwrap();
-    let told = compare(&[&data.join("bonnie++-2.00a_x2_header.csv"), &copy], "").exits(0).stdout;
-    assert!(told.contains("Write blocks (256M)") && told.contains("bonnie++ 2.00a"), "{told}");
+    let text = compare(&[&data.join("bonnie++-2.00a_x2_header.csv"), &copy], "").exits(0).stdout;
+    assert!(text.contains("Write blocks (256M)") && text.contains("bonnie++ 2.00a"), "{text}");
     let unlike = [data.join("bonnie++-1.03e_s1500_r700_n4.stdout"), copy];
-    compare(&[&unlike[0], &unlike[1]], "").exits(2).says(&["Write blocks (1500M)"]);
+    compare(&[&unlike[0], &unlike[1]], "").exits(2).stderr_contains(&["Write blocks (1500M)"]);
 }
 
 #[test]
@@ -238,13 +242,13 @@ fn hostile_labels_are_shown_not_obeyed() {
     };
     let (a, b) = (run("a.json", hostile, 1), run("b.json", "-b", 2));
     for format in ["text", "markdown", "csv", "json", "html"] {
-        let told = compare(&[&a, &b], &format!("--format {format}")).exits(0).stdout;
-        assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{format}: {told}");
+        let text = compare(&[&a, &b], &format!("--format {format}")).exits(0).stdout;
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{format}: {text}");
         match format {
-            "html" => assert!(!told.contains("<script") && told.contains("&#60;script&#62;"), "{told}"),
-            "markdown" => assert!(!told.contains("<script") && !told.contains("@all"), "{told}"),
+            "html" => assert!(!text.contains("<script") && text.contains("&#60;script&#62;"), "{text}"),
+            "markdown" => assert!(!text.contains("<script") && !text.contains("@all"), "{text}"),
             "csv" => {
-                assert!(told.contains("'=cmd") && told.contains("'-b") && !told.contains(",=cmd"), "{told}")
+                assert!(text.contains("'=cmd") && text.contains("'-b") && !text.contains(",=cmd"), "{text}")
             }
             _ => {}
         }
@@ -257,8 +261,8 @@ fn html_page_is_written_along_with_printed_output() {
     let a = devices.run("a.json", 200.0, 1, &one_test());
     let b = devices.run("b.json", 150.0, 2, &one_test());
     let page = devices.path("page.html");
-    let beside = format!("--format json --html {}", page.display());
-    let json: Value = serde_json::from_str(&compare(&[&a, &b], &beside).exits(0).stdout).unwrap();
+    let extra_args = format!("--format json --html {}", page.display());
+    let json: Value = serde_json::from_str(&compare(&[&a, &b], &extra_args).exits(0).stdout).unwrap();
     assert_eq!(json["schema"], "skye.compare/1");
     let written = fs::read_to_string(&page).unwrap();
     assert!(written.starts_with("<!doctype html>") && written.contains("id=\"test-read-rnd4k-ops-2500\""));
@@ -266,10 +270,13 @@ fn html_page_is_written_along_with_printed_output() {
         assert_eq!(compare(&[&a, &b], words).exits(0).stdout, written, "{words}");
     }
     // The page holds the comparison, and no run.
-    compare(&[&page, &b], "").exits(2).says(&["is a comparison", "name one of the runs"]);
-    compare(&[&a, &b], "--html - --format csv").exits(2).says(&["two forms of a comparison on stdout"]);
-    let told = compare(&[&a, &b], "--html /dev/null/page.html").exits(2).says(&["/dev/null/page.html"]);
-    assert_eq!(told.stdout, "");
+    compare(&[&page, &b], "").exits(2).stderr_contains(&["is a comparison", "name one of the runs"]);
+    compare(&[&a, &b], "--html - --format csv")
+        .exits(2)
+        .stderr_contains(&["two forms of a comparison on stdout"]);
+    let text =
+        compare(&[&a, &b], "--html /dev/null/page.html").exits(2).stderr_contains(&["/dev/null/page.html"]);
+    assert_eq!(text.stdout, "");
 }
 
 #[test]
@@ -278,7 +285,7 @@ fn ab_with_unwritable_page_is_refused_before_measuring() {
     let (a, b) = (devices.device(200.0), devices.device(190.0));
     let ab = |words: &str| skye().arg("ab").arg(&a).arg(&b).words(words).run().did_not_panic();
     let ran = ab("--test read:rnd4k:ops=100 --html /dev/null/page.html").exits(2);
-    assert_eq!(ran.says(&["/dev/null/page.html"]).stdout, "", "nothing was announced");
+    assert_eq!(ran.stderr_contains(&["/dev/null/page.html"]).stdout, "", "nothing was announced");
     let page = ab("--test read:rnd4k:ops=100 --effect 100% --seed 1 --html -").exits(0).stdout;
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
 }
@@ -291,8 +298,8 @@ fn in_turns_what_is_known_is_found() {
         let program = skye().arg("ab").arg(&a).arg(other).arg("--test").arg(format!("read:rnd4k:ops={OPS}"));
         program.words("--seed 7").words(words).run().did_not_panic()
     };
-    let told = ab(&b, "").exits(0).stdout;
-    assert!(told.contains("measured in turns") && told.contains("faster in 1 test"), "{told}");
+    let text = ab(&b, "").exits(0).stdout;
+    assert!(text.contains("measured in turns") && text.contains("faster in 1 test"), "{text}");
     let same = ab(&a, "").exits(0).stdout;
     assert!(same.contains("the same in 1 test"), "{same}");
     ab(&b, "--fail-on throughput>4%").exits(4);
@@ -329,8 +336,8 @@ fn ab_of_two_directories_saves_two_paired_runs() {
     let firsts = |index: usize| runs[index]["pairing"]["first"].as_array().unwrap().clone();
     assert!(firsts(0).iter().zip(&firsts(1)).all(|(one, other)| one != other), "one of the two goes first");
     let state = ran.home().join("state");
-    let told = skye().env("XDG_STATE_HOME", &state).words("compare @-1 @").run().exits(0).stdout;
-    assert!(told.contains("measured in turns"), "{told}");
+    let text = skye().env("XDG_STATE_HOME", &state).words("compare @-1 @").run().exits(0).stdout;
+    assert!(text.contains("measured in turns"), "{text}");
 }
 
 #[test]
@@ -355,16 +362,16 @@ fn undecidable_comparison_is_refused() {
     let devices = Devices::new();
     let a = devices.run("a.json", 200.0, 1, &one_test());
     let b = devices.run("b.json", 150.0, 2, &one_test());
-    compare(&[&a, &b], "--fail-on throughput<-1%").exits(2).says(&["--effect 1%"]).has_no_result();
+    compare(&[&a, &b], "--fail-on throughput<-1%").exits(2).stderr_contains(&["--effect 1%"]).has_no_result();
     compare(&[&b, &a], "--fail-on throughput<-1% --effect 1%").exits(4);
     // A run counts once, whatever its file is called.
     let copy = devices.path("copy.json");
     fs::copy(&a, &copy).unwrap();
-    compare(&[&a, &copy, &b], "--by target").exits(2).says(&["cannot count a run twice"]);
+    compare(&[&a, &copy, &b], "--by target").exits(2).stderr_contains(&["cannot count a run twice"]);
     // All runs are compared with the first, or with nothing.
     let nowhere = devices.path("nowhere.json");
-    compare(&[&nowhere, &a, &b], "").exits(2).says(&["No such file"]).has_no_result();
-    compare(&[&a, &b], "--by color").exits(2).says(&["has no such thing"]);
+    compare(&[&nowhere, &a, &b], "").exits(2).stderr_contains(&["No such file"]).has_no_result();
+    compare(&[&a, &b], "--by color").exits(2).stderr_contains(&["has no such thing"]);
 }
 
 #[test]
@@ -389,7 +396,7 @@ fn turns_end_where_they_cannot_go_on() {
     assert!(ran.stderr.matches("failed").count() <= 2, "{}", ran.stderr);
     let (a, b) = (scratch(64 << 20), scratch(64 << 20));
     let short = skye().arg("ab").arg(a.path()).arg(b.path()).words("--test create --total 1s");
-    short.run().exits(2).says(&["cannot measure a block", "--total"]).has_no_result();
+    short.run().exits(2).stderr_contains(&["cannot measure a block", "--total"]).has_no_result();
     // The second directory does not exist, and the first does.
     let missing = skye().arg("ab").arg(a.path()).arg(b.path().join("x")).words("--test create");
     missing.run().exits(2);
@@ -426,19 +433,19 @@ fn output_over_input_file_is_refused() {
     let b = devices.run("b.json", 150.0, 2, &one_test());
     let before = fs::read(&b).unwrap();
     let page = format!("--html {}", b.display());
-    compare(&[&a, &b], &page).exits(2).says(&["it is made from that very file"]);
+    compare(&[&a, &b], &page).exits(2).stderr_contains(&["it is made from that very file"]);
     let report = |words: &str| skye().arg("report").arg(&b).words(words).run().did_not_panic();
-    report(&page).exits(2).says(&["it is made from that very file"]);
-    report("--html - --json -").exits(2).says(&["more than one form on stdout"]).has_no_result();
+    report(&page).exits(2).stderr_contains(&["it is made from that very file"]);
+    report("--html - --json -").exits(2).stderr_contains(&["more than one form on stdout"]).has_no_result();
     assert_eq!(fs::read(&b).unwrap(), before);
     // The compressed form, as a page saves it, is the same run.
     let zipped = devices.path("b.json.gz");
     let packed = std::process::Command::new("gzip").arg("-c").arg(&b).output().unwrap();
     fs::write(&zipped, packed.stdout).unwrap();
-    let told = compare(&[&b, &zipped], "").exits(0).stdout;
-    assert!(told.contains("the same in 1 test"), "{told}");
+    let text = compare(&[&b, &zipped], "").exits(0).stdout;
+    assert!(text.contains("the same in 1 test"), "{text}");
     fs::write(&zipped, &fs::read(&zipped).unwrap()[..200]).unwrap();
-    compare(&[&b, &zipped], "").exits(2).says(&["compressed, and damaged"]);
+    compare(&[&b, &zipped], "").exits(2).stderr_contains(&["compressed, and damaged"]);
     let directory = devices.path("new");
     let program = skye().arg("ab").arg(devices.device(200.0)).arg(devices.device(190.0));
     program.words("--test read:rnd4k --dry-run -o").arg(&directory).run().exits(0);

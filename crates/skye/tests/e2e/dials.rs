@@ -63,8 +63,8 @@ fn data_compress_as_far_as_they_were_asked_to() {
         assert!(given >= SIZE_BYTES, "{tests}: only {given} bytes reached the device");
         let share = held as f64 / given as f64;
         assert!(expected.contains(&share), "{tests}: {share} of the bytes are held");
-        let asked = if tests.contains("compress") { 50 } else { 0 };
-        assert_eq!(run["phases"][0]["workload"]["compress_percent"], asked);
+        let requested = if tests.contains("compress") { 50 } else { 0 };
+        assert_eq!(run["phases"][0]["workload"]["compress_percent"], requested);
         assert_nothing_left(disk.path());
     }
 }
@@ -316,8 +316,8 @@ fn space_runs_out_under_what_was_laid_out() {
 /// proves nothing about the storage.
 #[track_caller]
 fn assert_not_compared(phase: &Value) {
-    let said = phase["notes"].as_array().unwrap().iter().any(|note| note["code"] == "not_compared");
-    assert!(said && phase["verified_blocks"] == 0 && phase["ops"].as_u64() > Some(0), "{phase}");
+    let message = phase["notes"].as_array().unwrap().iter().any(|note| note["code"] == "not_compared");
+    assert!(message && phase["verified_blocks"] == 0 && phase["ops"].as_u64() > Some(0), "{phase}");
 }
 
 /// Runs a test whose writes hit a fault that ends it. The next test would compare everything that it reads.
@@ -379,7 +379,7 @@ fn killed_stdio_worker_is_no_damage() {
     let run = document(&json);
     assert_eq!(phases(&run), [("putc-write", "failed"), ("read", "done")], "{ran}");
     assert_nothing_left(home.path());
-    let _ = ran.exits(1).says(&["killed by signal 9"]);
+    let _ = ran.exits(1).stderr_contains(&["killed by signal 9"]);
 }
 
 #[test]
@@ -446,10 +446,10 @@ fn hung_stdio_worker_does_not_hang_run() {
             thread::sleep(Duration::from_millis(10));
         }
         fuse.release();
-        let ran = running.wait().did_not_panic().exits(1).tells(&["failed", "kernel's log"]);
+        let ran = running.wait().did_not_panic().exits(1).output_contains(&["failed", "kernel's log"]);
         // The run waits for the process half as long as its driver waits for the run.
         let seconds = IMPATIENT_SECONDS / if test == "getc-read" { 2 } else { 1 };
-        let ran = ran.says(&[test, &format!("for {seconds} s")]);
+        let ran = ran.stderr_contains(&[test, &format!("for {seconds} s")]);
         let goes = Instant::now();
         while !stdio_workers(run).is_empty() {
             assert!(goes.elapsed() < Duration::from_secs(20), "{test}: its process stays");
@@ -485,7 +485,7 @@ fn flipped_byte_stops_byte_and_getc_reads() {
         drop(file);
         let ran = running.wait().did_not_panic().exits(3);
         let at = format!("the byte at offset {offset} is not what was written");
-        ran.tells(&["data-0000", &at, "expected", "found"]);
+        ran.output_contains(&["data-0000", &at, "expected", "found"]);
         assert_nothing_left(path);
     }
 }
@@ -547,11 +547,15 @@ fn numbers_are_held_against_skye_itself_and_memory() {
         assert!(phases[3..].iter().all(|phase| phase["own_cost_ns_per_op"].is_null()), "{phases:#?}");
         for phase in phases {
             let (own_loop, memory) = shares(&run, phase);
-            let said = &phase["ceiling_shares"];
+            let message = &phase["ceiling_shares"];
             for (share, key) in [(own_loop, "own_loop"), (memory, "memory")] {
-                let said = said[key].as_f64();
-                let is_alike = share.zip(said).is_some_and(|(share, said)| (share / said - 1.0).abs() < 1e-6);
-                assert!(is_alike || share.is_none() && said.is_none(), "{key}: {said:?}, not {share:?}");
+                let message = message[key].as_f64();
+                let is_alike =
+                    share.zip(message).is_some_and(|(share, message)| (share / message - 1.0).abs() < 1e-6);
+                assert!(
+                    is_alike || share.is_none() && message.is_none(),
+                    "{key}: {message:?}, not {share:?}"
+                );
             }
             // The figures of a busy machine may be anything; the verdict follows from them.
             let limiter = phase["verdict"]["limiter"].as_str();
@@ -586,7 +590,7 @@ fn iopoll_without_poll_queues_is_dropped_or_refused() {
         run["plan"]["notes"]
     );
     let ran = on(disk.path()).arg("--preset").arg(&preset).run().did_not_panic().exits(0);
-    ran.tells(&[&left_out]);
+    ran.output_contains(&[&left_out]);
 
     let directory = File::open(disk.path()).unwrap();
     let long_ago = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
@@ -594,7 +598,7 @@ fn iopoll_without_poll_queues_is_dropped_or_refused() {
     for test in ["read:iopoll", "read:rnd4k:q8:iopoll", "write:rnd4k:q4t2:iopoll:sqpoll"] {
         let program = on(disk.path()).words("--size 8m --time 0.1 --test").arg(test);
         let ran = program.run().did_not_panic().exits(2);
-        ran.tells(&[test.split(':').next().unwrap(), &why, "leave iopoll away"]).has_no_result();
+        ran.output_contains(&[test.split(':').next().unwrap(), &why, "leave iopoll away"]).has_no_result();
     }
     // A directory that was made and removed again would show.
     assert_eq!(directory.metadata().unwrap().modified().unwrap(), long_ago);

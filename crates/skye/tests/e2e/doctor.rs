@@ -6,15 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::mounts::{LoopFs, Tmpfs};
-use crate::support::program::{Ran, open_to_all, skye};
+use crate::support::program::{Output, open_to_all, skye};
 use crate::support::scratch;
 
-fn doctor(directory: &Path) -> Ran {
+fn doctor(directory: &Path) -> Output {
     skye().arg("doctor").arg(directory).run().did_not_panic()
 }
 
 /// Returns the states of the checks of that name.
-fn states<'a>(ran: &'a Ran, name: &str) -> Vec<&'a str> {
+fn states<'a>(ran: &'a Output, name: &str) -> Vec<&'a str> {
     let lines = ran.stdout.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
     let named = lines.filter(|(_, rest)| rest.trim_start().starts_with(&format!("{name} ")));
     let states = named.map(|(state, _)| state.trim());
@@ -65,7 +65,7 @@ fn device_report_has_identity_contents_and_users() {
         fs::read_to_string(Path::new("/sys/class/block").join(device.file_name().unwrap()).join("size"));
     let size_bytes = size_bytes.unwrap().trim().parse::<u64>().unwrap() * 512;
     let name = device.file_name().unwrap().to_str().unwrap();
-    doctor(device).tells(&[
+    doctor(device).output_contains(&[
         &format!("serial none, and no WWN; its ID is {size_bytes}"),
         "ext4 \"mine\"",
         &format!("used by {name} is mounted at {}", ext4.path().display()),
@@ -85,9 +85,9 @@ fn mount_in_another_namespace_counts_as_use() {
         .args(["--mount", "--propagation", "private", "sh", "-c", &script, env!("CARGO_BIN_EXE_skye")])
         .output()
         .unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     let expected = format!("is mounted at {} in the mount namespace of process ", ext4.path().display());
-    assert!(shown.contains(&expected), "{shown}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(&expected), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn memory_is_no_storage() {
     let tmpfs = Tmpfs::new("8g", None);
     let ran = doctor(tmpfs.path()).exits(5);
     assert_eq!(states(&ran, "storage"), ["unfit"], "{ran}");
-    ran.tells(&[
+    ran.output_contains(&[
         "not fit: tmpfs is memory: nothing that is measured here is storage",
         "name a directory on a disk",
     ]);
@@ -108,7 +108,7 @@ fn target_that_run_would_refuse_is_unfit() {
     let ext4 = LoopFs::new("ext4", 4, &[], "");
     let ran = doctor(ext4.path()).exits(5);
     assert_eq!(states(&ran, "plan"), ["unfit"], "{ran}");
-    ran.tells(&["a run would be refused", "free"]);
+    ran.output_contains(&["a run would be refused", "free"]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn options_that_void_durability_are_said() {
     let ext4 = LoopFs::new("ext4", 64, &[], "nobarrier");
     let ran = doctor(ext4.path());
     assert_eq!(states(&ran, "durable"), ["warn"], "{ran}");
-    ran.tells(&["mounted with nobarrier"]);
+    ran.output_contains(&["mounted with nobarrier"]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn preloaded_library_that_disables_syncs_is_reported() {
     fs::copy(harmless, &library).unwrap();
     let ran = skye().arg("doctor").arg(home.path()).env("LD_PRELOAD", &library).run().did_not_panic();
     assert_eq!(states(&ran, "durable"), ["warn"], "{ran}");
-    ran.tells(&["libeatmydata.so is loaded", "unset LD_PRELOAD"]);
+    ran.output_contains(&["libeatmydata.so is loaded", "unset LD_PRELOAD"]);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn another_user_is_told_what_root_would_add() {
     let home = scratch(0);
     open_to_all(home.path());
     let ran = skye().arg("doctor").arg(home.path()).by_other_user().run().did_not_panic();
-    let ran = ran.exits(5).tells(&["Permission denied", "root could also", "--cold"]);
+    let ran = ran.exits(5).output_contains(&["Permission denied", "root could also", "--cold"]);
     assert_eq!((states(&ran, "access"), states(&ran, "root")), (vec!["unfit"], vec!["note"]), "{ran}");
 }
 
@@ -152,14 +152,17 @@ fn another_user_is_told_what_root_would_add() {
 fn invalid_doctor_target_is_refused() {
     let home = scratch(0);
     let missing = home.path().join("missing");
-    let ran =
-        doctor(&missing).exits(2).says(&["skye: cannot use", missing.to_str().unwrap(), "create it first"]);
+    let ran = doctor(&missing).exits(2).stderr_contains(&[
+        "skye: cannot use",
+        missing.to_str().unwrap(),
+        "create it first",
+    ]);
     assert_eq!(ran.stdout, "", "{ran}");
     assert!(!missing.exists());
     let file = home.path().join("file");
     fs::write(&file, "precious").unwrap();
-    doctor(&file).exits(2).says(&[file.to_str().unwrap(), "Not a directory"]);
+    doctor(&file).exits(2).stderr_contains(&[file.to_str().unwrap(), "Not a directory"]);
     let ran = skye().words("doctor sim:disk.toml").run().did_not_panic();
-    ran.exits(2).says(&["a simulated device is the same on every machine"]);
-    skye().arg("docter").run().exits(2).says(&["did you mean `skye doctor`?"]);
+    ran.exits(2).stderr_contains(&["a simulated device is the same on every machine"]);
+    skye().arg("docter").run().exits(2).stderr_contains(&["did you mean `skye doctor`?"]);
 }

@@ -80,11 +80,11 @@ fn forbidden_io_uring_turns_depth_into_threads() {
     assert!(codes(phase).contains(&"depth_by_threads"), "{phase}");
     let notes = run["plan"]["notes"].to_string();
     assert!(notes.contains("io_uring cannot be used here"), "{notes}");
-    for asked in
+    for requested in
         ["--engine uring --test read:rnd4k:q8", "--test read:rnd4k:engine=uring", "--test read:iopoll"]
     {
-        let program = on(home.path()).words("--size 16m --time 0.1").words(asked);
-        program.without_io_uring().run().exits(2).tells(&["io_uring", "leave"]).has_no_result();
+        let program = on(home.path()).words("--size 16m --time 0.1").words(requested);
+        program.without_io_uring().run().exits(2).output_contains(&["io_uring", "leave"]).has_no_result();
     }
     assert_nothing_left(home.path());
 }
@@ -141,7 +141,7 @@ fn flipped_byte_stops_the_phase() {
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         }
         let ran = running.wait().did_not_panic().exits(3);
-        let ran = ran.tells(&["data-0000", &offset.to_string(), "expected", "found"]);
+        let ran = ran.output_contains(&["data-0000", &offset.to_string(), "expected", "found"]);
         let at = format!("offset {offset}");
         assert!(ran.stderr.contains(&at), "{test}: {at}\n{ran}");
         assert_nothing_left(disk.path());
@@ -174,7 +174,7 @@ fn errors_and_hangs_at_depth_are_reported() {
     let fuse = Fuse::new(Faults { read_error_after: Some((1 << 20, Errno::EIO)), ..Faults::default() });
     let program = on(fuse.path()).words("--size 4m --time 0.3 --test write:seq64k:q4 --test read:rnd4k:q8");
     let ran = program.words("--test create:files=20 --json -").run().did_not_panic().exits(1);
-    ran.tells(&["Input/output error", "offset", "kernel's log"]);
+    ran.output_contains(&["Input/output error", "offset", "kernel's log"]);
     assert_nothing_left(fuse.path());
     let fuse = Fuse::new(Faults { hang_from_read: Some(200), ..Faults::default() });
     let program = on(fuse.path()).words("--size 4m --time 0.3 --test write:seq64k:q4 --test read:rnd4k:q8");
@@ -185,7 +185,7 @@ fn errors_and_hangs_at_depth_are_reported() {
     }
     assert!(fuse.counts().hanging > 0, "nothing hung");
     fuse.release();
-    running.wait().did_not_panic().exits(1).tells(&[fuse.path().to_str().unwrap()]);
+    running.wait().did_not_panic().exits(1).output_contains(&[fuse.path().to_str().unwrap()]);
     skye().arg("clean").arg(fuse.path()).run().exits(0);
     assert_nothing_left(fuse.path());
 }
@@ -254,9 +254,9 @@ fn simulated_device_run_is_accurate_and_repeatable() {
     assert_eq!(run["phases"][3]["histogram"], again["phases"][3]["histogram"]);
     assert_eq!(run["phases"][3]["intervals"], again["phases"][3]["intervals"]);
     let broken = skye().arg("run").arg("sim:/nowhere.toml").words("--test read").run();
-    broken.exits(2).tells(&["/nowhere.toml", "docs/simulated-devices.md"]).has_no_result();
+    broken.exits(2).output_contains(&["/nowhere.toml", "docs/simulated-devices.md"]).has_no_result();
     let files = skye().arg("run").arg(format!("sim:{}", file.display())).words("--test create").run();
-    files.exits(2).tells(&["files", "tests on data"]).has_no_result();
+    files.exits(2).output_contains(&["files", "tests on data"]).has_no_result();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::mounts::{MountPoint, run as run_command};
-use crate::support::program::{Ran, Skye, document, parse_document, skye};
+use crate::support::program::{Output, Skye, document, parse_document, skye};
 use crate::support::{device_id, scratch};
 
 mod contents;
@@ -36,10 +36,10 @@ impl Device {
     /// of this machine has its size.
     fn new(mib: u64) -> Self {
         static PAGES: AtomicU64 = AtomicU64::new(1);
-        Self::of_size(mib * MIB + PAGES.fetch_add(1, Ordering::Relaxed) % 250 * 4096)
+        Self::with_size(mib * MIB + PAGES.fetch_add(1, Ordering::Relaxed) % 250 * 4096)
     }
 
-    fn of_size(bytes: u64) -> Self {
+    fn with_size(bytes: u64) -> Self {
         let home = scratch(bytes);
         let image = home.path().join("image");
         let mebibyte: Vec<u8> = (0..MIB).map(|byte| (byte * 7 % 251 + 1) as u8).collect();
@@ -118,8 +118,8 @@ impl Drop for Device {
 }
 
 fn attach(options: &[&str], file: &Path) -> PathBuf {
-    let shown = run_command(Command::new("losetup").args(options).args(["--find", "--show"]).arg(file));
-    shown.trim().into()
+    let text = run_command(Command::new("losetup").args(options).args(["--find", "--show"]).arg(file));
+    text.trim().into()
 }
 
 /// Detaches a device from its file, once: the next device of this name belongs to another test.
@@ -139,9 +139,9 @@ impl<F: FnMut()> Drop for Undo<F> {
 }
 
 /// A process that is killed when it is dropped.
-struct Killed(Child);
+struct ChildGuard(Child);
 
-impl Drop for Killed {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -149,22 +149,22 @@ impl Drop for Killed {
 }
 
 /// Starts a shell that says when it is ready, and then sleeps.
-fn sleeper(before: &mut Command, script: &str) -> Killed {
+fn sleeper(before: &mut Command, script: &str) -> ChildGuard {
     let words = format!("{script} && echo ready && exec sleep 1000");
     wait_until_ready(before.args(["sh", "-c", &words]))
 }
 
 /// Starts a program, and waits until it says that it is ready.
-fn wait_until_ready(command: &mut Command) -> Killed {
+fn wait_until_ready(command: &mut Command) -> ChildGuard {
     ready(command).unwrap_or_else(|| panic!("{command:?} ended"))
 }
 
 /// Does the same; `None` if the program ends before.
-fn ready(command: &mut Command) -> Option<Killed> {
+fn ready(command: &mut Command) -> Option<ChildGuard> {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut ready = [0; 5];
     let is_ready = std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).is_ok();
-    Some(Killed(child)).filter(|_| is_ready)
+    Some(ChildGuard(child)).filter(|_| is_ready)
 }
 
 /// A write test on a target, which is short unless the words say otherwise. Unknown data may be lost, and processes of this
@@ -183,16 +183,21 @@ fn strict(target: &Path, id: &str) -> Skye {
 
 /// Asserts that a run is refused for these reasons, and that no byte of the device changes.
 #[track_caller]
-fn refused_as(program: Skye, device: &Device, reasons: &[&str]) -> Ran {
+fn refused_as(program: Skye, device: &Device, reasons: &[&str]) -> Output {
     let before = device.contents();
-    let ran =
-        program.run().did_not_panic().exits(2).says(&["skye: cannot erase "]).says(reasons).has_no_result();
+    let ran = program
+        .run()
+        .did_not_panic()
+        .exits(2)
+        .stderr_contains(&["skye: cannot erase "])
+        .stderr_contains(reasons)
+        .has_no_result();
     assert!(device.contents() == before, "bytes have changed\n{ran}");
     ran
 }
 
 #[track_caller]
-fn refused(device: &Device, words: &str, reasons: &[&str]) -> Ran {
+fn refused(device: &Device, words: &str, reasons: &[&str]) -> Output {
     refused_as(writing(&device.path, &device.id(), words), device, reasons)
 }
 
@@ -222,7 +227,7 @@ fn device_is_written_verified_and_released() {
     let (path, bytes) = (device.path.display(), device.size_bytes());
     let size = format!("{}, {bytes} bytes", size::decimal(bytes));
     let announced = format!("erases {path} ({size}), which held unknown data: all that is on it is lost");
-    ran.tells(&[&announced]);
+    ran.output_contains(&[&announced]);
     let program = skye()
         .arg("run")
         .arg(&device.path)
@@ -247,7 +252,7 @@ fn device_is_written_verified_and_released() {
 
 /// Returns the phases of a run that ended well.
 #[track_caller]
-fn done(run: &Value) -> &Vec<Value> {
+fn done_phases(run: &Value) -> &Vec<Value> {
     let phases = run["phases"].as_array().unwrap();
     for phase in phases {
         assert_eq!(phase["status"], "done", "{}: {}", phase["spec"], phase["reason"]);
@@ -258,7 +263,7 @@ fn done(run: &Value) -> &Vec<Value> {
 #[test]
 fn all_that_is_read_after_a_write_is_compared() {
     xtask::require!(root, loop, host);
-    let device = Device::of_size(66 * MIB);
+    let device = Device::with_size(66 * MIB);
     let before = device.contents();
     let words =
         "--test write:rnd4k:q8 --test read:rnd4k:q8:ops=2000 --test read:seq64k:buffered:ops=100 --verify";
@@ -275,7 +280,7 @@ fn all_that_is_read_after_a_write_is_compared() {
         .did_not_panic()
         .exits(0);
     let run = parse_document(&ran.stdout);
-    let phases = done(&run);
+    let phases = done_phases(&run);
     assert!(phases[0]["app_bytes_written"].as_u64() > Some(0), "{ran}");
     let verified: Vec<_> = phases.iter().map(|phase| phase["verified_blocks"].as_u64().unwrap()).collect();
     assert_eq!(verified, [0, 2000, 100], "{ran}");
@@ -303,7 +308,7 @@ fn all_that_is_read_after_a_write_is_compared() {
     assert!(running.wait_until(|| last() != of_before), "it is laid out");
     let image = File::options().write(true).open(&device.image).unwrap();
     (0..256).for_each(|page| image.write_all_at(b"damage", page * 4096 + 100).unwrap());
-    running.wait().did_not_panic().exits(3).tells(&["differs"]);
+    running.wait().did_not_panic().exits(3).output_contains(&["differs"]);
 }
 
 #[test]
@@ -316,7 +321,7 @@ fn partition_write_leaves_neighbours_unchanged() {
     let before = device.contents();
     let program = writing(&second, &device_id(&second), "--test read:rnd4k --verify --allow busy --json -");
     let ran = program.run().did_not_panic().exits(0);
-    done(&parse_document(&ran.stdout));
+    done_phases(&parse_document(&ran.stdout));
     let after = device.contents();
     let (from, to) = ((20 * MIB) as usize, (36 * MIB) as usize);
     assert!(before[..from] == after[..from] && before[to..] == after[to..], "{ran}");
@@ -374,8 +379,8 @@ fn hidden_mount_is_detected_by_exclusive_open() {
     let forget = Undo(|| drop(run_command(Command::new("umount").arg(&namespace))));
     refused(&device, "--erase-signature ext4", &["the kernel or a program holds it for itself alone"]);
     let part = device.partition(1, 8, 8);
-    let said = "the kernel or a program holds it for itself alone";
-    refused_as(writing(&part, &device_id(&part), "--erase-signature ext4"), &device, &[said]);
+    let message = "the kernel or a program holds it for itself alone";
+    refused_as(writing(&part, &device_id(&part), "--erase-signature ext4"), &device, &[message]);
     drop(forget);
     drop(unmount);
     device.wait_until_free();
@@ -400,7 +405,7 @@ fn swap_space_is_refused() {
         let before = header();
         let ran =
             writing(&device.path, &device.id(), "--erase-signature swap").run().did_not_panic().exits(2);
-        ran.says(&["skye: cannot erase ", &format!("{name} is swap space")]);
+        ran.stderr_contains(&["skye: cannot erase ", &format!("{name} is swap space")]);
         assert!(header() == before, "the header has changed");
         drop(off);
         refused(&device, "", &["holds a signature of swap; if it may be lost, add --erase-signature swap"]);
@@ -417,14 +422,14 @@ fn device_below_loop_device_is_refused_by_any_path() {
     let (major, minor) = numbers.trim().split_once(':').unwrap();
     run_command(Command::new("mknod").arg(&node).args(["b", major, minor]));
     // The last one shares the file below, and lies on nothing that sysfs knows.
-    for (below, said) in
+    for (below, message) in
         [(&device.path, "lies on"), (&node, "lies on"), (&part, "lies on"), (&device.image, "the same file")]
     {
         let above = attach(&[], below);
         let attached = Undo(|| detach(&above));
-        refused(&device, "", &[above.file_name().unwrap().to_str().unwrap(), said]);
+        refused(&device, "", &[above.file_name().unwrap().to_str().unwrap(), message]);
         if below != &part {
-            refused_as(writing(&part, &device_id(&part), ""), &device, &[said]);
+            refused_as(writing(&part, &device_id(&part), ""), &device, &[message]);
         }
         drop(attached);
     }
@@ -444,9 +449,9 @@ fn device_open_in_another_process_is_refused() {
     for (held, flags) in [(&device.path, libc::O_EXCL), (&device.path, 0), (&part, libc::O_EXCL), (&part, 0)]
     {
         let file = File::options().read(true).custom_flags(flags).open(held).unwrap();
-        let said = format!("has {} open", held.file_name().unwrap().to_str().unwrap());
-        refused(&device, "", &[&format!("process {}", std::process::id()), &said]);
-        refused_as(writing(&part, &device_id(&part), ""), &device, &[&said]);
+        let message = format!("has {} open", held.file_name().unwrap().to_str().unwrap());
+        refused(&device, "", &[&format!("process {}", std::process::id()), &message]);
+        refused_as(writing(&part, &device_id(&part), ""), &device, &[&message]);
         drop(file);
     }
     // A neighbour does not matter.
@@ -550,14 +555,15 @@ fn signature_is_refused_until_it_is_named() {
             run_command(Command::new("blkid").args(["--probe", "--output", "export"]).arg(&device.path));
         let known = [format!("TYPE={name}"), format!("PTTYPE={name}")];
         assert!(blkid.lines().any(|line| known.contains(&line.to_owned())), "{name}: {blkid}");
-        let said = format!("{} holds a signature of {name}", device.name());
-        refused(&device, "", &[&said, &format!("if it may be lost, add --erase-signature {name}")]);
-        refused(&device, "--erase-signature ext4", &[&said]);
+        let message = format!("{} holds a signature of {name}", device.name());
+        refused(&device, "", &[&message, &format!("if it may be lost, add --erase-signature {name}")]);
+        refused(&device, "--erase-signature ext4", &[&message]);
         // The name is the whole name.
-        refused(&device, &format!("--erase-signature {}", &name[..name.len() - 1]), &[&said]);
+        refused(&device, &format!("--erase-signature {}", &name[..name.len() - 1]), &[&message]);
         let ran =
             writing(&device.path, &device.id(), &format!("--erase-signature {name} --allow busy")).run();
-        let ran = ran.did_not_panic().exits(0).says(&[&format!("which held {}: {name}", device.name())]);
+        let ran =
+            ran.did_not_panic().exits(0).stderr_contains(&[&format!("which held {}: {name}", device.name())]);
         let run = document(&ran.saved()[0]);
         assert_eq!(
             run["environment"]["target"]["erased"]["signatures"][0],
@@ -615,7 +621,7 @@ fn signatures_that_nobody_can_look_for_are_a_refusal() {
 fn erase_id_must_match_device_in_full() {
     xtask::require!(root, loop, host);
     // No other test has a device of these sizes, so each is an ID.
-    let (device, other) = (Device::of_size(37 * MIB), Device::of_size(19 * MIB));
+    let (device, other) = (Device::with_size(37 * MIB), Device::with_size(19 * MIB));
     let size = device.size();
     let text = |word: &str| format!("{word:?} is not its ID");
     for id in [
@@ -644,33 +650,33 @@ fn erase_id_must_match_device_in_full() {
     let leads = format!("cannot erase {}, which {} leads to", other.path.display(), link.display());
     refused_as(writing(&link, &size, ""), &other, &[&leads, &text(&size)]);
     let ran = writing(&link, &other.id(), "--allow busy").run().did_not_panic().exits(0);
-    ran.says(&[&format!("erases {} (", other.path.display())]);
+    ran.stderr_contains(&[&format!("erases {} (", other.path.display())]);
     // The whole device cannot be asked for beyond its end, nor more than may be written.
     let before = device.contents();
-    for (words, said) in [
+    for (words, message) in [
         ("--size 38m", "it has 37 MiB; ask for a smaller --size"),
         ("--write-limit 1m", "raise it with --write-limit"),
         ("--test create", "a block device, which holds no files"),
         ("--test write:fresh", "fresh describes files that skye makes"),
     ] {
         let ran = writing(&device.path, &size, words).run().did_not_panic().exits(2);
-        ran.says(&[said]).has_no_result();
+        ran.stderr_contains(&[message]).has_no_result();
         assert!(device.contents() == before, "{words}");
     }
     // A preset may be anybody's.
     let preset = device.home.path().join("mine.toml");
     fs::write(&preset, format!("tests = [\"write:rnd4k\"]\nerase = \"{size}\"\n")).unwrap();
     let ran = skye().arg("run").arg(&device.path).arg("--preset").arg(&preset).run().did_not_panic().exits(2);
-    ran.says(&["give --erase on the command line"]).has_no_result();
+    ran.stderr_contains(&["give --erase on the command line"]).has_no_result();
     assert!(device.contents() == before);
     // A plan asks the same questions, and writes nothing.
     let ran = writing(&device.path, &size, "--dry-run").run().did_not_panic().exits(0);
-    ran.tells(&[
+    ran.output_contains(&[
         &format!("erases {} (38.8 MB, 38797312 bytes)", device.path.display()),
         "--erase ID --preset FILE.toml",
     ]);
     let ran = writing(&device.path, "1", "--dry-run").run().did_not_panic().exits(2);
-    ran.says(&["is not its ID"]).has_no_result();
+    ran.stderr_contains(&["is not its ID"]).has_no_result();
     assert!(device.contents() == before);
 }
 
@@ -683,11 +689,11 @@ fn without_the_option_a_device_is_only_read() {
         let ran =
             skye().arg("run").arg(&device.path).words("--time 0.1 --test").arg(test).run().did_not_panic();
         let doctor = format!("with the ID that `skye doctor {}` prints", device.path.display());
-        ran.exits(2).says(&["which skye only reads", "--erase ID", &doctor]).has_no_result();
+        ran.exits(2).stderr_contains(&["which skye only reads", "--erase ID", &doctor]).has_no_result();
     }
     let words = "--test read:rnd4k --erase-signature ext4";
     let ran = skye().arg("run").arg(&device.path).words(words).run().did_not_panic().exits(2);
-    ran.says(&["--erase-signature means nothing without --erase"]).has_no_result();
+    ran.stderr_contains(&["--erase-signature means nothing without --erase"]).has_no_result();
     assert!(device.contents() == before);
 }
 
@@ -699,13 +705,13 @@ fn only_a_writable_block_device_is_erased() {
     fs::write(&file, vec![7; 65536]).unwrap();
     for target in [&file, home.path()] {
         let ran = writing(target, "65536", "").run().did_not_panic().exits(2);
-        ran.says(&["--erase is for block devices alone"]).has_no_result();
+        ran.stderr_contains(&["--erase is for block devices alone"]).has_no_result();
     }
     assert_eq!(fs::read(&file).unwrap(), vec![7; 65536]);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
     for target in ["/dev/zero", "/dev/tty"] {
         let ran = writing(Path::new(target), "0", "").run().did_not_panic().exits(2);
-        ran.says(&["cannot use", "Not a directory, a file or a block device"]).has_no_result();
+        ran.stderr_contains(&["cannot use", "Not a directory, a file or a block device"]).has_no_result();
     }
     let device = Device::new(16);
     run_command(Command::new("blockdev").arg("--setro").arg(&device.path));
@@ -730,17 +736,17 @@ fn erase_with_restricted_proc_or_sys_is_refused() {
         let words = format!("{script} && exec \"$@\"");
         program.through("unshare", &[options, &["sh", "-c", &words, "sh"]].concat())
     };
-    for (script, said) in scripts {
+    for (script, message) in scripts {
         // Some hide the device itself, which is a refusal of its own.
         let before = device.contents();
         let ran = among(&["--mount"], script)
             .run()
             .did_not_panic()
             .exits(2)
-            .says(&["skye: cannot "])
+            .stderr_contains(&["skye: cannot "])
             .has_no_result();
         assert!(
-            ran.stderr.contains(said) || ran.stderr.contains("sysfs does not show it"),
+            ran.stderr.contains(message) || ran.stderr.contains("sysfs does not show it"),
             "{script}\n{ran}"
         );
         assert!(device.contents() == before, "{script}\n{ran}");
@@ -775,12 +781,12 @@ fn device_is_held_during_run_and_released_by_signal() {
         assert_eq!(device.exclusive().unwrap_err().raw_os_error(), Some(libc::EBUSY));
         assert!(!Command::new("mkfs.ext4").arg("-qF").arg(&device.path).output().unwrap().status.success());
         let second = writing(&device.path, &device.id(), "").run().did_not_panic().exits(2);
-        second.says(&[&format!("process {} (skye) has {} open", running.id(), device.name())]);
+        second.stderr_contains(&[&format!("process {} (skye) has {} open", running.id(), device.name())]);
         running.signal(signal);
         let ran = running.wait().did_not_panic().exits(code);
         match signal {
             Signal::KILL => device.wait_until_free(),
-            _ => drop(ran.says(&["what it has written to the device stays"])),
+            _ => drop(ran.stderr_contains(&["what it has written to the device stays"])),
         }
         assert!(device.exclusive().is_ok());
     }

@@ -10,7 +10,7 @@ use rig::{Disk, Spec};
 use serde_json::Value;
 
 use crate::support::mounts::{LoopFs, run as run_command};
-use crate::support::program::{Ran, Skye, assert_nothing_left, parse_document, skye};
+use crate::support::program::{Output, Skye, assert_nothing_left, parse_document, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
@@ -21,7 +21,7 @@ fn on(target: &Path, words: &str) -> Skye {
 
 /// Returns the phases of a run that ended well, and its target.
 #[track_caller]
-fn measured(program: Skye) -> (Vec<Value>, Value, Ran) {
+fn measured(program: Skye) -> (Vec<Value>, Value, Output) {
     let ran = program.run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     let phases = run["phases"].as_array().unwrap().clone();
@@ -81,7 +81,7 @@ fn all_that_writes_is_refused_and_changes_nothing() {
     let file = home.path().join("image");
     fs::write(&file, vec![7; 4 << 20]).unwrap();
     let before = state(&file);
-    for (words, said) in [
+    for (words, message) in [
         ("--test write", &["`write:seq1m`", "only reads", "read:rnd4k:q32"][..]),
         ("--test read --test rewrite:rnd4k", &["`rewrite:rnd4k`", "only reads"]),
         ("--test fsync", &["only reads"]),
@@ -101,20 +101,20 @@ fn all_that_writes_is_refused_and_changes_nothing() {
         ("--test read:zones=1k:seq512:every=2 --test write", &["only reads"]),
     ] {
         let ran = skye().arg("run").arg(&file).words(words).run().did_not_panic().exits(2);
-        ran.says(said).has_no_result();
+        ran.stderr_contains(message).has_no_result();
         assert_eq!(state(&file), before, "{words}");
     }
     // No result replaces the file that it is of.
     for form in ["--json", "--csv", "--html", "--openmetrics"] {
         let ran = skye().arg("run").arg(&file).words("--test read:ops=1").arg(form).arg(&file).run();
-        ran.did_not_panic().exits(2).says(&["it was read for this very run"]);
+        ran.did_not_panic().exits(2).stderr_contains(&["it was read for this very run"]);
     }
     assert_eq!(state(&file), before);
     let pipe = home.path().join("pipe");
     run_command(Command::new("mkfifo").arg(&pipe));
     for strange in [&pipe, Path::new("/dev/tty"), Path::new("/dev/zero")] {
         let ran = skye().arg("run").arg(strange).words("--test read").run().did_not_panic().exits(2);
-        ran.says(&["cannot use", "Not a directory, a file or a block device"]).has_no_result();
+        ran.stderr_contains(&["cannot use", "Not a directory, a file or a block device"]).has_no_result();
     }
     skye()
         .arg("run")
@@ -122,7 +122,7 @@ fn all_that_writes_is_refused_and_changes_nothing() {
         .words("--test read:range=0..1m")
         .run()
         .exits(2)
-        .says(&["files that skye makes", "name a device or a file"]);
+        .stderr_contains(&["files that skye makes", "name a device or a file"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn unreadable_file_is_refused() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let ran =
         skye().arg("run").arg(&file).words("--test read").by_other_user().run().did_not_panic().exits(2);
-    ran.says(&["cannot open", "Permission denied", "a user who may read it"]).has_no_result();
+    ran.stderr_contains(&["cannot open", "Permission denied", "a user who may read it"]).has_no_result();
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn mounted_or_read_only_device_is_readable() {
     assert_eq!(phases.len(), 4);
     let doctor = skye().arg("doctor").arg(&read_only.0).run().did_not_panic();
     assert!([Some(0), Some(5)].contains(&doctor.code), "{doctor}");
-    doctor.tells(&["a block device, which a run only reads", "nothing is written"]);
+    doctor.output_contains(&["a block device, which a run only reads", "nothing is written"]);
     let ran = skye().arg("run").arg(&read_only.0).words("--test write:rnd4k").run().did_not_panic().exits(2);
-    ran.says(&["a block device, which skye only reads"]).has_no_result();
+    ran.stderr_contains(&["a block device, which skye only reads"]).has_no_result();
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn holes_are_named_and_a_file_can_be_examined() {
     );
     let doctor = skye().arg("doctor").arg(&file).run().did_not_panic();
     assert!([Some(0), Some(5)].contains(&doctor.code), "{doctor}");
-    doctor.tells(&["a file, which a run only reads", "nothing is written"]);
+    doctor.output_contains(&["a file, which a run only reads", "nothing is written"]);
     assert_eq!(file.metadata().unwrap().blocks(), 0);
 }
 
@@ -221,7 +221,7 @@ fn zones_show_a_step_where_it_is() {
         assert!(Some(times.iter().sum()) <= phases[0]["rate"]["last_done_ns"].as_u64(), "{ran}");
     }
     let ran = skye().arg("run").arg(&file).words("--test read:seq1m:zones=4m").run().did_not_panic().exits(0);
-    ran.tells(&["zones", "MB/s at 0 %", "MB/s at 100 %"]);
+    ran.output_contains(&["zones", "MB/s at 0 %", "MB/s at 100 %"]);
 }
 
 #[test]

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::LoopFs;
-use crate::support::program::{Ran, assert_nothing_left, intervals, leftovers, parse_document, skye};
+use crate::support::program::{Output, assert_nothing_left, intervals, leftovers, parse_document, skye};
 use crate::support::scratch;
 
 const FILES: u64 = 211;
 
 /// Runs tests one after the other, and returns the phases of the document.
-fn phases_of(directory: &Path, words: &str, tests: &[String]) -> (Ran, Vec<Value>) {
+fn phases_of(directory: &Path, words: &str, tests: &[String]) -> (Output, Vec<Value>) {
     let mut program = skye().arg("run").arg(directory);
     program = program.words(&format!("--files {FILES} --allow low-space,busy --no-probe --json - {words}"));
     for test in tests {
@@ -185,7 +185,7 @@ fn blocks_are_shared_where_the_file_system_shares_them() {
 
     let ext4 = LoopFs::new("ext4", 128, &[], "");
     let (ran, phases) = phases_of(ext4.path(), "--time 0.1", &test);
-    ran.exits(1).tells(&["cannot reflink file", "by=copy-range or by=read-write"]);
+    ran.exits(1).output_contains(&["cannot reflink file", "by=copy-range or by=read-write"]);
     assert_eq!((&phases[0]["status"], &phases[1]["status"]), (&"failed".into(), &"done".into()));
     assert_nothing_left(ext4.path());
 }
@@ -198,7 +198,7 @@ fn attributes_are_refused_before_anything_is_written() {
         let ran =
             skye().arg("run").arg(fuse.path()).words(&format!("--allow low-space,busy --test {verb}")).run();
         let ran = ran.did_not_panic().exits(2);
-        ran.tells(&["files have no user attributes on fuse", "leave xattr-set and xattr-get away"]);
+        ran.output_contains(&["files have no user attributes on fuse", "leave xattr-set and xattr-get away"]);
     }
     assert_nothing_left(fuse.path());
     // A server has its own listings and types; all else works there.
@@ -267,7 +267,8 @@ fn remove_test_keeps_foreign_files() {
     };
     assert!(running.wait_until(is_planted), "the run made no directory");
     let ran = running.wait().did_not_panic().exits(1);
-    let ran = ran.tells(&["cannot remove all of", "names that skye did not make", "move them away"]);
+    let ran =
+        ran.output_contains(&["cannot remove all of", "names that skye did not make", "move them away"]);
     let diary = planted.unwrap();
     assert_eq!(fs::read_to_string(&diary).unwrap(), "mine", "{ran}");
     fs::remove_dir_all(diary.parent().unwrap().parent().unwrap()).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, for_this_user, leftovers, skye};
+use crate::support::program::{Output, Skye, assert_nothing_left, document, for_this_user, leftovers, skye};
 use crate::support::scratch;
 
 /// Room for the files of some clients.
@@ -17,12 +17,12 @@ const ROOM: u64 = 256 << 20;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Returns a run of clients in a directory, with these arguments.
-fn together(directory: &Path, words: &str) -> Skye {
+fn three_clients(directory: &Path, words: &str) -> Skye {
     let common = "--size 8m --allow low-space,shared-directory --seed 7";
     skye().arg("run").arg(directory).words(common).words(words)
 }
 
-fn saved(ran: &Ran) -> Value {
+fn saved(ran: &Output) -> Value {
     let saved = ran.saved();
     assert_eq!(saved.len(), 1, "{ran}");
     document(&saved[0])
@@ -61,9 +61,9 @@ pub fn agents_of(parent: u32) -> Vec<Pid> {
 /// Waits until something holds that happens by itself.
 #[track_caller]
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let start = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < DEADLINE, "{what} did not happen");
+        assert!(start.elapsed() < DEADLINE, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -82,7 +82,7 @@ fn totals_are_sums_over_clients() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*3 --time 1 --test read:rnd4k:t2:buffered --test create:t2:files=200 \
                  --test write:seq64k:buffered:passes=1";
-    let ran = together(directory.path(), tests).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), tests).run().did_not_panic().exits(0);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     assert_eq!((&run["run_status"], &run["plan"]["clients"]["count"]), (&"complete".into(), &3.into()));
@@ -128,17 +128,17 @@ fn totals_are_sums_over_clients() {
     };
     assert_eq!(Some(sum), run["phases"][0]["ops"].as_u64());
     // The report of a saved run has the same rows.
-    ran.tells(&["q1t2 buffered x3", "3 clients"]);
+    ran.output_contains(&["q1t2 buffered x3", "3 clients"]);
 }
 
 #[test]
 fn all_refusals_come_at_once_and_nothing_is_written() {
     let directory = scratch(1 << 20);
     let words = "--test read:rnd4k --hosts local:/no/such/ada,local,local:/no/such/bob";
-    let ran = together(directory.path(), words).run().did_not_panic().exits(2).has_no_result();
-    ran.says(&["/no/such/ada", "/no/such/bob", "on local#1", "on local#3"]);
+    let ran = three_clients(directory.path(), words).run().did_not_panic().exits(2).has_no_result();
+    ran.stderr_contains(&["/no/such/ada", "/no/such/bob", "on local#1", "on local#3"]);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    for (words, said) in [
+    for (words, message) in [
         ("--hosts ada;bob", "is no host"),
         ("--hosts n[3-1]", "ends before it begins"),
         ("--hosts=-oProxyCommand=x", "is no host"),
@@ -151,13 +151,14 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
         ("--test read:rnd4k --sweep h1..hn", "there are no clients; name them with --hosts"),
         ("--test read:rnd4k:shift=1", "cannot read what another client wrote: there are no clients"),
     ] {
-        let ran = together(directory.path(), "").words(words).run().did_not_panic().exits(2).has_no_result();
-        ran.says(&[said]);
+        let ran =
+            three_clients(directory.path(), "").words(words).run().did_not_panic().exits(2).has_no_result();
+        ran.stderr_contains(&[message]);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{words}");
     }
     let no_device = "cannot simulate /no/device.toml on local#2";
     let simulated = skye().arg("run").arg("sim:/no/device.toml").words("--hosts local*2 --test read:rnd4k");
-    simulated.run().exits(2).says(&[no_device]);
+    simulated.run().exits(2).stderr_contains(&[no_device]);
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn clients_read_what_others_wrote() {
     // The data of two clients never is the same: a client that finds its own is one with damaged data.
     let tests = "--hosts local*3 --verify --test write:rnd4k:passes=1 --test read:seq64k:shift=1:passes=1 \
                  --test read:rnd4k:buffered:shift=2:passes=1 --test read:rnd4k:shift=0:passes=1";
-    let ran = together(directory.path(), tests).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), tests).run().did_not_panic().exits(0);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     let rows = run["phases"].as_array().unwrap();
@@ -179,8 +180,8 @@ fn clients_read_what_others_wrote() {
     }
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test read:rnd4k:shift=1", other.path().display());
-    let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.says(&["cannot read what other clients wrote: the clients do not see each other's files"]);
+    let ran = three_clients(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
+    ran.stderr_contains(&["cannot read what other clients wrote: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -193,7 +194,7 @@ fn clients_share_one_file_and_directories() {
                  --test read:rnd4k:shared:buffered:shift=1:passes=1 --test read:rnd4k:passes=1 \
                  --test create:shared:files=60:dirs=2 --test stat:shared:files=60:t2 --test unlink:shared:files=60 \
                  --time 0.3";
-    let mut running = together(directory.path(), tests).spawn();
+    let mut running = three_clients(directory.path(), tests).spawn();
     // One file has the parts of all, and one directory has the names of all.
     let sizes = |name: &str| -> Vec<u64> {
         let works = leftovers(directory.path());
@@ -217,12 +218,13 @@ fn clients_share_one_file_and_directories() {
     for (row, block_bytes) in rows[1..4].iter().zip([65_536, 4096, 4096]) {
         assert_eq!(row["verified_blocks"].as_u64(), Some(3 * (8 << 20) / block_bytes), "{ran}");
     }
-    let refused = together(directory.path(), "--hosts local*2 --test readdir:shared:files=10").run().exits(2);
-    refused.says(&["each client would find the names of the others"]).has_no_result();
+    let refused =
+        three_clients(directory.path(), "--hosts local*2 --test readdir:shared:files=10").run().exits(2);
+    refused.stderr_contains(&["each client would find the names of the others"]).has_no_result();
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
-    let ran = together(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.says(&["cannot work in files of all clients: the clients do not see each other's files"]);
+    let ran = three_clients(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
+    ran.stderr_contains(&["cannot work in files of all clients: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -236,7 +238,7 @@ fn blocks_of_all_clients_take_turns_in_one_file() {
                  --test read:seq47008:shared:interleaved:t2:buffered:passes=1 \
                  --test read:rnd47008:shared:interleaved:buffered:shift=1:passes=1 \
                  --test write:seq1m:shared:fresh --test read:seq1m:shared:shift=1:passes=1";
-    let ran = together(directory.path(), tests).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), tests).run().did_not_panic().exits(0);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     let rows = run["phases"].as_array().unwrap();
@@ -248,18 +250,22 @@ fn blocks_of_all_clients_take_turns_in_one_file() {
     // The blocks of a file that a test writes from front to back lie as those of any other.
     let alone = "--verify --test write:seq47008:t3:shared:interleaved:fresh:buffered \
                  --test read:seq47008:shared:interleaved:buffered:passes=1";
-    let ran = together(directory.path(), alone).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), alone).run().did_not_panic().exits(0);
     let ops =
         saved(&ran)["phases"].as_array().unwrap().iter().map(|row| row["ops"].as_u64()).collect::<Vec<_>>();
     assert_eq!(ops, [Some((8 << 20) / 47_008 / 3 * 3); 2], "{ran}");
-    for (test, said) in [
+    for (test, message) in [
         ("read:seq47008:interleaved:buffered", "interleaved is an order of blocks in one file; add shared"),
         (
             "read:seq47008:shared:interleaved:buffered",
             "no test makes the file in which its blocks take turns",
         ),
     ] {
-        together(directory.path(), "--hosts local*2 --test").arg(test).run().exits(2).says(&[said]);
+        three_clients(directory.path(), "--hosts local*2 --test")
+            .arg(test)
+            .run()
+            .exits(2)
+            .stderr_contains(&[message]);
     }
 }
 
@@ -268,7 +274,7 @@ fn shared_files_are_synced_while_other_clients_remove_theirs() {
     let home = scratch(ROOM);
     for test in ["create:shared:size=3901:sync=end:files=500", "copy:shared:size=4k:sync=end:files=300"] {
         let words = format!("--hosts local*2 --test {test} --time 0.5 --no-probe");
-        let ran = together(home.path(), &words).run().did_not_panic().exits(0);
+        let ran = three_clients(home.path(), &words).run().did_not_panic().exits(0);
         assert_eq!(saved(&ran)["phases"][0]["status"], "done", "{ran}");
     }
     assert_nothing_left(home.path());
@@ -278,7 +284,7 @@ fn shared_files_are_synced_while_other_clients_remove_theirs() {
 fn client_sweep_has_one_row_per_count() {
     let directory = scratch(ROOM);
     let words = "--hosts local*3 --time 0.3 --sweep h1..hn --test read:rnd4k:buffered --cache warm";
-    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), words).run().did_not_panic().exits(0);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     let rows = run["phases"].as_array().unwrap();
@@ -298,7 +304,7 @@ fn server_is_observed_while_clients_measure() {
         let words = format!(
             "--hosts local*2 --observe {observed} --time 0.3 --test read:rnd4k:buffered --cache warm"
         );
-        saved(&together(directory.path(), &words).run().did_not_panic().exits(0))
+        saved(&three_clients(directory.path(), &words).run().did_not_panic().exits(0))
     };
     let run = of(&format!("local:{place}"));
     assert_eq!(run["hosts"].as_array().unwrap().len(), 2, "an observer is no client");
@@ -312,9 +318,9 @@ fn server_is_observed_while_clients_measure() {
     assert_nothing_left(directory.path());
     let alone =
         skye().arg("run").arg(directory.path()).words("--observe local").run().exits(2).has_no_result();
-    alone.says(&["--observe", "--hosts"]);
-    let refused = together(directory.path(), "--hosts local*2 --observe local:/no/such/place").run();
-    refused.exits(2).says(&["/no/such/place"]);
+    alone.stderr_contains(&["--observe", "--hosts"]);
+    let refused = three_clients(directory.path(), "--hosts local*2 --observe local:/no/such/place").run();
+    refused.exits(2).stderr_contains(&["/no/such/place"]);
     assert_nothing_left(directory.path());
 }
 
@@ -325,7 +331,7 @@ fn clients_and_documents_get_mix_from_file() {
     let path = home.path().join("mine.toml");
     fs::write(&path, text.replace("files = 2000", "files = 60")).unwrap();
     let test = format!("--test mix:{}:t2", path.display());
-    let ran = together(target.path(), &format!("{test} --hosts local*2 --time 0.3")).run().exits(0);
+    let ran = three_clients(target.path(), &format!("{test} --hosts local*2 --time 0.3")).run().exits(0);
     let run = saved(&ran);
     let spec = format!("mix:{}:t2:files=120", path.display());
     assert_eq!(run["plan"]["phases"][0]["spec"], spec.as_str());
@@ -335,14 +341,20 @@ fn clients_and_documents_get_mix_from_file() {
     assert!(features.iter().any(|word| word.as_str().unwrap().starts_with("mix_digest=")), "{features:?}");
 
     // The plan that a dry run prints has the mix, so its file is needed no more.
-    let dry = together(target.path(), &test).arg("--dry-run").run().exits(0);
+    let dry = three_clients(target.path(), &test).arg("--dry-run").run().exits(0);
     let plan = home.path().join("plan.toml");
     fs::write(&plan, &dry.stdout).unwrap();
     fs::write(&path, "[[flow]]").unwrap();
-    together(target.path(), &test).run().exits(2).says(&["mine.toml: line 1: missing field `name`"]);
+    three_clients(target.path(), &test)
+        .run()
+        .exits(2)
+        .stderr_contains(&["mine.toml: line 1: missing field `name`"]);
     fs::remove_file(&path).unwrap();
-    together(target.path(), "--time 0.2 --preset").arg(&plan).run().exits(0);
-    together(target.path(), &test).run().exits(2).says(&["cannot read the mix of test", "No such file"]);
+    three_clients(target.path(), "--time 0.2 --preset").arg(&plan).run().exits(0);
+    three_clients(target.path(), &test)
+        .run()
+        .exits(2)
+        .stderr_contains(&["cannot read the mix of test", "No such file"]);
     assert_nothing_left(target.path());
 }
 
@@ -353,7 +365,7 @@ fn two_directories_are_compared_by_several_clients() {
                  --allow low-space,shared-directory,busy";
     let ab = || skye().arg("ab").arg(a.path()).arg(b.path()).words(words);
     let ran = ab().run().did_not_panic().exits(0);
-    let ran = ran.tells(&["by 2 clients at once", "q1 buffered x2"]);
+    let ran = ran.output_contains(&["by 2 clients at once", "q1 buffered x2"]);
     let saved = ran.saved();
     assert_eq!(saved.len(), 2, "{ran}");
     for run in saved.iter().map(|path| document(path)) {
@@ -364,7 +376,11 @@ fn two_directories_are_compared_by_several_clients() {
         );
     }
     let other = skye().arg("ab").arg(a.path()).arg(b.path()).words("--hosts local,local:/tmp");
-    other.words("--test read:rnd4k").run().exits(2).says(&["cannot measure in the directory of local"]);
+    other
+        .words("--test read:rnd4k")
+        .run()
+        .exits(2)
+        .stderr_contains(&["cannot measure in the directory of local"]);
     for directory in [&a, &b] {
         assert_nothing_left(directory.path());
     }
@@ -375,7 +391,7 @@ fn client_sweep_verifies_data_of_other_clients() {
     let directory = scratch(ROOM);
     // The first client has written its data more often than the last.
     let words = "--hosts local*3 --sweep h1..h3 --verify --test write:rnd4k:passes=1 --test read:rnd4k:shift=1:passes=1";
-    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), words).run().did_not_panic().exits(0);
     assert_eq!(saved(&ran)["phases"].as_array().unwrap().len(), 6, "{ran}");
     assert_nothing_left(directory.path());
 }
@@ -398,13 +414,13 @@ fn doctor_checks_all_clients_and_shared_directories() {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{ran}");
     }
     let lost = skye().arg("doctor").arg(one.path()).words("--hosts local,local:/no/such/place");
-    lost.run().did_not_panic().exits(2).says(&["/no/such/place", "on local#2"]);
+    lost.run().did_not_panic().exits(2).stderr_contains(&["/no/such/place", "on local#2"]);
 }
 
 /// Runs clients that a launcher starts, to the end.
 #[track_caller]
-fn by(launcher: &str, directory: &Path, words: &str) -> Ran {
-    let program = together(directory, words).arg("--rsh").arg(launcher);
+fn run_with_launcher(launcher: &str, directory: &Path, words: &str) -> Output {
+    let program = three_clients(directory, words).arg("--rsh").arg(launcher);
     program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye")).run().did_not_panic().exits(0)
 }
 
@@ -413,7 +429,8 @@ fn another_launcher_starts_clients_elsewhere() {
     let directory = scratch(ROOM);
     // It takes the host away, as a program does that knows where to go.
     let launcher = r#"sh -c 'test "$1" = ada && shift && exec "$@"' x"#;
-    let ran = by(launcher, directory.path(), "--hosts ada --time 0.3 --test read:rnd4k:buffered");
+    let ran =
+        run_with_launcher(launcher, directory.path(), "--hosts ada --time 0.3 --test read:rnd4k:buffered");
     assert_eq!(saved(&ran)["hosts"][0]["name"], "ada");
     assert_nothing_left(directory.path());
 }
@@ -432,14 +449,14 @@ fn host_without_skye_gets_temporary_copy() {
     let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
     let run = |words: &str| {
         let words = format!("--hosts ada,root@bob --time 0.3 --test read:rnd4k:buffered {words}");
-        together(directory.path(), &words).env("PATH", &path).run().did_not_panic()
+        three_clients(directory.path(), &words).env("PATH", &path).run().did_not_panic()
     };
     let ran = run("--remote-skye no-such-skye").exits(0);
     let names: Vec<_> =
         saved(&ran)["hosts"].as_array().unwrap().iter().map(|host| host["name"].clone()).collect();
     assert_eq!(names, ["ada", "root@bob"]);
     let refused = run("--remote-skye no-such-skye --no-send").exits(2).has_no_result();
-    refused.says(&["on ada", "on root@bob", "no-such-skye", "not found"]);
+    refused.stderr_contains(&["on ada", "on root@bob", "no-such-skye", "not found"]);
     assert_nothing_left(directory.path());
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
@@ -451,7 +468,7 @@ fn clock_offset_is_found_within_its_bound() {
     let launcher = r#"sh -c 'shift; exec unshare --time --monotonic 7 --fork "$@"' x"#;
     let words = "--hosts local,ada --time 0.3 --cache warm --test read:rnd4k:buffered";
     for _ in 0..xtask::sized(1, 200) {
-        let ran = by(launcher, directory.path(), words);
+        let ran = run_with_launcher(launcher, directory.path(), words);
         assert_nothing_left(directory.path());
         let run = saved(&ran);
         for (host, true_offset_ns) in run["hosts"].as_array().unwrap().iter().zip([0, 7_000_000_000_i64]) {
@@ -494,7 +511,7 @@ fn many_simulated_clients_have_the_sum_of_their_devices() {
 fn dry_run_with_clients_writes_nothing() {
     let directory = scratch(1 << 20);
     let words = "--hosts local*2 --test read:rnd4k:buffered --dry-run";
-    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), words).run().did_not_panic().exits(0);
     assert!(ran.stdout.contains("read:rnd4k"), "{ran}");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -502,7 +519,7 @@ fn dry_run_with_clients_writes_nothing() {
 /// Begins a run of two clients whose test lasts until something happens to it.
 fn long(directory: &Path, words: &str) -> crate::support::program::Running {
     let tests = "--hosts local*2 --cache warm --test read:rnd4k:buffered --test read:seq4k:buffered";
-    let mut running = together(directory, tests).words(words).spawn();
+    let mut running = three_clients(directory, tests).words(words).spawn();
     assert!(running.wait_until(|| holds_data(directory)), "the files are not laid out");
     // By now the clients go from the layout to the test.
     std::thread::sleep(Duration::from_millis(1500));
@@ -516,7 +533,8 @@ fn killed_agent_is_reported_and_leaves_no_files() {
     let found = agents(running.id());
     assert_eq!(found.len(), 2);
     kill_process(found[1], Signal::KILL).unwrap();
-    let ran = running.wait().did_not_panic().exits(1).says(&["local#", "lost: its channel has ended"]);
+    let ran =
+        running.wait().did_not_panic().exits(1).stderr_contains(&["local#", "lost: its channel has ended"]);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     assert_eq!(run["run_status"], "partial", "{ran}");
@@ -537,7 +555,7 @@ fn signalled_agents_end_and_are_lost() {
         let running = long(directory.path(), &format!("--time 6 {words}"));
         kill_process(agents(running.id())[1], signal).unwrap();
         let why = format!("lost: it was ended by SIG{}", if signal == Signal::INT { "INT" } else { "TERM" });
-        let ran = running.wait().did_not_panic().exits(1).says(&["local#", &why]);
+        let ran = running.wait().did_not_panic().exits(1).stderr_contains(&["local#", &why]);
         assert_nothing_left(directory.path());
         let run = saved(&ran);
         let phases = run["phases"].as_array().unwrap();
@@ -553,16 +571,16 @@ fn signalled_agents_end_and_are_lost() {
 fn stopped_agent_is_lost_and_cleans_up_later() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*2 --time 6 --cache warm --on-loss continue --test read:rnd4k:buffered --test read:seq4k:buffered";
-    let mut running = together(directory.path(), tests).spawn();
+    let mut running = three_clients(directory.path(), tests).spawn();
     assert!(running.wait_until(|| holds_data(directory.path())), "the files are not laid out");
     let found = agents(running.id());
     assert_eq!(found.len(), 2);
     kill_process(found[0], Signal::STOP).unwrap();
     let ran = running.wait().did_not_panic();
     kill_process(found[0], Signal::CONT).unwrap();
-    let ran = ran.exits(1).says(&["lost: its process is stopped"]);
+    let ran = ran.exits(1).stderr_contains(&["lost: its process is stopped"]);
     // Its lock is held, so nobody else removes its files. The message has the command that does.
-    ran.tells(&["skye clean"]);
+    ran.output_contains(&["skye clean"]);
     eventually("the removal by the agent itself", || leftovers(directory.path()).is_empty());
 }
 
@@ -585,7 +603,7 @@ fn foreign_directory_is_not_named_after_a_loss() {
         kill_process(agent, signal).unwrap();
         let ran = running.wait().did_not_panic();
         let _ = kill_process(agent, Signal::CONT);
-        let ran = ran.exits(1).says(&["lost: "]);
+        let ran = ran.exits(1).stderr_contains(&["lost: "]);
         assert!(!ran.stderr.contains("fake"), "{ran}");
         assert_eq!(ran.stderr.contains(&own), signal == Signal::STOP, "{ran}");
         eventually("the removal of all files", || leftovers(directory.path()).len() == foreign.len());
@@ -599,7 +617,7 @@ fn lost_client_that_only_read_leaves_nothing() {
     let file = directory.path().join("file");
     fs::write(&file, vec![1; 8 << 20]).unwrap();
     let tests = "--hosts local*2 --cache warm --time 40 --test read:rnd4k:buffered";
-    let mut running = together(&file, tests).spawn();
+    let mut running = three_clients(&file, tests).spawn();
     let coordinator = running.id();
     let mut found = Vec::new();
     // The file is open once the work directory would be there.
@@ -609,7 +627,7 @@ fn lost_client_that_only_read_leaves_nothing() {
     };
     assert!(running.wait_until(has_opened), "the file is not opened");
     kill_process(found[1], Signal::KILL).unwrap();
-    let ran = running.wait().did_not_panic().exits(1).says(&["lost: its channel has ended"]);
+    let ran = running.wait().did_not_panic().exits(1).stderr_contains(&["lost: its channel has ended"]);
     assert!(!ran.stderr.contains("skye clean"), "{ran}");
 }
 
@@ -638,7 +656,11 @@ fn interrupt_ends_all_clients_and_saves_run() {
     let directory = scratch(ROOM);
     let mut running = long(directory.path(), "--time 40");
     running.signal(Signal::INT);
-    let ran = running.wait().did_not_panic().exits(130).says(&["ended by SIGINT; its files are removed"]);
+    let ran = running
+        .wait()
+        .did_not_panic()
+        .exits(130)
+        .stderr_contains(&["ended by SIGINT; its files are removed"]);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     let phase = &run["phases"][0];
@@ -651,12 +673,17 @@ fn invalid_frame_ends_session_without_writing() {
     let directory = scratch(1 << 20);
     let launcher = "sh -c 'echo good evening, general; sleep 1'";
     let words = "--hosts ada --test read:rnd4k";
-    let ran = together(directory.path(), words).arg("--rsh").arg(launcher).run().did_not_panic().exits(2);
-    ran.says(&["on ada", "after `good evening, general` and no start of skye", "print nothing to stdout"]);
+    let ran =
+        three_clients(directory.path(), words).arg("--rsh").arg(launcher).run().did_not_panic().exits(2);
+    ran.stderr_contains(&[
+        "on ada",
+        "after `good evening, general` and no start of skye",
+        "print nothing to stdout",
+    ]);
     // The other way round: an agent that is told nonsense, nothing, or a frame that it knows too early.
     let hello = r#"{"protocol_oldest":1,"protocol_newest":1,"version":"0","session":"s"}"#;
     let framed = |text: &str| format!("\\0\\0\\0\\{:03o}{}", text.len(), text.replace('"', "\\\""));
-    for said in [
+    for message in [
         "good evening, general".to_owned(),
         String::new(),
         "\\377\\377\\377\\377".to_owned(),
@@ -668,7 +695,7 @@ fn invalid_frame_ends_session_without_writing() {
         ),
         format!("{}{}", framed(hello), framed(r#"{"run":"/bin/sh"}"#)),
     ] {
-        let script = format!("printf \"{said}\" | \"$@\"");
+        let script = format!("printf \"{message}\" | \"$@\"");
         let ran = skye()
             .arg("agent")
             .arg("--dir")
@@ -676,8 +703,8 @@ fn invalid_frame_ends_session_without_writing() {
             .through("sh", &["-c", &script, "sh"])
             .run()
             .did_not_panic();
-        assert!(matches!(ran.code, Some(1 | 2)), "{said}: {ran}");
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{said}");
+        assert!(matches!(ran.code, Some(1 | 2)), "{message}: {ran}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{message}");
     }
 }
 
@@ -689,7 +716,7 @@ fn no_side_listens() {
     let calls = ["-f", "-e", "trace=listen,bind,accept,accept4", "-o", trace.to_str().unwrap()];
     let work = directory.path().join("work");
     fs::create_dir(&work).unwrap();
-    together(&work, "--hosts local*2 --time 0.3 --test read:rnd4k:buffered")
+    three_clients(&work, "--hosts local*2 --time 0.3 --test read:rnd4k:buffered")
         .through("strace", &calls)
         .run()
         .did_not_panic()
@@ -717,7 +744,7 @@ fn programs_of_the_family_measure_with_clients() {
             .run()
             .did_not_panic()
             .exits(0);
-        let ran = ran.says(&["2 clients at once, as one: local#1, local#2"]);
+        let ran = ran.stderr_contains(&["2 clients at once, as one: local#1, local#2"]);
         for row in saved(&ran)["phases"].as_array().unwrap() {
             assert_eq!(
                 (row["hosts"].as_array().unwrap().len(), &row["status"]),
@@ -727,9 +754,9 @@ fn programs_of_the_family_measure_with_clients() {
         }
         assert_nothing_left(directory.path());
         let wrong = skye().arg(program).words("--hosts local --rsh").run().exits(1);
-        wrong.says(&["--rsh"]).has_no_result();
+        wrong.stderr_contains(&["--rsh"]).has_no_result();
         let away = skye().arg(program).words("--rsh ssh").words(&words).run().exits(1);
-        away.says(&["no client is named"]).has_no_result();
+        away.stderr_contains(&["no client is named"]).has_no_result();
     }
 }
 
@@ -737,7 +764,7 @@ fn programs_of_the_family_measure_with_clients() {
 fn io500_preset_has_scores_and_leaves_no_files() {
     let directory = scratch(ROOM);
     let words = "--hosts local*2 --preset io500-shapes --time 0.2";
-    let ran = together(directory.path(), words).run().did_not_panic().exits(0);
+    let ran = three_clients(directory.path(), words).run().did_not_panic().exits(0);
     assert_nothing_left(directory.path());
     let run = saved(&ran);
     let rows = run["phases"].as_array().unwrap();
@@ -746,10 +773,10 @@ fn io500_preset_has_scores_and_leaves_no_files() {
     let invalid = rows.iter().filter(|row| row["verdict"]["trust"] == "invalid").count();
     if invalid > 0 {
         assert_eq!(run["scores"], Value::Null, "{ran}");
-        ran.tells(&[&format!("none: {invalid} of 12 tests lack")]);
+        ran.output_contains(&[&format!("none: {invalid} of 12 tests lack")]);
         return;
     }
-    ran.tells(&["Not an IO500 submission"]);
+    ran.output_contains(&["Not an IO500 submission"]);
     let mean = |rows: &[Value], key: &str, unit: f64| {
         let rates = rows.iter().map(|row| row["rate"][key].as_f64().unwrap() / unit);
         rates.clone().product::<f64>().powf(1.0 / rates.len() as f64)
@@ -761,7 +788,7 @@ fn io500_preset_has_scores_and_leaves_no_files() {
         ("metadata_kiops", metadata),
         ("score", (bandwidth * metadata).sqrt()),
     ] {
-        let told = run["scores"][key].as_f64().unwrap();
-        assert!((told / value - 1.0).abs() < 1e-9, "{key}: {told}, and the rows say {value}");
+        let text = run["scores"][key].as_f64().unwrap();
+        assert!((text / value - 1.0).abs() < 1e-9, "{key}: {text}, and the rows say {value}");
     }
 }

@@ -30,8 +30,8 @@ fn eight_numbers_are_a_line_and_a_table() {
     let ran = getc_putc(tmpfs.path(), "-s 1m").run().did_not_panic().exits(0);
     assert!(ran.stderr.contains("running as root, as no -u USER was given"), "{ran}");
     let ran = getc_putc(tmpfs.path(), "-s 1m -u root").run().did_not_panic().exits(0);
-    for told in ["Using uid:0", "Writing with putc(c, fp) no thread...done\n", "what limited each of them:"] {
-        assert!(ran.stderr.contains(told), "{told}: {ran}");
+    for text in ["Using uid:0", "Writing with putc(c, fp) no thread...done\n", "what limited each of them:"] {
+        assert!(ran.stderr.contains(text), "{text}: {ran}");
     }
     let run = document(&json);
     let phases = run["phases"].as_array().unwrap();
@@ -53,8 +53,8 @@ fn quiet_leaves_csv_and_table_alone() {
     assert!(ran.stderr.starts_with("Version 2.00a ") && !ran.stderr.contains("..."), "{ran}");
     let file = ran.home().join("lines.csv");
     fs::write(&file, format!("{}grace,370,1799,231289,281417,248614,x,493323,837364\n", ran.stdout)).unwrap();
-    let shown = skye().arg("report").arg(&file).run().did_not_panic().exits(0);
-    assert!(shown.stderr.contains("line 2: `x` is no rate of getc"), "{shown}");
+    let text = skye().arg("report").arg(&file).run().did_not_panic().exits(0);
+    assert!(text.stderr.contains("line 2: `x` is no rate of getc"), "{text}");
     assert_nothing_left(tmpfs.path());
 }
 
@@ -105,7 +105,7 @@ fn refusals_precede_writing_and_signals_leave_no_files() {
         ("-u no-such-user", &["no-such-user", "there is no such user"]),
         ("-s 1m --json -", &["--json `-`", "name a file"]),
     ] {
-        let ran = getc_putc(tmpfs.path(), words).run().did_not_panic().exits(1).tells(tells);
+        let ran = getc_putc(tmpfs.path(), words).run().did_not_panic().exits(1).output_contains(tells);
         assert_eq!(ran.stdout, "", "{words}");
         assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 0, "{words}");
     }
@@ -129,7 +129,12 @@ fn files_of_random_numbers_follow_from_their_seed() {
     let bytes = made("-s 7 1000");
     assert_eq!((bytes.len(), &bytes), (4000, &made("-s 7 1000")));
     assert!(bytes.chunks(4).all(|number| number[0] < 128) && bytes != made("1000"));
-    skye().words("generate_randfile many").run().did_not_panic().exits(1).tells(&["`many`", "COUNT"]);
+    skye()
+        .words("generate_randfile many")
+        .run()
+        .did_not_panic()
+        .exits(1)
+        .output_contains(&["`many`", "COUNT"]);
 }
 
 #[test]
@@ -154,7 +159,7 @@ fn beside_the_original_lines_are_alike() {
     let fields = |text: &str| text.lines().last().unwrap_or_default().split(',').count();
     assert_eq!(fields(&ours.stdout), fields(&theirs));
     // Scripts follow the progress by these phrases.
-    let phrases = progress.lines().filter_map(|line| line.split_once("...").map(|(begun, _)| begun));
+    let phrases = progress.lines().filter_map(|line| line.split_once("...").map(|(start, _)| start));
     for phrase in phrases.filter(|phrase| !phrase.starts_with("Extending")) {
         assert!(ours.stderr.contains(phrase), "{phrase}: {ours}");
     }

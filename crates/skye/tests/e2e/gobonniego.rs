@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::mounts::{LoopFs, Tmpfs};
 use crate::support::program::{
-    Ran, Skye, assert_nothing_left, document, give_to_other_user, open_to_all, skye,
+    Output, Skye, assert_nothing_left, document, give_to_other_user, open_to_all, skye,
 };
 use crate::support::scratch;
 
@@ -40,7 +40,7 @@ fn original(name: &str) -> String {
 
 /// Returns the JSON that it printed, alone on stdout.
 #[track_caller]
-fn printed(ran: &Ran) -> Value {
+fn json_output(ran: &Output) -> Value {
     assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
 }
@@ -78,9 +78,10 @@ fn lines_are_the_originals() {
         ),
         "{ran}"
     );
-    let told = &["note: the files' own pages are dropped", "what limited each of them:", "Sequential Read"];
+    let text = &["note: the files' own pages are dropped", "what limited each of them:", "Sequential Read"];
     assert_nothing_left(tmpfs.path());
-    let limited = ran.says(told).stderr.split("what limited each of them:\n").nth(1).unwrap().to_owned();
+    let limited =
+        ran.stderr_contains(text).stderr.split("what limited each of them:\n").nth(1).unwrap().to_owned();
     let names = limited.lines().filter(|line| line.starts_with("  ") && !line.starts_with("    "));
     assert_eq!(names.count(), 3, "{limited}");
 }
@@ -118,7 +119,7 @@ fn json_has_the_originals_keys_in_their_order() {
     let theirs = original("gobonniego-1.0.10_root_json_2runs.json");
     assert_eq!(keys(&ran.stdout), keys(&theirs), "{ran}");
     assert_eq!(keys(&ran.stdout).len(), 8 + 2 * 10);
-    let (json, theirs): (Value, Value) = (printed(&ran), serde_json::from_str(&theirs).unwrap());
+    let (json, theirs): (Value, Value) = (json_output(&ran), serde_json::from_str(&theirs).unwrap());
     assert_eq!(json["version"], theirs["version"]);
     assert_eq!(json["gobonniego_directory"].as_str(), tmpfs.path().to_str());
     assert_eq!(
@@ -192,7 +193,7 @@ fn workload_with_cache_as_is_matches_original() {
     }
     let syncs: Vec<_> = phases.iter().map(|phase| phase["workload"]["sync"].clone()).collect();
     assert_eq!(syncs, ["close", "none", "none"]);
-    let json = printed(&ran);
+    let json = json_output(&ran);
     let result = &results(&json)[0];
     assert_eq!(
         (&result["write_bytes"], &result["read_bytes"]),
@@ -230,8 +231,8 @@ fn cold_iops_test_visits_each_block_once() {
     // These are 2,048 blocks of 512 bytes, and more time than they could take.
     let program = gobonniego(tmpfs.path(), "-size 0.001 -threads 2 -iops-duration 20 -json");
     let ran = program.run().did_not_panic().exits(0);
-    assert_eq!(results(&printed(&ran))[0]["io_operations"], 2048, "{ran}");
-    ran.tells(&["the IOPS test ended after", "of 20 s", "-cache as-is goes on", "a larger -size"]);
+    assert_eq!(results(&json_output(&ran))[0]["io_operations"], 2048, "{ran}");
+    ran.output_contains(&["the IOPS test ended after", "of 20 s", "-cache as-is goes on", "a larger -size"]);
     assert_nothing_left(tmpfs.path());
 }
 
@@ -256,10 +257,10 @@ fn missing_directory_is_created_and_removed() {
     let tmpfs = tmpfs();
     let new = tmpfs.path().join("new");
     let ran = gobonniego(&new, SMALL).words("-v").run().did_not_panic().exits(0);
-    ran.says(&[new.to_str().unwrap()]);
+    ran.stderr_contains(&[new.to_str().unwrap()]);
     assert!(is_empty(tmpfs.path()));
     // The directory is removed also if the run is refused.
-    gobonniego(&new, "-size 1000").run().did_not_panic().exits(1).tells(&[
+    gobonniego(&new, "-size 1000").run().did_not_panic().exits(1).output_contains(&[
         "1000 GiB",
         "free",
         "-size 0.5",
@@ -267,7 +268,7 @@ fn missing_directory_is_created_and_removed() {
     ]);
     assert!(is_empty(tmpfs.path()));
     let deep = tmpfs.path().join("a/b");
-    gobonniego(&deep, SMALL).run().did_not_panic().exits(1).tells(&["a/b", "No such file", "-dir"]);
+    gobonniego(&deep, SMALL).run().did_not_panic().exits(1).output_contains(&["a/b", "No such file", "-dir"]);
     assert!(is_empty(tmpfs.path()));
     // A directory that existed before stays.
     fs::create_dir(&new).unwrap();
@@ -281,7 +282,7 @@ fn without_a_directory_it_is_where_temporary_files_go() {
     let tmpfs = tmpfs();
     let program = skye().arg("gobonniego").words(SMALL).words("-json").env("TMPDIR", tmpfs.path());
     let ran = program.run().did_not_panic().exits(0);
-    assert_eq!(printed(&ran)["gobonniego_directory"].as_str(), tmpfs.path().to_str());
+    assert_eq!(json_output(&ran)["gobonniego_directory"].as_str(), tmpfs.path().to_str());
     for words in ["-h", "-help", "--version"] {
         skye().arg("gobonniego").words(words).env("TMPDIR", tmpfs.path()).run().did_not_panic().exits(0);
     }
@@ -317,7 +318,7 @@ fn refusals_come_before_anything_is_written() {
         ("-size 0.01 -document -", 1, &["-document `-`", "name a file"]),
         ("-size 0.01 -document /nowhere/run.json", 1, &["/nowhere/run.json"]),
     ] {
-        let ran = gobonniego(tmpfs.path(), words).run().did_not_panic().exits(code).tells(tells);
+        let ran = gobonniego(tmpfs.path(), words).run().did_not_panic().exits(code).output_contains(tells);
         assert_eq!(ran.stdout, "", "{words}");
         assert!(is_empty(tmpfs.path()), "{words}");
     }
@@ -329,7 +330,11 @@ fn only_root_drops_the_caches_of_the_machine() {
     let tmpfs = tmpfs();
     give_to_other_user(tmpfs.path());
     let program = gobonniego(tmpfs.path(), SMALL).words("-cache drop-all").by_other_user();
-    let ran = program.run().did_not_panic().exits(1).tells(&["drop all caches of this machine", "only root"]);
+    let ran = program
+        .run()
+        .did_not_panic()
+        .exits(1)
+        .output_contains(&["drop all caches of this machine", "only root"]);
     assert_eq!(ran.stdout, "");
     // Everything else needs no root.
     gobonniego(tmpfs.path(), SMALL).by_other_user().run().did_not_panic().exits(0);
@@ -359,7 +364,7 @@ fn results_of_runs_that_are_over_survive_a_signal() {
             assert!(ran.stdout.lines().count() >= 6, "{ran}");
             continue;
         }
-        let json = printed(&ran);
+        let json = json_output(&ran);
         assert!(results(&json).len() >= 2, "{ran}");
         for (index, run) in results(&json).iter().enumerate() {
             assert_eq!(
@@ -389,7 +394,7 @@ fn failed_run_keeps_results_of_earlier_runs() {
         false
     });
     let ran = running.wait().did_not_panic().exits(1);
-    assert!(!results(&printed(&ran)).is_empty(), "{ran}");
+    assert!(!results(&json_output(&ran)).is_empty(), "{ran}");
     assert_nothing_left(tmpfs.path());
     assert!(tmpfs.path().join("other").exists());
 }
@@ -416,7 +421,7 @@ fn runs_repeat_until_simulated_time_has_passed() {
         ("-seconds 3 -runs 0", 2),
     ] {
         let ran = gobonniego(&device, SIMULATED).words(words).run().did_not_panic().exits(0);
-        let json = printed(&ran);
+        let json = json_output(&ran);
         assert_eq!(results(&json).len(), runs, "{words}: {ran}");
         let run = &results(&json)[0];
         let number = |key: &str| run[key].as_f64().unwrap();
@@ -426,7 +431,7 @@ fn runs_repeat_until_simulated_time_has_passed() {
             "{run}"
         );
         assert_eq!((number("write_bytes"), number("write_seconds")), (f64::from(2 << 20), 0.16), "{run}");
-        ran.says(&["simulated: these numbers are arithmetic"]);
+        ran.stderr_contains(&["simulated: these numbers are arithmetic"]);
     }
 }
 
@@ -473,25 +478,25 @@ fn reports_show_what_it_and_the_original_wrote() {
     let home = scratch(1 << 20);
     let device = slow_device(home.path());
     let ours = gobonniego(&device, SIMULATED).run().did_not_panic().exits(0).stdout;
-    let shown = |name: &str, text: &str| {
+    let output = |name: &str, text: &str| {
         let file = home.path().join(name);
         fs::write(&file, text).unwrap();
         open_to_all(&file);
         skye().arg("report").arg(&file).run().did_not_panic()
     };
-    let report = shown("ours.json", &ours).exits(0).stdout;
+    let report = output("ours.json", &ours).exits(0).stdout;
     assert!(report.starts_with("GoBonnieGo 1.0.10  sim:") && report.contains("2 threads"), "{report}");
     assert!(report.contains("200 ops/s") && report.contains("13.1 MB/s"), "{report}");
-    let theirs = shown("theirs.json", &original("gobonniego-1.0.10_root_json_2runs.json")).exits(0).stdout;
+    let theirs = output("theirs.json", &original("gobonniego-1.0.10_root_json_2runs.json")).exits(0).stdout;
     assert!(theirs.contains("run 1 of 2") && theirs.contains("286,026 ops/s"), "{theirs}");
-    let text = shown("theirs.txt", &original("gobonniego-1.0.10_nonroot_1GiB.txt")).exits(0).stdout;
+    let text = output("theirs.txt", &original("gobonniego-1.0.10_nonroot_1GiB.txt")).exits(0).stdout;
     assert!(text.contains("GoBonnieGo 1.0.10  SCRATCH") && text.contains("10,215 MB/s"), "{text}");
-    let cut = shown("cut.json", &ours[..ours.len() - 30]).exits(1);
-    cut.tells(&["cut.json", "line 1, column", "ends too early", "no result of a run"]);
-    let edited = shown("edited.json", &ours.replace("\"iops\":", "\"IOPS\":")).exits(0);
-    edited.tells(&["results[0].iops", "is not there", "expected a number", "Sequential Write"]);
+    let cut = output("cut.json", &ours[..ours.len() - 30]).exits(1);
+    cut.output_contains(&["cut.json", "line 1, column", "ends too early", "no result of a run"]);
+    let edited = output("edited.json", &ours.replace("\"iops\":", "\"IOPS\":")).exits(0);
+    edited.output_contains(&["results[0].iops", "is not there", "expected a number", "Sequential Write"]);
     let csv = skye().arg("report").arg(home.path().join("ours.json")).words("--csv -").run().did_not_panic();
-    csv.exits(2).tells(&["results of GoBonnieGo, not a run of skye"]);
+    csv.exits(2).output_contains(&["results of GoBonnieGo, not a run of skye"]);
     // Our own documents begin with the same character.
     let program = gobonniego(&device, SIMULATED);
     let document = program.home().join("run.json");
@@ -502,5 +507,5 @@ fn reports_show_what_it_and_the_original_wrote() {
         .run()
         .did_not_panic()
         .exits(0)
-        .tells(&["gobonniego 1.0.10", "a simulated device"]);
+        .output_contains(&["gobonniego 1.0.10", "a simulated device"]);
 }

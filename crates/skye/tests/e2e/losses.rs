@@ -22,7 +22,7 @@ const LATEST_MS: u64 = 2000;
 const SHELL: &str = r#"sh -c 'shift; "$@"; exit $?' x"#;
 
 /// Starts a run of two clients.
-fn begun(launcher: &str, directories: [&Path; 2]) -> Running {
+fn start_run(launcher: &str, directories: [&Path; 2]) -> Running {
     let hosts = format!("ada:{},bob:{}", directories[0].display(), directories[1].display());
     let program = skye().arg("run").arg(directories[0]).arg("--hosts").arg(hosts).arg("--rsh").arg(launcher);
     let words = "--size 4m --time 0.4 --cache warm --test read:rnd4k:buffered --test create:files=200 --test write:seq64k";
@@ -36,21 +36,21 @@ fn begun(launcher: &str, directories: [&Path; 2]) -> Running {
 
 /// Processes that a loss has stopped. They continue once the run is over, and if the test fails.
 #[derive(Default)]
-struct Stopped {
+struct StoppedProcesses {
     /// Continues before the check for leftover files.
     early: Option<Pid>,
     /// Continues after all files are gone.
     late: Option<Pid>,
 }
 
-impl Stopped {
+impl StoppedProcesses {
     fn go_on(one: &mut Option<Pid>) {
         // It may have ended meanwhile.
         let _ = one.take().map(|pid| kill_process(pid, Signal::CONT));
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedProcesses {
     fn drop(&mut self) {
         Self::go_on(&mut self.early);
         Self::go_on(&mut self.late);
@@ -58,20 +58,20 @@ impl Drop for Stopped {
 }
 
 /// Lets something be lost at random instants, as often as the size of the tests says.
-fn lose(what: &str, launcher: &str, lost: impl Fn(&mut Running) -> Stopped) {
+fn lose(what: &str, launcher: &str, lost: impl Fn(&mut Running) -> StoppedProcesses) {
     lose_times(xtask::sized(3, 30), what, launcher, lost);
 }
 
-fn lose_times(times: u32, what: &str, launcher: &str, lost: impl Fn(&mut Running) -> Stopped) {
+fn lose_times(times: u32, what: &str, launcher: &str, lost: impl Fn(&mut Running) -> StoppedProcesses) {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     for number in 0..times {
         let directory = scratch(ROOM);
-        let mut running = begun(launcher, [directory.path(); 2]);
+        let mut running = start_run(launcher, [directory.path(); 2]);
         std::thread::sleep(Duration::from_millis(random.u64(..LATEST_MS)));
         let mut stopped = lost(&mut running);
         let ran = running.wait().did_not_panic();
-        Stopped::go_on(&mut stopped.early);
+        StoppedProcesses::go_on(&mut stopped.early);
         assert!(matches!(ran.code, None | Some(0..=3)), "{what}, seed {seed}, number {number}: {ran}");
         // An agent without a coordinator, or one that was stopped, takes its files with it.
         eventually(&format!("{what}, seed {seed}, number {number}: the removal of all files"), || {
@@ -81,7 +81,7 @@ fn lose_times(times: u32, what: &str, launcher: &str, lost: impl Fn(&mut Running
 }
 
 /// Lets something be lost of two hosts that ssh reaches.
-fn lose_over_ssh(times: u32, what: &str, lost: impl Fn(&mut Running) -> Stopped) {
+fn lose_over_ssh(times: u32, what: &str, lost: impl Fn(&mut Running) -> StoppedProcesses) {
     let home = scratch(1 << 20);
     let there = || "unshare --net".to_owned();
     let launcher = configured(home.path(), &[("ada", there()), ("bob", there())]);
@@ -102,9 +102,9 @@ fn hit(all: &[Pid], signal: Signal) -> Option<Pid> {
 }
 
 /// Kills one of these processes. Nothing has to go on afterwards.
-fn kill(all: &[Pid]) -> Stopped {
+fn kill(all: &[Pid]) -> StoppedProcesses {
     hit(all, Signal::KILL);
-    Stopped::default()
+    StoppedProcesses::default()
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn killed_agent_leaves_no_files() {
 
 #[test]
 fn stopped_agent_leaves_no_files() {
-    lose("stopped", SHELL, |running| Stopped {
+    lose("stopped", SHELL, |running| StoppedProcesses {
         early: hit(&agents_of(running.id()), Signal::STOP),
         late: None,
     });
@@ -129,7 +129,7 @@ fn killed_launcher_leaves_no_files() {
 fn killed_coordinator_leaves_no_files() {
     lose("coordinator", SHELL, |running| {
         running.signal(Signal::KILL);
-        Stopped::default()
+        StoppedProcesses::default()
     });
 }
 
@@ -149,7 +149,7 @@ fn killed_sshd_leaves_no_files() {
 #[test]
 fn silent_connection_leaves_no_files() {
     xtask::require!(root, netns, sshfs);
-    lose_over_ssh(xtask::sized(1, 30), "silent", |running| Stopped {
+    lose_over_ssh(xtask::sized(1, 30), "silent", |running| StoppedProcesses {
         early: None,
         late: hit(&sshds_of(running.id()), Signal::STOP),
     });
@@ -161,7 +161,7 @@ fn full_file_system_leaves_no_files() {
     for number in 0..xtask::sized(3, 30) {
         // There is room for the plan, until somebody else takes it.
         let (one, other) = (Tmpfs::new("32m", None), Tmpfs::new("32m", None));
-        let running = begun(SHELL, [one.path(), other.path()]);
+        let running = start_run(SHELL, [one.path(), other.path()]);
         std::thread::sleep(Duration::from_millis(fastrand::u64(..LATEST_MS / 2)));
         let taken = other.path().join("taken");
         let _ = std::fs::write(&taken, vec![1; 32 << 20]);

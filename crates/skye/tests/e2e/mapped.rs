@@ -57,21 +57,21 @@ fn mapped_page_error_is_reported_with_offset() {
     let words = "--size 4m --time 0.3 --no-probe --allow low-space,busy --test write:seq64k \
                  --test read:rnd4k:engine=mmap --json -";
     let ran = skye().arg("run").arg(fuse.path()).words(words).run().did_not_panic().exits(1);
-    ran.tells(&["Input/output error", "offset"]);
+    ran.output_contains(&["Input/output error", "offset"]);
     assert_nothing_left(fuse.path());
 }
 
 #[test]
 fn words_that_a_mapping_cannot_have_are_refused() {
     let home = scratch(64 << 20);
-    for (test, said) in [
+    for (test, message) in [
         ("read:rnd4k:engine=mmap:direct", "page cache"),
         ("write:seq1m:fresh:engine=mmap", "fresh"),
         ("discard:rnd4k:engine=mmap", "leave engine=mmap away"),
         ("read:rnd4k:engine=mmap:iopoll", "iopoll"),
     ] {
         let ran = skye().arg("run").arg(home.path()).words("--size 4m --test").arg(test).run();
-        ran.did_not_panic().exits(2).says(&[said]);
+        ran.did_not_panic().exits(2).stderr_contains(&[message]);
         assert_nothing_left(home.path());
     }
 }

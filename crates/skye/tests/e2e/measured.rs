@@ -220,7 +220,7 @@ fn unfinished_files_fail_later_tests_on_them() {
     let fuse = Fuse::new(Faults { write_error_after: Some((2 << 20, Errno::ENOSPC)), ..Faults::default() });
     let program = skye().arg("run").arg(fuse.path()).words("--size 4m --time 0.2 --allow low-space,busy");
     let ran = program.words("--test write:seq64k:fresh:buffered --test read:rnd4k --test stat:files=9").run();
-    let ran = ran.did_not_panic().exits(1).tells(&["No space left", "did not finish"]);
+    let ran = ran.did_not_panic().exits(1).output_contains(&["No space left", "did not finish"]);
     let run = document(&ran.saved()[0]);
     assert_eq!(phases(&run), [("write", "failed"), ("read", "failed"), ("stat", "done")], "{ran}");
     assert_nothing_left(fuse.path());
@@ -313,7 +313,7 @@ fn cold_names_cause_device_reads_unlike_warm_ones() {
     };
     let tests = ["stat:t2", "open:order=rnd", "readdir", "read-file:size=1k", "stat:missing"];
     let tests = tests.map(|test| format!("--test {test}:passes=1"));
-    let (document, shown) = run(&format!("--cold {}", tests.join(" ")));
+    let (document, text) = run(&format!("--cold {}", tests.join(" ")));
     assert_eq!(document["plan"]["cache"], "drop-all");
     let [cold @ .., missing] = &document["phases"].as_array().unwrap()[..] else { panic!("no phases") };
     for phase in cold {
@@ -326,13 +326,13 @@ fn cold_names_cause_device_reads_unlike_warm_ones() {
     }
     // Names that do not exist have no files to be cold.
     assert!(!missing["spec"].as_str().unwrap().contains("cold"), "{}", missing["spec"]);
-    assert_eq!(shown.matches(" device reads and ").count(), 4, "{shown}");
-    assert!(!shown.contains("not proven cold"), "{shown}");
+    assert_eq!(text.matches(" device reads and ").count(), 4, "{text}");
+    assert!(!text.contains("not proven cold"), "{text}");
 
-    let (document, shown) = run("--test stat:passes=5 --test open:t2:passes=5");
+    let (document, text) = run("--test stat:passes=5 --test open:t2:passes=5");
     for warm in document["phases"].as_array().unwrap() {
         assert!(note(warm, "metadata_cache").is_some(), "{}", warm["notes"]);
     }
-    assert_eq!(shown.matches(" from memory").count(), 2, "{shown}");
+    assert_eq!(text.matches(" from memory").count(), 2, "{text}");
     assert_nothing_left(disk.path());
 }

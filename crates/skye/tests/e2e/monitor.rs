@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, phases, skye};
+use crate::support::program::{Output, Skye, assert_nothing_left, document, phases, skye};
 use crate::support::scratch;
 
 const WORDS: &str = "--size 4m --files 50 --allow low-space,busy";
@@ -63,18 +63,21 @@ fn monitor_knows_its_test_and_output_is_saved() {
     let program = on(target.path(), "0.2", SCRIPT).words("--repeat 2 --test read:rnd4k --test create:t2");
     let running = program.spawn();
     let pid = running.id();
-    let ran = running.wait().did_not_panic().exits(0).tells(&["output beside 4 tests in"]);
+    let ran = running.wait().did_not_panic().exits(0).output_contains(&["output beside 4 tests in"]);
     let saved = ran.saved().pop().unwrap();
     let run = document(&saved);
     assert_eq!(warnings(&run), [""; 0], "{ran}");
     let ids = ["01-read", "02-create", "01-read#2", "02-create#2"];
     for (phase, id) in run["phases"].as_array().unwrap().iter().zip(ids) {
-        let (output, beside) = (output(&saved, phase), &phase["beside"]);
+        let (output, monitor) = (output(&saved, phase), &phase["beside"]);
         let (spec, target) = (phase["spec"].as_str().unwrap(), target.path().display());
         assert!(output.contains(&format!("phase={id} spec={spec} pid={pid} target={target}\n")), "{output}");
         assert!(output.ends_with("complaint\nresult\n"), "{output}");
-        assert_eq!((&beside["exit_code"], &beside["signal"]), (&7.into(), &Value::Null), "{beside:#}");
-        assert_eq!((beside["ended_with"].as_str(), beside["command"].as_str()), (Some("INT"), Some(SCRIPT)));
+        assert_eq!((&monitor["exit_code"], &monitor["signal"]), (&7.into(), &Value::Null), "{monitor:#}");
+        assert_eq!(
+            (monitor["ended_with"].as_str(), monitor["command"].as_str()),
+            (Some("INT"), Some(SCRIPT))
+        );
         assert_ended(&output);
     }
     let mut expected: Vec<_> = ids.iter().flat_map(|id| [format!("{id}.own"), format!("{id}.txt")]).collect();
@@ -98,7 +101,7 @@ fn monitor_ignoring_int_gets_term_with_its_children() {
     assert_ended(&output(&saved, phase));
     assert_eq!(names(&saved.with_extension("beside")), ["01-read.txt"]);
     let place = saved.with_extension("beside");
-    ran.tells(&[place.to_str().unwrap()]);
+    ran.output_contains(&[place.to_str().unwrap()]);
 }
 
 #[test]
@@ -108,8 +111,8 @@ fn failed_monitor_is_only_a_warning() {
     let ran = on(target.path(), "0.2", "echo broken; exit 3").words(two).run().did_not_panic().exits(0);
     let saved = ran.saved().pop().unwrap();
     let run = document(&saved);
-    let told = warnings(&run);
-    assert!(told.len() == 1 && told[0].contains("exit code 3"), "once for both tests: {told:?}\n{ran}");
+    let text = warnings(&run);
+    assert!(text.len() == 1 && text[0].contains("exit code 3"), "once for both tests: {text:?}\n{ran}");
     for phase in run["phases"].as_array().unwrap() {
         assert_eq!(
             (&phase["beside"]["exit_code"], &phase["beside"]["ended_with"]),
@@ -117,7 +120,7 @@ fn failed_monitor_is_only_a_warning() {
         );
         assert_eq!((output(&saved, phase).as_str(), phase["status"].as_str()), ("broken\n", Some("done")));
     }
-    ran.says(&["warning: cannot keep `echo broken; exit 3` beside 01-read to its end"]);
+    ran.stderr_contains(&["warning: cannot keep `echo broken; exit 3` beside 01-read to its end"]);
 
     let ran = on(target.path(), "0.2", "true")
         .words(two)
@@ -125,7 +128,7 @@ fn failed_monitor_is_only_a_warning() {
         .run()
         .did_not_panic()
         .exits(0);
-    let ran = ran.says(&["warning: cannot start `true` beside 01-read: No such file"]);
+    let ran = ran.stderr_contains(&["warning: cannot start `true` beside 01-read: No such file"]);
     let saved = ran.saved().pop().unwrap();
     let run = document(&saved);
     assert_eq!((warnings(&run).len(), &run["phases"][0]["beside"]), (1, &Value::Null), "{ran}");
@@ -134,12 +137,12 @@ fn failed_monitor_is_only_a_warning() {
 
 #[test]
 fn interrupted_run_keeps_monitor_output_and_ends_monitor() {
-    let ended = |command: &str, signals: &[Signal], code| -> Ran {
+    let ended = |command: &str, signals: &[Signal], code| -> Output {
         let target = scratch(8 << 20);
         let program = on(target.path(), "50", command).words("--test read:rnd4k --test stat");
-        let began = program.home().join("began");
+        let start = program.home().join("began");
         let mut running = program.spawn();
-        assert!(running.wait_until(|| began.exists()));
+        assert!(running.wait_until(|| start.exists()));
         signals.iter().for_each(|signal| running.send_taken(*signal));
         let ran = running.wait().did_not_panic().exits(code);
         assert_nothing_left(target.path());
@@ -173,21 +176,29 @@ fn unsupported_monitor_is_refused_before_writing() {
         .without("HOME")
         .without("XDG_STATE_HOME")
         .run();
-    ran.did_not_panic().exits(2).says(&["beside the tests", "name one with -o DIR"]).has_no_result();
+    ran.did_not_panic()
+        .exits(2)
+        .stderr_contains(&["beside the tests", "name one with -o DIR"])
+        .has_no_result();
     let ran =
         on(target.path(), "0.2", "iostat").words("--test read:engine=null").run().did_not_panic().exits(2);
-    ran.says(&["not in the store", "-o DIR"]).has_no_result();
+    ran.stderr_contains(&["not in the store", "-o DIR"]).has_no_result();
     let sim = target.path().join("disk.toml");
     fs::write(&sim, "[latency]\nmean_us = 100\n").unwrap();
     let simulated = format!("sim:{}", sim.display());
     let ran =
         on(Path::new(&simulated), "0.2", "iostat").words("--test read:rnd4k").run().did_not_panic().exits(2);
-    ran.says(&["clock of its own", "leave --beside away"]).has_no_result();
+    ran.stderr_contains(&["clock of its own", "leave --beside away"]).has_no_result();
     let file = target.path().join("file");
     fs::write(&file, "").unwrap();
     let ran = on(target.path(), "0.2", "iostat").words("--test read").env("XDG_STATE_HOME", &file).run();
-    ran.did_not_panic().exits(2).says(&["Not a directory", "-o DIR"]).has_no_result();
-    on(target.path(), "0.2", "").words("--test read").run().did_not_panic().exits(2).says(&["--beside"]);
+    ran.did_not_panic().exits(2).stderr_contains(&["Not a directory", "-o DIR"]).has_no_result();
+    on(target.path(), "0.2", "")
+        .words("--test read")
+        .run()
+        .did_not_panic()
+        .exits(2)
+        .stderr_contains(&["--beside"]);
     assert_nothing_left(target.path());
 }
 
@@ -197,9 +208,9 @@ fn marks_in_the_kernels_trace_enclose_each_measured_part() {
     let target = scratch(8 << 20);
     // The trace holds little until somebody asks for more, and others may write to it. The script looks at it often,
     // and once more when the test is over. Reading it in this way takes nothing out of it.
-    let look = "trap 'cat /sys/kernel/tracing/trace; exit' INT; \
+    let read_trace = "trap 'cat /sys/kernel/tracing/trace; exit' INT; \
         while :; do cat /sys/kernel/tracing/trace; sleep 0.05; done";
-    let program = on(target.path(), "0.2", look).words("--test read:rnd4k --test mkdir").with_tracefs();
+    let program = on(target.path(), "0.2", read_trace).words("--test read:rnd4k --test mkdir").with_tracefs();
     let running = program.spawn();
     let pid = running.id();
     let ran = running.wait().did_not_panic().exits(0);
@@ -230,13 +241,13 @@ fn endless_monitor_output_is_limited() {
     let program = on(home.path(), "3", "echo group=$$; exec yes").words("--test stat");
     let ran = program.arg("-o").arg(home.path()).run().did_not_panic().exits(0);
     assert_nothing_left(home.path());
-    let beside = names(home.path()).into_iter().find(|name| name.ends_with(".beside")).unwrap();
-    let printed = fs::metadata(home.path().join(beside).join("01-stat.txt")).unwrap().len();
+    let monitor = names(home.path()).into_iter().find(|name| name.ends_with(".beside")).unwrap();
+    let printed = fs::metadata(home.path().join(monitor).join("01-stat.txt")).unwrap().len();
     if printed < 64 << 20 {
         fn here() {}
         let why = format!("`yes` printed {printed} bytes only in three seconds");
         return xtask::capability::list_undecided(std::any::type_name_of_val(&here), &why);
     }
     assert_eq!(printed, 64 << 20);
-    ran.tells(&["yes", "printed more than 64 MiB", "$SKYE_OUTPUT"]);
+    ran.output_contains(&["yes", "printed more than 64 MiB", "$SKYE_OUTPUT"]);
 }

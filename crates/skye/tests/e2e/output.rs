@@ -128,12 +128,12 @@ fn saved_run_is_listed_and_reported_again() {
     assert!(row.stdout.contains("write-64k-q1") && row.stdout.contains("measured"), "{row}");
     assert!(why("readdir").exits(0).stdout.lines().next().unwrap().contains("readdir"));
     assert!(why("").exits(0).stdout.matches("measured").count() == 11);
-    why("stat").exits(2).says(&["stat-t1-missing", "several rows"]);
-    why("@-1 chmod").exits(2).says(&["chmod", "the run has"]);
+    why("stat").exits(2).stderr_contains(&["stat-t1-missing", "several rows"]);
+    why("@-1 chmod").exits(2).stderr_contains(&["chmod", "the run has"]);
     let json = with_state(skye().words("report @ --json -")).run().exits(0);
     assert_eq!(parse_document(&json.stdout)["label"], "second-of-two");
     let none = with_state(skye().words("report @-7")).run().did_not_panic().exits(2);
-    none.says(&["@-7"]);
+    none.stderr_contains(&["@-7"]);
 }
 
 /// Returns the lines that a terminal shows after these bytes: text, new lines, "up" and "erase from here".
@@ -192,9 +192,9 @@ fn final_table_replaces_progress_rows_on_terminal() {
     let bytes = reader.join().unwrap();
     assert!(bytes.matches("4K rnd").count() >= 2, "a row comes before the answer\n{bytes}");
     let lines = on_screen(&bytes);
-    let shown = lines.join("\n");
-    assert_eq!(lines.iter().filter(|line| line.starts_with("  read ")).count(), 1, "{shown}");
-    assert!(lines[0].starts_with("skye ") && shown.contains("saved as "), "{shown}");
+    let text = lines.join("\n");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("  read ")).count(), 1, "{text}");
+    assert!(lines[0].starts_with("skye ") && text.contains("saved as "), "{text}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn first_steps_fit_on_a_screen() {
     let spec = skye().words("help spec").run().did_not_panic().exits(0);
     assert!(spec.stdout.contains("VERB[:PATTERN]"), "{spec}");
     for word in ["±", "p99", "from memory", "!", "one_run", "noise"] {
-        skye().arg("explain").arg(word).run().did_not_panic().exits(0).tells(&["Meaning"]);
+        skye().arg("explain").arg(word).run().did_not_panic().exits(0).output_contains(&["Meaning"]);
     }
 }
 
@@ -226,9 +226,10 @@ fn words_of_other_tools_are_understood_and_said() {
     let words = "--size 1GB --dry-run --test randread:bs=4k:iodepth=32 --test read:rand4k:qd8";
     let ran =
         skye().arg("run").arg(home.path()).words("--allow low-space").words(words).run().did_not_panic();
-    let ran = ran
-        .exits(0)
-        .says(&["randread:bs=4k:iodepth=32 is read:rnd4k:q32", "read:rand4k:qd8 is read:rnd4k:q8"]);
+    let ran = ran.exits(0).stderr_contains(&[
+        "randread:bs=4k:iodepth=32 is read:rnd4k:q32",
+        "read:rand4k:qd8 is read:rnd4k:q8",
+    ]);
     assert!(ran.stdout.contains("read:rnd4k:q32"), "{ran}");
 }
 
@@ -267,7 +268,7 @@ fn every_limiter_can_be_explained() {
         assert!(page.stdout.contains(limiter.code()), "{page}");
     }
     let unknown = skye().words("explain page_cahe").run().did_not_panic().exits(2);
-    unknown.says(&["page_cahe", "page_cache"]);
+    unknown.stderr_contains(&["page_cahe", "page_cache"]);
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn invalid_document_is_refused_by_name() {
         fs::write(&path, text).unwrap();
         let ran = skye().arg("report").arg(&path).run().did_not_panic();
         assert!(matches!(ran.code, Some(1 | 2)), "{text}\n{ran}");
-        ran.says(&["broken.json"]);
+        ran.stderr_contains(&["broken.json"]);
     }
 }
 
@@ -341,7 +342,7 @@ fn document_replaces_file_and_keeps_its_mode() {
     document(&path);
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).unwrap()) & 0o777, 0o600);
     let twice = format!("--json {0}/new --csv {0}/./new", home.path().display());
-    run(&twice).exits(2).says(&["two documents would have that name"]);
+    run(&twice).exits(2).stderr_contains(&["two documents would have that name"]);
     assert!(!home.path().join("new").exists());
 }
 
@@ -385,5 +386,5 @@ fn manual_pages_name_pages_that_exist() {
         let page = skye().words("man").arg(&name).run().did_not_panic().exits(0);
         assert!(page.stdout.contains(&format!(".TH skye-{name} 1")), "{page}");
     }
-    skye().words("man nosuch").run().did_not_panic().exits(2).says(&["nosuch"]);
+    skye().words("man nosuch").run().did_not_panic().exits(2).stderr_contains(&["nosuch"]);
 }

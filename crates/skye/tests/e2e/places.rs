@@ -5,16 +5,16 @@ use std::process::Command;
 
 use crate::support::fuse::{Faults, Fuse, Missing};
 use crate::support::mounts::{LoopFs, run};
-use crate::support::program::{Ran, assert_nothing_left, document, phases, skye};
+use crate::support::program::{Output, assert_nothing_left, document, phases, skye};
 
 /// Measures with the preset `quick`, for a short time.
-fn quick(directory: &Path, words: &str) -> Ran {
+fn quick(directory: &Path, words: &str) -> Output {
     skye().arg("run").arg(directory).words("--preset quick --time 0.2").words(words).run().did_not_panic()
 }
 
 /// Asserts that all tests of the preset were measured. A slow machine may cut some short.
 #[track_caller]
-fn assert_measured(ran: &Ran) {
+fn assert_measured(ran: &Output) {
     let run = document(&ran.saved()[0]);
     let states = phases(&run);
     assert_eq!(states.len(), 9, "{ran}");
@@ -35,7 +35,7 @@ fn presets_fit_on_a_small_volume() {
 fn quick_measures_with_few_inodes() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 256, &["-N", "1024"], "");
-    let ran = quick(ext4.path(), "").exits(0).tells(&["MiB is small", "as few as 256 of them"]);
+    let ran = quick(ext4.path(), "").exits(0).output_contains(&["MiB is small", "as few as 256 of them"]);
     assert_measured(&ran);
     assert_nothing_left(ext4.path());
 }
@@ -53,7 +53,7 @@ fn many_clients_share_a_small_volume() {
 }
 
 /// Measures in a file system. Returns the run, with the MiB that were free before it and the fewest while it ran.
-fn watched(fs: &LoopFs, words: &str) -> (Ran, u64, u64) {
+fn watched(fs: &LoopFs, words: &str) -> (Output, u64, u64) {
     let free_mib = || observe::space(fs.path()).unwrap().free_bytes >> 20;
     let (before_mib, mut least_mib) = (free_mib(), u64::MAX);
     let mut running = skye().arg("run").arg(fs.path()).words(words).spawn();
@@ -127,7 +127,8 @@ fn limits_of_the_shell_shrink_files_and_are_named() {
         skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
     // Files of 16,384 blocks of 512 bytes, and 100 open files.
     let ran = program.through("sh", &["-c", "ulimit -f 16384; ulimit -n 100; exec \"$@\"", "sh"]).run();
-    let ran = ran.did_not_panic().exits(0).tells(&["RLIMIT_NOFILE of 100 may leave counters unread"]);
+    let ran =
+        ran.did_not_panic().exits(0).output_contains(&["RLIMIT_NOFILE of 100 may leave counters unread"]);
     assert_measured(&ran);
     assert_nothing_left(home.path());
 }
@@ -174,7 +175,9 @@ fn full_directories_are_named() {
     let ext4 = LoopFs::new("ext4", 1024, &["-b", "1024", "-N", "600000", "-O", "^large_dir"], "");
     let words = "--no-save --time 300 --test create:files=400k:names=letters-first";
     let ran = skye().arg("run").arg(ext4.path()).words(words).run().did_not_panic().exits(1);
-    ran.says(&["No space left on device; space and inodes are free, so the directory itself is full"]);
+    ran.stderr_contains(&[
+        "No space left on device; space and inodes are free, so the directory itself is full",
+    ]);
     assert_nothing_left(ext4.path());
 }
 
@@ -190,7 +193,7 @@ fn quotas_of_subvolumes_limit_the_data_set() {
     run(Command::new("btrfs").args(["quota", "enable"]).arg(btrfs.path()));
     btrfs_program("qgroup limit 600M");
     run(&mut Command::new("sync"));
-    let ran = quick(&home, "").exits(0).tells(&["a quota limits this subvolume to 600 MiB"]);
+    let ran = quick(&home, "").exits(0).output_contains(&["a quota limits this subvolume to 600 MiB"]);
     assert_measured(&ran);
     assert_nothing_left(&home);
 }
@@ -206,7 +209,7 @@ fn target_words_with_a_colon_say_what_they_are() {
     ] {
         let program = skye().words(words);
         std::fs::create_dir(program.home().join("sim:x")).unwrap();
-        program.run().did_not_panic().exits(2).says(&[remedy]);
+        program.run().did_not_panic().exits(2).stderr_contains(&[remedy]);
     }
     let program = skye().words("run ./sim:x --dry-run --test fsync");
     std::fs::create_dir(program.home().join("sim:x")).unwrap();
@@ -226,7 +229,7 @@ fn hosts_take_a_quoted_directory_with_a_comma() {
     run(format!("local:\"{path}\"")).exits(0);
     run(format!("local:{path}"))
         .exits(2)
-        .says(&["ends a directory at a comma", &format!("write local:\"{path}\"")]);
+        .stderr_contains(&["ends a directory at a comma", &format!("write local:\"{path}\"")]);
     assert_nothing_left(&directory);
 }
 
@@ -241,7 +244,12 @@ fn runs_without_a_store_say_so_before_measuring() {
     let mut running = program("--time 60").stderr(std::process::Stdio::piped()).spawn();
     assert!(running.wait_until(|| crate::support::program::files_below(home.path()).len() > 1));
     running.signal(rustix::process::Signal::INT);
-    let ran = running.wait().did_not_panic().exits(130).tells(&[warning, "-o DIR", "--json -", "--no-save"]);
+    let ran = running.wait().did_not_panic().exits(130).output_contains(&[
+        warning,
+        "-o DIR",
+        "--json -",
+        "--no-save",
+    ]);
     let place = |text: &str| ran.stderr.find(text);
     assert!(place(warning) < place("ended by SIGINT"), "{ran}");
     // The document that the user gets, or does not want, needs no store.
@@ -260,7 +268,7 @@ fn another_user_saves_in_the_first_users_store() {
     for words in ["bonnie++ -s 4m -r 0 -n 0 -x 2 -d", "getc_putc -s 1m -d"] {
         let user = xtask::capability::OTHER_USER.to_string();
         let ran = skye().words(words).arg(home.path()).arg("-u").arg(user).run().did_not_panic().exits(0);
-        let ran = ran.tells(&["the whole result: skye why"]);
+        let ran = ran.output_contains(&["the whole result: skye why"]);
         let runs = if words.contains("-x 2") { 2 } else { 1 };
         assert_eq!(ran.saved().len(), runs, "{words}");
         document(&ran.saved()[0]);
@@ -282,7 +290,7 @@ fn greetings_of_a_remote_shell_are_printed_once() {
     let ran = run("sh -c 'echo Welcome to ada; echo Have fun; shift; exec \"$@\"' sh").exits(0);
     assert_eq!(ran.stderr.matches("ada: its shell printed `Welcome to ada Have fun`").count(), 1, "{ran}");
     let ran = run("sh -c 'head -c 70000 /dev/zero | tr \\\\0 x; cat >/dev/null'").exits(2);
-    ran.says(&["it has no start within 64 KiB", "let its shell print nothing to stdout"]);
+    ran.stderr_contains(&["it has no start within 64 KiB", "let its shell print nothing to stdout"]);
     assert_nothing_left(home.path());
 }
 
@@ -299,8 +307,8 @@ fn containers_get_one_note_on_hidden_things() {
         let program = skye().arg(command).arg(ext4.path()).words(words).env("KEPT", ext4.path());
         program.through("unshare", &["-mpCf", "--kill-child", "sh", "-c", INSIDE, "sh"]).run().did_not_panic()
     };
-    let joined = |ran: &Ran| ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = |text: &str| {
+    let joined = |ran: &Output| ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = |text: &str| {
         assert_eq!(text.matches("inside a container: the devices under").count(), 1, "{text}");
         assert!(text.contains("processes outside and the cgroups above are hidden"), "{text}");
         for other in ["could not be found", "were not found", "are not seen", "is not seen", "not to be read"]
@@ -309,7 +317,7 @@ fn containers_get_one_note_on_hidden_things() {
         }
     };
     let words = "--test fsync --time 0.1 --size 1m --allow low-space,busy --no-save --no-probe";
-    told(&joined(&inside("run", words).exits(0)));
-    told(&joined(&inside("doctor", "")));
+    report(&joined(&inside("run", words).exits(0)));
+    report(&joined(&inside("doctor", "")));
     assert_nothing_left(ext4.path());
 }

@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 
 /// A drive of 1 GiB that is four times as fast until 5 GB were written to it.
 const DRIVE: &str = "size = \"1g\"\nparallelism = 8\nwrite_bytes_per_second = 400_000_000\nlatency = { mean_us = 20 }\n\
-                     worn = [{ after_bytes = 5_000_000_000, write_bytes_per_second = 100_000_000 }]";
+                     wear = [{ after_bytes = 5_000_000_000, write_bytes_per_second = 100_000_000 }]";
 
 fn measured(program: Skye) -> Value {
     parse_document(&program.words("--json - --no-probe").run().did_not_panic().exits(0).stdout)
@@ -67,7 +67,7 @@ fn simulated_drive_becomes_steady_in_expected_round() {
 
 /// Checks the bytes of a preconditioned run on a file system against its plan.
 #[track_caller]
-fn writes_what_it_said(run: &Value, size_bytes: u64) {
+fn assert_planned_writes(run: &Value, size_bytes: u64) {
     let written = |phases: &Value, key: &str| -> u64 {
         phases.as_array().unwrap().iter().map(|phase| phase[key].as_u64().unwrap()).sum()
     };
@@ -84,7 +84,7 @@ fn files_are_filled_twice_within_planned_bytes() {
     let tests = "--test write:rnd4k:q8 --test read:rnd4k:q8 --test read:rnd4k:ops=50";
     let words = "--size 8m --time 0.3 --precondition --verify --write-limit 1GB --allow low-space,busy";
     let run = measured(skye().arg("run").arg(home.path()).words(words).words(tests));
-    writes_what_it_said(&run, 8 * MIB);
+    assert_planned_writes(&run, 8 * MIB);
     let phases = run["phases"].as_array().unwrap();
     for phase in phases {
         assert_eq!(phase["status"], "done", "{}", phase["reason"]);
@@ -102,7 +102,7 @@ fn zram_file_system_is_purged_and_filled() {
     let disk = ZramFs::new("ext4", 96, &["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
     let words = "--size 8m --time 0.2 --purge --write-limit 1GB --allow low-space,busy --test rw:rnd4k:q4";
     let run = measured(skye().arg("run").arg(disk.path()).words(words));
-    writes_what_it_said(&run, 8 * MIB);
+    assert_planned_writes(&run, 8 * MIB);
     assert!(run["fills"][0]["purged_ns"].as_u64() > Some(0), "{}", run["fills"]);
     rounds(&run["phases"][0]);
     assert_nothing_left(disk.path());
@@ -118,7 +118,7 @@ fn whole_devices_are_purged_and_filled() {
         let program = skye().arg("run").arg(device).arg("--erase").arg(device_id(device)).words(words);
         let program = program.words("--test write:rnd4k:q4");
         let run = measured(program.words("--test read:rnd4k:q4"));
-        writes_what_it_said(&run, 16 * MIB);
+        assert_planned_writes(&run, 16 * MIB);
         assert!(run["fills"][0]["purged_ns"].as_u64() > Some(0), "{}", run["fills"]);
         run["phases"].as_array().unwrap().iter().for_each(|phase| assert!(!rounds(phase).is_empty()));
         // All of it was written, and nothing holds it any longer.
@@ -136,9 +136,11 @@ fn precondition_unsupported_target_is_refused_before_writing() {
     let file = home.path().join("file");
     fs::write(&file, vec![7; 8 * MIB as usize]).unwrap();
     let ran = refused(&file, "--precondition --test read:rnd4k").run().did_not_panic().exits(2);
-    ran.says(&["which skye only reads; name a directory, or leave preconditioning away"]).has_no_result();
+    ran.stderr_contains(&["which skye only reads; name a directory, or leave preconditioning away"])
+        .has_no_result();
     let ran = refused(home.path(), "--precondition --test write:rnd4k --write-limit 9m").run().exits(2);
-    ran.says(&["files and tests need 12.6 MB at least; raise it with --write-limit 1GB"]).has_no_result();
+    ran.stderr_contains(&["files and tests need 12.6 MB at least; raise it with --write-limit 1GB"])
+        .has_no_result();
     assert_eq!(fs::read(&file).unwrap(), vec![7; 8 * MIB as usize]);
     fs::remove_file(&file).unwrap();
     assert_nothing_left(home.path());
@@ -149,7 +151,7 @@ fn purge_without_hole_punching_fails_before_writing() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let ran = refused(fuse.path(), "--purge --test write:rnd4k").run().did_not_panic();
-    ran.says(&["this file system cannot punch holes: leave discard away"]);
+    ran.stderr_contains(&["this file system cannot punch holes: leave discard away"]);
     assert_nothing_left(fuse.path());
 }
 
@@ -160,6 +162,6 @@ fn fills_have_no_thread_without_a_block() {
     // The fills have 32 threads without a ring, and 16 blocks.
     let run = skye().arg("run").arg(home.path()).words(words).words("--precondition");
     let run = measured(run.without_io_uring());
-    writes_what_it_said(&run, 2 * MIB);
+    assert_planned_writes(&run, 2 * MIB);
     assert_nothing_left(home.path());
 }

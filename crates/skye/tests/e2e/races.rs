@@ -141,14 +141,14 @@ fn root_is_refused_where_others_may_rename() {
     let words = "--test stat:files=10 --time 0.05 --allow low-space,busy";
     let run = |more: &str| skye().arg("run").arg(shared.path()).words(words).words(more);
     let path = shared.path().to_str().unwrap();
-    run("").run().exits(2).says(&[path, "sticky", "--allow shared-directory"]);
+    run("").run().exits(2).stderr_contains(&[path, "sticky", "--allow shared-directory"]);
     run("--dry-run").run().exits(2);
     run("--allow shared-directory").run().exits(0);
     // Another user only risks files of their own.
     run("").by_other_user().run().exits(0);
     // The originals run in shared directories.
     let bonnie = skye().arg("bonnie++").arg("-d").arg(shared.path()).words("-s 0 -n 1:0:0:1 -u root -q");
-    bonnie.run().exits(0).says(&["warning", "sticky"]);
+    bonnie.run().exits(0).stderr_contains(&["warning", "sticky"]);
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     run("").run().exits(0);
 }

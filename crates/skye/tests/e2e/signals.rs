@@ -12,7 +12,7 @@ use rustix::termios::Action;
 
 use crate::support::fuse::{Counts, Faults, Fuse};
 use crate::support::mounts::Tmpfs;
-use crate::support::program::{Ran, Skye, assert_nothing_left, document, leftovers, phases, skye};
+use crate::support::program::{Output, Skye, assert_nothing_left, document, leftovers, phases, skye};
 use crate::support::scratch;
 
 /// A stage of a run, recognised by its calls to the file system.
@@ -41,7 +41,7 @@ fn program(fuse: &Fuse) -> Skye {
 }
 
 #[track_caller]
-fn interrupted(stage: &Stage, signals: &[Signal]) -> Ran {
+fn interrupted(stage: &Stage, signals: &[Signal]) -> Output {
     let fuse = slow();
     let mut running = program(&fuse).spawn();
     assert!(running.wait_until(|| (stage.is_reached)(&fuse.counts())), "{} is not reached", stage.name);

@@ -68,7 +68,7 @@ fn run_at_rate_change_is_named() {
     assert_eq!(rows.len(), 3, "{ran}");
     assert!(rows[0].contains(" 9 ") && rows[0].contains("801 MB/s") && rows[0].ends_with("-20.0 %"), "{ran}");
     assert!(rows[1].ends_with("steady") && rows[2].ends_with("steady"), "{ran}");
-    let ran = ran.tells(&[
+    let ran = ran.output_contains(&[
         "-20.0 % since @-3 (2026-11-07 14:03 UTC): kernel",
         "Linux 7.1.0",
         "whose number is missing or not to be trusted",
@@ -76,7 +76,7 @@ fn run_at_rate_change_is_named() {
     ]);
     // The name is the one that `skye report` takes.
     let report = skye().env("XDG_STATE_HOME", home.join("state")).words("report -vv @-3");
-    report.run().exits(0).tells(&["2026-11-07 14:03 UTC", "Linux 7.1.0"]);
+    report.run().exits(0).output_contains(&["2026-11-07 14:03 UTC", "Linux 7.1.0"]);
     drop(ran);
 }
 
@@ -101,7 +101,7 @@ fn hostile_documents_are_harmless() {
 #[test]
 fn empty_store_names_its_directory() {
     let ran = skye().words("list --trend").run().did_not_panic().exits(0);
-    ran.tells(&["no saved runs", "state/skye/runs"]);
+    ran.output_contains(&["no saved runs", "state/skye/runs"]);
     let ran = store(&measured(), 1, |_, _| {}).run().did_not_panic().exits(0);
     assert_eq!(ran.stdout, "3 tests were measured once: no trend yet.\n", "{ran}");
 }

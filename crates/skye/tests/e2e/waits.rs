@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::fleet::{agents, children_of, eventually};
-use crate::support::program::{Ran, Running, assert_nothing_left, document, leftovers, rig_program, skye};
+use crate::support::program::{Output, Running, assert_nothing_left, document, leftovers, rig_program, skye};
 use crate::support::scratch;
 
 /// Room for the files of some clients.
@@ -107,7 +107,7 @@ fn fake_agents_answer_until_their_step() {
             std::process::exit(7);
         }
         "fails" => {
-            let failed = br#"{"failed":{"trouble":{"attempt":"go on","cause":"a lie","remedy":null},"is_refusal":false}}"#;
+            let failed = br#"{"failed":{"error":{"attempt":"go on","cause":"a lie","remedy":null},"is_refusal":false}}"#;
             drop(out.write_all(&[&(failed.len() as u32).to_be_bytes()[..], failed].concat()));
         }
         "garbage" => drop(out.write_all(&[0xff; 1000])),
@@ -165,7 +165,7 @@ impl Hostile {
 
     /// Waits for the end of the run, and of all agents.
     #[track_caller]
-    fn ends(mut self, story: &str) -> Ran {
+    fn ends(mut self, story: &str) -> Output {
         let started = Instant::now();
         eventually(&format!("the end of the run: {story}"), || self.running().has_ended());
         let ran = self.running.take().unwrap().wait().did_not_panic();
@@ -198,7 +198,7 @@ fn side_by_side<C: Send + Sync + 'static>(cases: Vec<C>, run: fn(&C)) {
 }
 
 /// Returns true once a client of a run has left its number in a saved document of it.
-fn measured_by(ran: &Ran, client: u64) -> bool {
+fn measured_by(ran: &Output, client: u64) -> bool {
     let has = |phase: &Value| {
         phase["hosts"].as_array().is_some_and(|all| all.iter().any(|share| share["client"] == client))
     };
@@ -293,7 +293,7 @@ fn clients_lost_with_their_directory_name_its_removal() {
     let ran = hostile.running.take().expect("it runs").wait().did_not_panic().exits(1);
     let directory = hostile.directory.path().display().to_string();
     let removal = format!("clean {directory}` removes its files");
-    let ran = ran.says(&["cannot make a work directory on ada", &removal]);
+    let ran = ran.stderr_contains(&["cannot make a work directory on ada", &removal]);
     assert_eq!(leftovers(hostile.directory.path()).len(), 1, "{ran}");
 }
 
@@ -303,7 +303,7 @@ fn signals_before_anything_is_written_have_their_exit_code() {
         let mut hostile = Hostile::begin(step, "beats");
         hostile.reaches();
         hostile.running().signal(Signal::INT);
-        hostile.ends(step).exits(130).says(&["ended by SIGINT; nothing was written"]);
+        hostile.ends(step).exits(130).stderr_contains(&["ended by SIGINT; nothing was written"]);
     });
 }
 
@@ -312,7 +312,7 @@ fn signals_before_all_directories_are_made_are_named() {
     let mut hostile = Hostile::begin("opened", "beats");
     hostile.reaches();
     hostile.running().signal(Signal::INT);
-    hostile.ends("opened, beats").exits(130).says(&["ended by SIGINT; its files are removed"]);
+    hostile.ends("opened, beats").exits(130).stderr_contains(&["ended by SIGINT; its files are removed"]);
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn pairs_end_once_a_client_is_lost() {
     thread::sleep(Duration::from_secs(4));
     kill_process(agents(running.id())[2], Signal::KILL).unwrap();
     // A run of 600 s would exceed the limit of this wait.
-    running.wait().did_not_panic().exits(1).says(&["lost"]);
+    running.wait().did_not_panic().exits(1).stderr_contains(&["lost"]);
     for side in [&a, &b] {
         skye().arg("clean").arg(side).run();
         assert_nothing_left(side);

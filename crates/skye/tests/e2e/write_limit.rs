@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::program::{Ran, Skye, assert_nothing_left, parse_document, skye};
+use crate::support::program::{Output, Skye, assert_nothing_left, parse_document, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 const ROOM: u64 = 512 * MIB;
 
 /// Runs a program. Returns the bytes that it and its children wrote below a directory, apart from markers.
-fn traced(directory: &Path, program: Skye) -> (u64, Ran) {
+fn traced(directory: &Path, program: Skye) -> (u64, Output) {
     let traces = tempfile::tempdir().unwrap();
     let output = traces.path().join("trace");
     let calls = "trace=write,writev,pwrite64,pwritev,pwritev2,copy_file_range";
@@ -109,7 +109,11 @@ fn clients_together_stay_below_the_write_limit() {
     assert!(document["plan"]["bytes_to_write_max"].as_u64() <= Some(limit_bytes / 3));
     // The limit that would do is that of all clients.
     let refused = run(home.path(), "--hosts local*3 --size 2m --test write:seq64k:buffered --write-limit 3m");
-    refused.run().exits(2).says(&["cannot stay within 3.15 MB of writes", "need 6.", "--write-limit 1GB"]);
+    refused.run().exits(2).stderr_contains(&[
+        "cannot stay within 3.15 MB of writes",
+        "need 6.",
+        "--write-limit 1GB",
+    ]);
 }
 
 #[test]

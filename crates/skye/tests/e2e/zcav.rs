@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::support::fuse::{Errno, Faults};
 use crate::support::mounts::{LoopFs, Tmpfs};
-use crate::support::program::{Ran, Skye, document, open_to_all, skye};
+use crate::support::program::{Output, Skye, document, open_to_all, skye};
 use crate::support::scratch;
 
 const MIB: u64 = 1 << 20;
@@ -45,7 +45,7 @@ fn offsets(log: &Log) -> Vec<f64> {
 /// share of a line of about a second. A rate far below the limit belongs to a different line. A rate a little below it
 /// comes from other work on the machine.
 #[track_caller]
-fn assert_rates(log: &Log, mib_per_second: f64, ran: &Ran) {
+fn assert_rates(log: &Log, mib_per_second: f64, ran: &Output) {
     for line in &log.lines {
         assert!(line.seconds >= 0.8, "{line:?}: {ran}");
         let off = line.mib_per_second.expect("a rate") / mib_per_second - 1.0;
@@ -164,12 +164,12 @@ fn holes_and_what_is_too_fast_are_told() {
     let file = disk.path().join("sparse");
     File::create(&file).unwrap().set_len(64 * MIB).unwrap();
     let ran = zcav("").arg(&file).run().did_not_panic().exits(0);
-    ran.tells(&["64 of 64 MiB were never written", "no device is read"]);
+    ran.output_contains(&["64 of 64 MiB were never written", "no device is read"]);
     let small = disk.path().join("small");
     fs::write(&small, b"x").unwrap();
     let ran = zcav("").arg(&small).run().did_not_panic().exits(0);
     assert!(ran.stdout.contains("\n#0.00 ++++ 0.0"), "{ran}");
-    ran.tells(&["too short for a rate", "-c"]);
+    ran.output_contains(&["too short for a rate", "-c"]);
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn full_result_is_saved_for_each_file() {
     // Without a name it is in the store. It never replaces what is measured.
     let ran = zcav("").arg(&names[0]).run().did_not_panic().exits(0);
     assert_eq!(ran.saved().len(), 1, "{ran}");
-    ran.says(&["the whole result: skye why"]);
+    ran.stderr_contains(&["the whole result: skye why"]);
     let ran = zcav("").arg("--json").arg(&names[0]).arg(&names[0]).run().did_not_panic().exits(1);
-    ran.says(&["which is measured"]);
-    zcav("--json - -w").arg(&names[0]).run().did_not_panic().exits(1).says(&["--json"]);
+    ran.stderr_contains(&["which is measured"]);
+    zcav("--json - -w").arg(&names[0]).run().did_not_panic().exits(1).stderr_contains(&["--json"]);
 }
 
 #[test]
@@ -284,31 +284,36 @@ fn write_that_could_lose_data_is_refused() {
     // The file is larger than the free space.
     let large = tmpfs.path().join("large");
     File::create(&large).unwrap().set_len(1 << 40).unwrap();
-    zcav("-w").arg(&large).run().did_not_panic().exits(1).tells(&["holes need", "name smaller files"]);
+    zcav("-w")
+        .arg(&large)
+        .run()
+        .did_not_panic()
+        .exits(1)
+        .output_contains(&["holes need", "name smaller files"]);
     assert_eq!(large.metadata().unwrap().blocks(), 0);
     // There is room for each of them, and not for both.
     let halves = ["half", "other half"].map(|name| tmpfs.path().join(name));
     halves.iter().for_each(|path| File::create(path).unwrap().set_len(40 * MIB).unwrap());
     let both = zcav("-w").arg(&halves[0]).arg(&halves[1]).run().did_not_panic().exits(1);
-    both.tells(&["holes need 80 MiB"]);
+    both.output_contains(&["holes need 80 MiB"]);
     // Another program has the file open.
     let held = Command::new("sleep").arg("600").stdin(File::open(&halves[0]).unwrap()).spawn();
     let mut held = held.unwrap();
     let ran = zcav("-w").arg(&halves[0]).run().did_not_panic().exits(1);
     held.kill().unwrap();
     held.wait().unwrap();
-    ran.tells(&["has it open"]);
+    ran.output_contains(&["has it open"]);
     assert!(halves.iter().all(|path| path.metadata().unwrap().blocks() == 0));
     // Devices, and files under one, are refused.
     let disk = LoopFs::new("ext4", 64, &[], "");
     let inside = disk.path().join("inside");
     fs::write(&inside, "data").unwrap();
-    zcav("-w").arg(disk.device()).run().did_not_panic().exits(1).tells(&[
+    zcav("-w").arg(disk.device()).run().did_not_panic().exits(1).output_contains(&[
         "block device",
         "destroy",
         "fallocate",
     ]);
-    zcav("-w").arg(disk.image()).run().did_not_panic().exits(1).tells(&["lies under /dev/loop"]);
+    zcav("-w").arg(disk.image()).run().did_not_panic().exits(1).output_contains(&["lies under /dev/loop"]);
     assert_eq!(fs::read(&inside).unwrap(), b"data");
 }
 
@@ -349,7 +354,7 @@ fn results_replace_only_older_results() {
     let new = tmpfs.path().join("new");
     let again = tmpfs.path().join("..").join(tmpfs.path().file_name().unwrap()).join("new");
     let ran = zcav("").arg("-l").arg(&new).arg(&file).arg("-l").arg(&again).arg(&file).run();
-    ran.did_not_panic().exits(1).tells(&["named for other results"]);
+    ran.did_not_panic().exits(1).output_contains(&["named for other results"]);
     assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 4, "nothing is left beside it");
 }
 
@@ -398,7 +403,7 @@ fn hung_device_does_not_block_signals() {
     fuse.release();
     let ran = running.wait().did_not_panic().exits(143);
     assert!(!log(&ran.stdout).lines.is_empty(), "{ran}");
-    ran.tells(&["has not returned"]);
+    ran.output_contains(&["has not returned"]);
 }
 
 #[test]
@@ -412,12 +417,12 @@ fn read_error_is_reported_with_offset_and_results_kept() {
     assert_eq!((logs.len(), problems), (2, vec![]), "{ran}");
     assert!(logs[0].lines.len() >= 2 && (6..9).contains(&logs[0].passes[0].mib), "{ran}");
     assert_eq!(logs[1].passes[0].mib, 4, "the other went on: {ran}");
-    ran.tells(&["read", "at offset", "Input/output error"]);
+    ran.output_contains(&["read", "at offset", "Input/output error"]);
     // A file that ends before it should.
     let fuse = served(24, Faults { reads_end_at: Some(5 * MIB), ..Faults::default() });
     let ran = zcav("-b 2").arg(fuse.path().join("file")).run().did_not_panic().exits(1);
     assert_eq!(log(&ran.stdout).passes[0].mib, 5, "{ran}");
-    ran.tells(&["at offset 5242880", "shorter"]);
+    ran.output_contains(&["at offset 5242880", "shorter"]);
 }
 
 #[test]
@@ -430,8 +435,8 @@ fn files_are_opened_by_whom_it_becomes() {
     zcav("-u nobody").arg(&file).run().did_not_panic().exits(0);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let ran = zcav("-u nobody").arg(&file).run().did_not_panic().exits(1);
-    ran.tells(&["Permission denied", "a user who may read it"]);
-    zcav("-u no-such-user").arg(&file).run().exits(1).tells(&["there is no such user"]);
+    ran.output_contains(&["Permission denied", "a user who may read it"]);
+    zcav("-u no-such-user").arg(&file).run().exits(1).output_contains(&["there is no such user"]);
 }
 
 #[test]
@@ -453,10 +458,10 @@ fn refusals_say_what_to_write() {
     ] {
         let ran = zcav(words).arg(&file).run().did_not_panic().exits(code);
         assert_eq!(ran.stdout, "", "{words}");
-        ran.tells(tells);
+        ran.output_contains(tells);
     }
     File::create(&file).unwrap();
-    zcav("").arg(&file).run().exits(2).tells(&["it is empty"]);
+    zcav("").arg(&file).run().exits(2).output_contains(&["it is empty"]);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
 }
 

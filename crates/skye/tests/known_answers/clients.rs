@@ -7,15 +7,15 @@ use serde_json::Value;
 use xtask::sized;
 
 use super::support::program::parse_document;
-use super::{alone, codes, disk, holds, phases, run_in, settled, start};
+use super::{check_phases, codes, disk, exclusive_lock, phases, run_in, settled, start};
 
-pub fn together(directory: &Path, words: &str) -> Value {
+pub fn measure_together(directory: &Path, words: &str) -> Value {
     let words = format!("--size 16m --allow shared-directory {words}");
     parse_document(&run_in(directory, &words).run().did_not_panic().exits(0).stdout)
 }
 
 /// Returns the document of clients that this launcher starts.
-pub fn by(launcher: &str, directory: &Path, words: &str) -> Value {
+pub fn run_with_launcher(launcher: &str, directory: &Path, words: &str) -> Value {
     let program = run_in(directory, words).words("--allow shared-directory").arg("--rsh").arg(launcher);
     let program = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
     parse_document(&program.run().did_not_panic().exits(0).stdout)
@@ -60,7 +60,7 @@ impl Drop for Busy {
 #[test]
 fn client_on_busy_cpu_is_named() {
     xtask::require!(root, loop, ext4);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     if std::thread::available_parallelism().unwrap().get() < 2 {
         return;
     }
@@ -70,7 +70,7 @@ fn client_on_busy_cpu_is_named() {
     let launcher = r#"sh -c 'cpu=${1#cpu}; shift; exec taskset --cpu-list $cpu "$@"' x"#;
     let words = "--hosts cpu0,cpu1 --cache warm --time 3 --test read:rnd4k:buffered --size 16m";
     for observer in watched(rig.path()) {
-        let document = by(launcher, rig.path(), &format!("{observer}{words}"));
+        let document = run_with_launcher(launcher, rig.path(), &format!("{observer}{words}"));
         let phase = &phases(&document)[0];
         assert!(codes(phase).contains(&"slow_client"), "{phase:#}");
         let notes = phase["notes"].as_array().unwrap();
@@ -84,13 +84,16 @@ fn client_on_busy_cpu_is_named() {
 #[test]
 fn clients_that_share_too_few_cpus_say_so() {
     xtask::require!(tmpfs);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let memory = super::support::mounts::Tmpfs::new("256m", None);
     // Each waits for a CPU for three quarters of its time.
     let clients = 4 * std::thread::available_parallelism().unwrap().get();
     for observer in watched(memory.path()) {
         let words =
             format!("{observer}--hosts local*{clients} --cache warm --time 2 --test read:rnd4k:buffered");
-        settled!(holds(|| together(memory.path(), &words), |phase| not_named(phase, "cpu_saturated")));
+        settled!(check_phases(
+            || measure_together(memory.path(), &words),
+            |phase| not_named(phase, "cpu_saturated")
+        ));
     }
 }

@@ -11,7 +11,7 @@ use xtask::sized;
 
 use super::quiet::{Answer, answer, disturbance, settle, settled};
 use super::support::program::{Skye, parse_document, skye};
-use super::{alone, disk, phases, run_in, start};
+use super::{disk, exclusive_lock, phases, run_in, start};
 
 /// Limiters that a row may also have where others need the CPUs.
 const OF_OTHERS: &[&str] = &["cpu_contention", "cpu_saturated", "noisy_neighbour", "mixed", "not_clear"];
@@ -58,11 +58,11 @@ pub fn is_named(run: impl Fn() -> Skye, expected: &[&str]) -> Result<Value, Stri
         // Others may take away a confirmation. They never make a wrong name confirmed.
         let is_sure =
             wrong.iter().any(|(row, _)| confidence(row) == "confirmed" && !OF_OTHERS.contains(&limiter(row)));
-        let told = |(row, expected): &(&Value, &&str)| {
+        let text = |(row, expected): &(&Value, &&str)| {
             let (spec, limiter, confidence) = (&row["spec"], limiter(row), confidence(row));
             format!("{spec}: {limiter} ({confidence}), not {expected}: {:#}", row["verdict"])
         };
-        let complaints = wrong.iter().map(told).collect::<Vec<_>>().join("\n");
+        let complaints = wrong.iter().map(text).collect::<Vec<_>>().join("\n");
         let found = match (complaints.is_empty(), is_sure) {
             (true, _) => Answer::Right(document),
             (false, true) => Answer::Inexcusable(complaints),
@@ -72,7 +72,7 @@ pub fn is_named(run: impl Fn() -> Skye, expected: &[&str]) -> Result<Value, Stri
     })
 }
 
-pub fn of(directory: &Path, words: &str) -> impl Fn() -> Skye {
+pub fn run_on(directory: &Path, words: &str) -> impl Fn() -> Skye {
     let (directory, words) = (directory.to_owned(), words.to_owned());
     move || run_in(&directory, &words)
 }
@@ -90,13 +90,14 @@ pub fn disk_over(server: rig::FuseSpec) -> rig::DiskSpec {
 #[test]
 fn memory_that_answers() {
     xtask::require!(root, loop, ext4);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let rig = start(disk());
     let cached = "--size 128m --time 1.5 --cache warm --test read:rnd4k:buffered --test read:seq1m:buffered";
-    let document = settled!(is_named(of(rig.path(), cached), &["page_cache"; 2]));
+    let document = settled!(is_named(run_on(rig.path(), cached), &["page_cache"; 2]));
     assert!(phases(&document).iter().all(|row| row["page_cache_share"].as_f64().unwrap() > 0.99));
     // It is a number, however fast, and is named one of memory.
-    let document = settled!(is_named(of(rig.path(), "--time 1 --test stat:files=1000"), &["metadata_cache"]));
+    let document =
+        settled!(is_named(run_on(rig.path(), "--time 1 --test stat:files=1000"), &["metadata_cache"]));
     assert!(phases(&document)[0]["rate"]["ops_per_second"].as_f64().unwrap() > 0.0);
     rig.finish().unwrap();
 }
@@ -104,10 +105,10 @@ fn memory_that_answers() {
 #[test]
 fn writers_that_are_held_back() {
     xtask::require!(root, loop, ext4, blkio);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let rig = start(disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20));
     settled!(is_named(
-        of(rig.path(), "--size 200m --time 2 --test write:seq1m:buffered"),
+        run_on(rig.path(), "--size 200m --time 2 --test write:seq1m:buffered"),
         &["dirty_throttling"]
     ));
     rig.finish().unwrap();
@@ -116,13 +117,13 @@ fn writers_that_are_held_back() {
 #[test]
 fn bytes_one_by_one() {
     xtask::require!(root, loop, ext4);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     // Blocks of the usual size, which the C library takes for its buffer.
     let rig = start(disk().mkfs_options("-b 4096"));
     let words =
         "--size 128m --time 2 --test byte-write --test putc-write --test putc-write:stdio_buffer=128k";
     let document =
-        settled!(is_named(of(rig.path(), words), &["kernel_cpu", "client_cpu", "client_cpu|kernel_cpu"]));
+        settled!(is_named(run_on(rig.path(), words), &["kernel_cpu", "client_cpu", "client_cpu|kernel_cpu"]));
     // The bytes of each call are seen from outside of the program that made the calls.
     let carried = |row: &Value| row["system"]["calls"]["bytes_per_write_call"].as_f64().unwrap();
     let rows = phases(&document);
@@ -135,7 +136,7 @@ fn bytes_one_by_one() {
 #[test]
 fn quotas_of_cpu_time() {
     xtask::require!(root, loop, ext4, quota);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let rig = start(disk());
     let quota = start(Spec::quota(0.2));
     let run = || run_in(rig.path(), "--size 64m --time 2 --test byte-write").inside(&quota);
@@ -156,7 +157,7 @@ fn quotas_of_cpu_time() {
 #[test]
 fn with_others_on_all_cpus_nothing_else_is_said() {
     xtask::require!(root, loop, ext4, fuse, blkio);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let hogs = || start(Spec::hogs(2 * std::thread::available_parallelism().unwrap().get() as u32));
     let check = |directory: &Path, words: &str, expected: &[&str]| {
         let document = parse_document(&run_in(directory, words).run().did_not_panic().exits(0).stdout);
@@ -202,11 +203,11 @@ fn with_others_on_all_cpus_nothing_else_is_said() {
 #[test]
 fn single_thread_on_fast_storage_is_cpu_bound() {
     xtask::require!(root, zram, ext4);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     // The device answers within the call: all of the time is the thread's own, in the kernel.
     let memory = super::support::mounts::ZramFs::new("ext4", 320, &["-E", "lazy_itable_init=0"]);
     let document =
-        settled!(is_named(of(memory.path(), "--size 64m --time 2 --test read:rnd4k"), &["kernel_cpu"]));
+        settled!(is_named(run_on(memory.path(), "--size 64m --time 2 --test read:rnd4k"), &["kernel_cpu"]));
     let row = &phases(&document)[0];
     // The gain of more threads was tried, where there are CPUs for them.
     let is_alone_on_it = document["environment"]["cpus"].as_u64() == Some(1);

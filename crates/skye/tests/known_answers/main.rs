@@ -28,13 +28,13 @@ use support::program::{Skye, parse_document, rig_program, skye};
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test runs.
-fn alone() -> MutexGuard<'static, ()> {
+fn exclusive_lock() -> MutexGuard<'static, ()> {
     // A failed test has spoilt nothing but itself.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn start(spec: impl Into<Spec>) -> Rig {
-    Rig::start(&rig_program(), spec).unwrap_or_else(|trouble| panic!("{trouble}"))
+    Rig::start(&rig_program(), spec).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns an ext4 on a device in memory, for limits to be added.
@@ -57,7 +57,7 @@ fn document_of(directory: &Path, words: &str) -> Value {
 /// # Errors
 /// Others disturbed each time.
 #[track_caller]
-fn holds(
+fn check_phases(
     mut run: impl FnMut() -> Value,
     mut complaint: impl FnMut(&Value) -> Option<String>,
 ) -> Result<(), String> {
@@ -102,7 +102,7 @@ fn has_no(document: &Value, code: &str) {
 #[test]
 fn neighbours_are_named() {
     xtask::require!(root, loop, ext4);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let rig = start(disk());
     let words = "--size 64m --time 1.2 --test read:rnd4k:q4:rate=2000 --test read:rnd4k:t4:rate=2000";
     has_no(&document_of(rig.path(), words), "foreign_io");
@@ -120,7 +120,7 @@ fn neighbours_are_named() {
 #[test]
 fn others_on_the_cpus_are_named() {
     xtask::require!(root, loop, ext4);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let rig = start(disk());
     let hogs = start(Spec::hogs(2 * std::thread::available_parallelism().unwrap().get() as u32));
     let busy = document_of(rig.path(), "--size 16m --time 1 --test read:rnd4k");

@@ -101,7 +101,7 @@ mod tests {
 
     use rig::Spec;
 
-    use super::super::{alone, document_of, start};
+    use super::super::{document_of, exclusive_lock, start};
     use super::*;
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn foreign_load_alone_counts_as_disturbance() {
         xtask::require!(root, fuse);
-        let _alone = alone();
+        let _lock = exclusive_lock();
         let server = start(Spec::fuse());
         // More threads than CPUs, and a server that takes CPU time.
         let measured =
@@ -171,7 +171,7 @@ mod tests {
         let orphan = Orphan::start();
         let disturbed = measured();
         drop(orphan);
-        assert!(!disturbed.is_quiet() && disturbed.others_cpus > 0.4, "{disturbed}");
+        assert!(!disturbed.is_quiet() && disturbed.foreign_cpus > 0.4, "{disturbed}");
         server.finish().unwrap();
     }
 }

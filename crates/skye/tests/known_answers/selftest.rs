@@ -11,7 +11,7 @@ use serde_json::Value;
 use xtask::capability::CAPABILITIES;
 use xtask::sized;
 
-use super::alone;
+use super::exclusive_lock;
 use super::quiet::{Answer, settle, settled};
 use super::support::program::{Skye, give_to_other_user, skye};
 use super::support::scratch;
@@ -115,7 +115,7 @@ fn answers(document: &Value) -> &Vec<Value> {
 #[test]
 fn selftest_names_built_limiters_and_cleans_up() {
     xtask::require!(root, loop, ext4, fuse, blkio, quota);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let before = machine_at_rest();
     let (cases, count) = sized(
         (&["quota", "cached-data", "holes"][..], 5),
@@ -156,7 +156,7 @@ fn all_right(document: &Value) -> (Answer<()>, Disturbance) {
 #[test]
 fn interrupted_selftest_prints_document_and_cleans_up() {
     xtask::require!(root, loop, ext4, fuse);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let before = machine_at_rest();
     let mut running = selftest("--only latency --json -").spawn();
     assert!(running.wait_until(measures), "it measures nothing");
@@ -169,7 +169,7 @@ fn interrupted_selftest_prints_document_and_cleans_up() {
 #[test]
 fn killed_selftest_is_undone_by_rigs_or_clean() {
     xtask::require!(root, loop, ext4, fuse, blkio);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let before = machine_at_rest();
     for kills_rigs in [false, true] {
         let mut running = selftest("--only tags").spawn();
@@ -197,7 +197,7 @@ fn killed_selftest_is_undone_by_rigs_or_clean() {
 #[test]
 fn killed_rig_fails_selftest_and_is_cleaned_up() {
     xtask::require!(root, loop, ext4, fuse);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let before = machine_at_rest();
     let mut running = selftest("--only latency --json -").spawn();
     assert!(running.wait_until(measures), "it measures nothing");
@@ -236,7 +236,7 @@ fn children(parent: u32, word: &str) -> Vec<Pid> {
 #[test]
 fn selftest_without_root_runs_unprivileged_cases() {
     xtask::require!(root, user);
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let words = "--only cached-names --only rate-asked --only iops-cap --only quota";
     settled!(settle(|| {
         let json = scratch(1 << 20);

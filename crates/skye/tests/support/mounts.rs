@@ -18,7 +18,7 @@ impl MountPoint {
     /// Mounts as `mount` does.
     pub fn mount(file_system: &str, source: &str, options: &str) -> Self {
         let mut journal = Journal::open().expect("a journal");
-        let path = journal.mount(file_system, source, options).unwrap_or_else(|trouble| panic!("{trouble}"));
+        let path = journal.mount(file_system, source, options).unwrap_or_else(|error| panic!("{error}"));
         Self { path, _journal: journal }
     }
 
@@ -61,7 +61,7 @@ impl LoopFs {
     pub fn new(file_system: &str, size_mib: u64, mkfs_options: &[&str], mount_options: &str) -> Self {
         let spec = Spec::disk().file_system(file_system).size_mib(size_mib);
         let spec = spec.mkfs_options(mkfs_options.join(" ")).mount_options(mount_options);
-        let disk = Disk::build(&spec).unwrap_or_else(|trouble| panic!("{trouble}"));
+        let disk = Disk::build(&spec).unwrap_or_else(|error| panic!("{error}"));
         let (path, device) = (disk.path(), disk.device().path().to_string_lossy().into_owned());
         Self { disk, path, device }
     }

@@ -208,7 +208,7 @@ impl Skye {
     }
 
     /// Runs it to its end.
-    pub fn run(self) -> Ran {
+    pub fn run(self) -> Output {
         self.spawn().wait()
     }
 }
@@ -298,7 +298,7 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn wait(mut self) -> Ran {
+    pub fn wait(mut self) -> Output {
         let waits = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("our own child") {
@@ -313,7 +313,7 @@ impl Running {
         let text = |reader: Option<JoinHandle<String>>| {
             reader.map_or_else(String::new, |reader| reader.join().expect("what the program said"))
         };
-        Ran {
+        Output {
             code: status.code(),
             signal: status.signal(),
             stdout: text(self.stdout.take()),
@@ -337,7 +337,7 @@ impl Drop for Running {
 
 /// Result of a run of the program.
 #[derive(Debug)]
-pub struct Ran {
+pub struct Output {
     /// Exit code, unless a signal ended it.
     pub code: Option<i32>,
     /// The signal that ended it.
@@ -351,7 +351,7 @@ pub struct Ran {
     home: Option<TempDir>,
 }
 
-impl Ran {
+impl Output {
     /// Returns the exit code as a shell shows it: 128 and the signal if a signal ended it.
     pub fn shell_code(&self) -> Option<i32> {
         self.code.or(self.signal.map(|signal| 128 + signal))
@@ -366,7 +366,7 @@ impl Ran {
 
     /// Asserts that its standard error contains each of these words.
     #[track_caller]
-    pub fn says(self, words: &[&str]) -> Self {
+    pub fn stderr_contains(self, words: &[&str]) -> Self {
         for word in words {
             assert!(self.stderr.contains(word), "`{word}` is not said\n{self}");
         }
@@ -375,11 +375,11 @@ impl Ran {
 
     /// Asserts that its standard output or error contains each of these words, wherever lines are broken.
     #[track_caller]
-    pub fn tells(self, words: &[&str]) -> Self {
+    pub fn output_contains(self, words: &[&str]) -> Self {
         let flowing = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let told = format!("{} {}", flowing(&self.stdout), flowing(&self.stderr));
+        let report = format!("{} {}", flowing(&self.stdout), flowing(&self.stderr));
         for word in words {
-            assert!(told.contains(word), "`{word}` is not told\n{self}");
+            assert!(report.contains(word), "`{word}` is not told\n{self}");
         }
         self
     }
@@ -412,7 +412,7 @@ impl Ran {
     }
 }
 
-impl std::fmt::Display for Ran {
+impl std::fmt::Display for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { code, signal, stdout, stderr, took, .. } = self;
         write!(

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use stats::{STEADY_TICKS, Tick, analyse, interval_of_mean, levels_of_few, modes, quantiles};
+use stats::{STEADY_TICKS, Tick, analyse, interval_of_mean, levels_of_short_series, modes, quantiles};
 
 /// Usual numbers, and numbers that should never come.
 fn number() -> impl Strategy<Value = f64> {
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn levels_of_few_tile_the_series(values in vec(number(), 0..14)) {
-        let levels = levels_of_few(&values);
+        let levels = levels_of_short_series(&values);
         prop_assert_eq!(levels.is_empty(), values.is_empty() || !values.iter().all(|value| value.is_finite()));
         let mut at = 0;
         for level in &levels {

@@ -1,7 +1,7 @@
 //! Groups of runs that are known to differ, or not to.
 
 use fastrand::Rng;
-use stats::{Answer, Change, Margins, centre, compare_groups, compare_pairs, judge};
+use stats::{Change, Decision, Margins, centre, compare_groups, compare_pairs, judge};
 
 use crate::noise::{normal, percent};
 
@@ -19,7 +19,7 @@ fn row(rng: &mut Rng, factor: f64, noise: f64) -> Change {
 }
 
 fn is_changed(changes: &[Change], row: usize) -> bool {
-    judge(changes, MARGINS)[row].answer == Answer::Changed
+    judge(changes, MARGINS)[row].answer == Decision::Changed
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn unchanged_row_is_rarely_called_changed() {
 fn family_of_unchanged_rows_is_rarely_called_changed() {
     let wrong = percent(2000, |rng| {
         let rows: Vec<_> = (0..11).map(|_| row(rng, 1.0, 0.05)).collect();
-        judge(&rows, MARGINS).iter().any(|judged| judged.answer == Answer::Changed)
+        judge(&rows, MARGINS).iter().any(|judged| judged.answer == Decision::Changed)
     });
     assert!(wrong <= 6.0, "{wrong} %");
 }
@@ -82,10 +82,10 @@ fn intervals_contain_the_truth_as_often_as_they_say() {
 fn equivalent_row_rarely_differs_by_margin() {
     let wrong = percent(2000, |rng| {
         let change = row(rng, 1.0 / 1.03, 0.01);
-        judge(&[change], MARGINS)[0].answer == Answer::Equivalent
+        judge(&[change], MARGINS)[0].answer == Decision::Equivalent
     });
     assert!(wrong <= 4.0, "{wrong} %");
-    let found = percent(500, |rng| judge(&[row(rng, 1.0, 0.01)], MARGINS)[0].answer == Answer::Equivalent);
+    let found = percent(500, |rng| judge(&[row(rng, 1.0, 0.01)], MARGINS)[0].answer == Decision::Equivalent);
     assert!(found >= 95.0, "{found} %");
 }
 
@@ -133,7 +133,7 @@ fn proposed_number_of_runs_finds_change() {
             .filter_map(|_| {
                 let change = row(&mut rng, 1.0, noise);
                 match judge(&vec![change; rows], MARGINS)[0].answer {
-                    Answer::CannotTell { runs } => runs,
+                    Decision::CannotTell { runs } => runs,
                     _ => None,
                 }
             })

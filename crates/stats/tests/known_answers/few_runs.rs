@@ -1,19 +1,19 @@
 //! Levels of short series, such as a test over many runs: how often a change is found, with and without a true one.
 
 use fastrand::Rng;
-use stats::{FEW_MIN, levels_of_few};
+use stats::{SHORT_SERIES_MIN, levels_of_short_series};
 
 use crate::noise::{autoregression, normal, percent};
 
 /// Lengths of series, in runs.
-const LENGTHS: [usize; 6] = [FEW_MIN, 8, 10, 15, 30, 100];
+const LENGTHS: [usize; 6] = [SHORT_SERIES_MIN, 8, 10, 15, 30, 100];
 
 /// Percentage of series of that length in which a change is found.
 fn found(attempts: u64, length: usize, noise: impl Fn(&mut Rng) -> Vec<f64>) -> f64 {
     percent(attempts, |rng| {
         let values: Vec<f64> = noise(rng);
         assert_eq!(values.len(), length);
-        levels_of_few(&values).len() > 1
+        levels_of_short_series(&values).len() > 1
     })
 }
 
@@ -30,7 +30,7 @@ fn series_without_change_has_no_step() {
 
 #[test]
 fn odd_values_are_no_changes() {
-    for length in [FEW_MIN, 10, 15, 16, 30] {
+    for length in [SHORT_SERIES_MIN, 10, 15, 16, 30] {
         // One run of ten is slow, by anything up to half.
         let slow = |rng: &mut Rng| if rng.f64() < 0.1 { 1.0 - 0.5 * rng.f64() } else { 1.0 };
         let share =
@@ -67,7 +67,7 @@ fn step_is_found_at_its_position() {
         let share = percent(attempts, |rng| {
             let level = |at: usize| if at < before { 100.0 } else { 100.0 - 2.0 * height };
             let values: Vec<f64> = (0..before + after).map(|at| level(at) + 2.0 * normal(rng)).collect();
-            let levels = levels_of_few(&values);
+            let levels = levels_of_short_series(&values);
             levels.len() == 2 && levels[1].from.abs_diff(before) <= if height < 4.0 { 3 } else { 1 }
         });
         println!("{before} and {after} runs, step of {height} noises: {share:.0} % (asked for: {asked})");
@@ -83,7 +83,7 @@ fn level_between_two_others_is_found() {
             let level = |at: usize| if (third..2 * third).contains(&at) { 80.0 } else { 100.0 };
             let values: Vec<f64> =
                 (0..length).map(|at| level(at) * (1.0 + share_of_noise * normal(rng))).collect();
-            let levels = levels_of_few(&values);
+            let levels = levels_of_short_series(&values);
             levels.len() == 3 && levels[1].from.abs_diff(third) <= 1
         });
         println!("{length} runs: {share:.0} %");

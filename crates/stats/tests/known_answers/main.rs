@@ -6,7 +6,7 @@
 
 mod any_input;
 mod comparisons;
-mod few;
+mod few_runs;
 mod kinds;
 mod noise;
 mod percentiles;

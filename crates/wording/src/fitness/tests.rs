@@ -19,7 +19,7 @@ fn disk(name: &str) -> Device {
         write_cache: Some("write back".into()),
         read_ahead_bytes: Some(128 << 10),
         ..serde_json::from_value(serde_json::json!({
-            "name": name, "major": 259, "minor": 0, "kind": "disk", "lies_on": [], "size_bytes": 0, "model": null,
+            "name": name, "major": 259, "minor": 0, "kind": "disk", "backing_devices": [], "size_bytes": 0, "model": null,
             "logical_block_bytes": 512, "physical_block_bytes": 4096, "rotational": false, "scheduler": "none",
             "write_cache": null, "nr_requests": 1023, "read_ahead_bytes": null, "details": [],
         }))
@@ -40,7 +40,7 @@ fn sound() -> Health {
             memory_total_bytes: 16 * GIB,
             virtualisation: None,
             clock_source: Some("tsc".into()),
-            root: true,
+            is_root: true,
             lockable_bytes: None,
             open_files_max: None,
             file_bytes_max: None,
@@ -55,7 +55,7 @@ fn sound() -> Health {
             file_system: "ext4".into(),
             mount_options: vec!["rw".into(), "relatime".into()],
             read_only: false,
-            others_write: false,
+            is_writable_by_others: false,
             backing: Backing::Devices,
             geometry: Geometry::default(),
             space: Space {
@@ -76,7 +76,7 @@ fn sound() -> Health {
         no_flush: None,
         sync_killer: None,
         arrays: Vec::new(),
-        upkeep: Vec::new(),
+        maintenance: Vec::new(),
         temperatures: Vec::new(),
         governors: vec![Governor { name: "performance".into(), driver: None }],
         clock_sources: vec!["tsc".into(), "hpet".into()],
@@ -127,18 +127,18 @@ fn after(name: &str, change: impl FnOnce(&mut Health)) -> Vec<Check> {
 /// Asserts that the check of that name comes out as expected, on either side of a threshold. It has no advice if all is
 /// well.
 #[track_caller]
-fn expect(name: &str, expected: Fitness, change: impl FnOnce(&mut Health)) -> Check {
+fn expect(name: &str, expected: Severity, change: impl FnOnce(&mut Health)) -> Check {
     let found = after(name, change);
-    let worst = found.into_iter().max_by_key(|check| check.fitness).unwrap();
-    assert_eq!(worst.fitness, expected, "{worst:?}");
-    assert!(expected != Fine || worst.advice.is_none(), "{worst:?}");
+    let worst = found.into_iter().max_by_key(|check| check.severity).unwrap();
+    assert_eq!(worst.severity, expected, "{worst:?}");
+    assert!(expected != Pass || worst.advice.is_none(), "{worst:?}");
     worst
 }
 
 #[test]
 fn sound_machine_passes_every_check() {
     let checks = checks(&sound(), &standard());
-    assert!(checks.iter().all(|check| check.fitness == Fine && check.advice.is_none()), "{checks:#?}");
+    assert!(checks.iter().all(|check| check.severity == Pass && check.advice.is_none()), "{checks:#?}");
     let names: Vec<_> = checks.iter().map(|check| check.name.as_ref()).collect();
     assert_eq!(
         names,
@@ -148,7 +148,7 @@ fn sound_machine_passes_every_check() {
             "plan",
             "space",
             "durable",
-            "upkeep",
+            "maintenance",
             "queue",
             "other I/O",
             "writeback",
@@ -169,7 +169,7 @@ fn sound_machine_passes_every_check() {
 
 #[test]
 fn storage_severity_follows_backing() {
-    expect("storage", Unfit, |health| health.target.backing = Backing::Memory);
+    expect("storage", Fail, |health| health.target.backing = Backing::Memory);
     expect("storage", Warn, |health| health.target.backing = Backing::Unknown);
     expect("storage", Note, |health| health.target.backing = Backing::RemoteOrUserSpace);
     let check = expect("storage", Warn, |health| {
@@ -192,12 +192,12 @@ fn storage_severity_follows_backing() {
 
 #[test]
 fn unwritable_or_full_target_is_unfit() {
-    expect("access", Unfit, |health| health.target.read_only = true);
-    let check = expect("access", Unfit, |health| health.unwritable = Some("Permission denied".into()));
+    expect("access", Fail, |health| health.target.read_only = true);
+    let check = expect("access", Fail, |health| health.unwritable = Some("Permission denied".into()));
     assert!(check.found.contains("Permission denied"));
     let free = |bytes| move |health: &mut Health| health.target.space.free_bytes = bytes;
     // A run leaves 5 % of 900 GiB free.
-    let check = expect("plan", Unfit, free(45 * GIB));
+    let check = expect("plan", Fail, free(45 * GIB));
     assert!(check.found.contains("lay out the data set"), "{check:?}");
     let small = |free_bytes| {
         move |health: &mut Health| {
@@ -205,12 +205,12 @@ fn unwritable_or_full_target_is_unfit() {
             (space.total_bytes, space.free_bytes) = (20 * GIB, free_bytes);
         }
     };
-    expect("plan", Fine, small(20 * GIB));
+    expect("plan", Pass, small(20 * GIB));
     expect("plan", Note, small(19 * GIB));
     expect("plan", Note, small(3 * GIB));
     expect("plan", Warn, small(5 * GIB / 4));
-    expect("plan", Fine, |health| health.target.space.inodes_free = Some(60_000));
-    expect("plan", Unfit, |health| health.target.space.inodes_free = Some(6));
+    expect("plan", Pass, |health| health.target.space.inodes_free = Some(60_000));
+    expect("plan", Fail, |health| health.target.space.inodes_free = Some(6));
 }
 
 #[test]
@@ -221,16 +221,16 @@ fn full_file_systems() {
             health.target.space.free_bytes = free * GIB;
         }
     };
-    expect("space", Fine, full(849, 151));
+    expect("space", Pass, full(849, 151));
     expect("space", Note, full(850, 150));
     expect("space", Note, full(949, 51));
     expect("space", Warn, full(950, 50));
     // Inodes count as well, and unknown is not full.
     expect("space", Warn, |health| health.target.space.inodes_free = Some((1 << 24) / 20));
-    expect("space", Fine, |health| {
+    expect("space", Pass, |health| {
         (health.target.space.inodes_total, health.target.space.inodes_free) = (None, None)
     });
-    expect("space", Fine, |health| health.used_bytes = None);
+    expect("space", Pass, |health| health.used_bytes = None);
 }
 
 #[test]
@@ -271,25 +271,27 @@ fn arrays_and_upkeep() {
         progress: action.map(|_| 0.25),
         missing,
     };
-    expect("array", Fine, |health| health.arrays = vec![array(None, 0)]);
+    expect("array", Pass, |health| health.arrays = vec![array(None, 0)]);
     let check = expect("array", Warn, |health| health.arrays = vec![array(Some("resync"), 0)]);
     assert_eq!(check.found, "md0 is busy with itself (resync, 25 % done)");
     let check = expect("array", Warn, |health| health.arrays = vec![array(Some("recover"), 1)]);
     assert!(check.found.starts_with("md0 is degraded: 1 device is missing; md0 is busy"), "{check:?}");
     expect("array", Warn, |health| health.arrays = vec![array(None, 2)]);
     // The thread does not say which file system it works on, but the device is quiet.
-    expect("upkeep", Note, |health| health.upkeep = vec![Upkeep::InodeTables]);
-    expect("upkeep", Warn, |health| {
-        health.upkeep = vec![Upkeep::InodeTables];
+    expect("maintenance", Note, |health| health.maintenance = vec![Maintenance::InodeTables]);
+    expect("maintenance", Warn, |health| {
+        health.maintenance = vec![Maintenance::InodeTables];
         health.watch.frame.devices = vec![traffic("sda", 4096, 0)];
     });
-    expect("upkeep", Warn, |health| {
-        (health.upkeep, health.watch.length_ns) = (vec![Upkeep::InodeTables], 0);
+    expect("maintenance", Warn, |health| {
+        (health.maintenance, health.watch.length_ns) = (vec![Maintenance::InodeTables], 0);
     });
-    expect("upkeep", Warn, |health| health.upkeep = vec![Upkeep::Scrub]);
-    expect("upkeep", Warn, |health| health.upkeep = vec![Upkeep::Operation("balance".into())]);
-    expect("upkeep", Note, |health| health.upkeep = vec![Upkeep::Operation("balance paused".into())]);
-    assert_eq!(after("upkeep", |health| health.target.file_system = "xfs".into()), []);
+    expect("maintenance", Warn, |health| health.maintenance = vec![Maintenance::Scrub]);
+    expect("maintenance", Warn, |health| health.maintenance = vec![Maintenance::Operation("balance".into())]);
+    expect("maintenance", Note, |health| {
+        health.maintenance = vec![Maintenance::Operation("balance paused".into())]
+    });
+    assert_eq!(after("maintenance", |health| health.target.file_system = "xfs".into()), []);
 }
 
 #[test]
@@ -306,9 +308,9 @@ fn queues_of_equal_leaf_devices_are_grouped() {
         let other = Device { scheduler: Some("mq-deadline".into()), ..disk("sdb") };
         health.target.device_stack.push(other);
     });
-    assert!(found.len() == 2 && found.iter().all(|check| check.fitness == Note), "{found:?}");
+    assert!(found.len() == 2 && found.iter().all(|check| check.severity == Note), "{found:?}");
     expect("queue", Note, |health| health.target.device_stack[0].scheduler = Some("bfq".into()));
-    expect("queue", Fine, |health| {
+    expect("queue", Pass, |health| {
         let disk = &mut health.target.device_stack[0];
         (disk.scheduler, disk.rotational) = (Some("bfq".into()), Some(true));
     });
@@ -322,9 +324,9 @@ fn heat() {
             health.temperatures = vec![Temperature { device: "sda".into(), celsius, celsius_max }];
         }
     };
-    expect("heat", Fine, hot(64.9, Some(70.0)));
+    expect("heat", Pass, hot(64.9, Some(70.0)));
     expect("heat", Warn, hot(65.0, Some(70.0)));
-    expect("heat", Fine, hot(90.0, None));
+    expect("heat", Pass, hot(90.0, None));
     expect("heat", Warn, |health| health.watch.cpu_throttled = Some(1));
     assert_eq!(after("heat", |health| health.watch.cpu_throttled = None), []);
 }
@@ -336,7 +338,7 @@ fn others_on_the_device() {
             health.watch.frame.devices.insert(0, traffic("sdb", 2 * bytes_per_second, 2 * busy_ns));
         }
     };
-    expect("other I/O", Fine, moved(499_999, 9_999_999));
+    expect("other I/O", Pass, moved(499_999, 9_999_999));
     expect("other I/O", Note, moved(500_000, 0));
     expect("other I/O", Note, moved(4_999_999, 49_999_999));
     expect("other I/O", Warn, moved(5_000_000, 0));
@@ -349,7 +351,7 @@ fn others_on_the_device() {
         }),
         []
     );
-    expect("writeback", Fine, |health| health.watch.frame.dirty_bytes = (256 << 20) - 1);
+    expect("writeback", Pass, |health| health.watch.frame.dirty_bytes = (256 << 20) - 1);
     expect("writeback", Warn, |health| {
         (health.watch.frame.dirty_bytes, health.watch.frame.writeback_bytes) = (200 << 20, 56 << 20);
     });
@@ -362,36 +364,36 @@ fn noise_is_never_unfit() {
             health.watch.work = (0..80).map(|index| [low, 1000, 1000, high][index % 4]).collect();
         }
     };
-    expect("noise", Fine, work(986, 1015));
+    expect("noise", Pass, work(986, 1015));
     expect("noise", Note, work(985, 1015));
     expect("noise", Note, work(951, 1050));
     expect("noise", Warn, work(950, 1050));
     expect("noise", Warn, work(1, 5000));
     let waited = |ns| move |health: &mut Health| health.watch.frame.workers.run_queue_ns = 2 * ns;
-    expect("noise", Fine, waited(19_999_999));
+    expect("noise", Pass, waited(19_999_999));
     expect("noise", Note, waited(20_000_000));
     expect("noise", Warn, waited(50_000_000));
     expect("noise", Warn, waited(SECOND));
     // Three windows are too few to judge.
-    expect("noise", Fine, |health| health.watch.work = vec![1, 1000, 1]);
+    expect("noise", Pass, |health| health.watch.work = vec![1, 1000, 1]);
     let steal = |ns| move |health: &mut Health| health.watch.frame.cpu.steal_ns = ns;
-    expect("steal", Fine, steal(40_000_000));
+    expect("steal", Pass, steal(40_000_000));
     expect("steal", Note, steal(41_000_000));
     expect("steal", Warn, steal(106_000_000));
     expect("steal", Warn, steal(100 * SECOND));
     // Two seconds on four CPUs.
     let others = |ns| move |health: &mut Health| health.watch.frame.cpu.kernel_ns = ns;
-    expect("load", Fine, others(399_000_000));
+    expect("load", Pass, others(399_000_000));
     expect("load", Note, others(401_000_000));
     expect("load", Warn, others(1_600_000_000));
-    expect("load", Fine, |health| health.load = Some(3.99));
+    expect("load", Pass, |health| health.load = Some(3.99));
     expect("load", Note, |health| health.load = Some(4.0));
     let waits = |memory, io| {
         move |health: &mut Health| {
             health.watch.pressure = Some(Pressure { memory, io, cpu: 1.0 });
         }
     };
-    expect("pressure", Fine, waits(0.009, 0.09));
+    expect("pressure", Pass, waits(0.009, 0.09));
     expect("pressure", Note, waits(0.01, 0.0));
     expect("pressure", Note, waits(0.0, 0.10));
     expect("pressure", Note, waits(0.149, 0.0));
@@ -414,9 +416,9 @@ fn clocks() {
         }
     };
     for source in ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"] {
-        expect("clock", Fine, clock(source, None));
+        expect("clock", Pass, clock(source, None));
     }
-    expect("clock", Fine, clock("tsc", Some(199.0)));
+    expect("clock", Pass, clock("tsc", Some(199.0)));
     let check = expect("clock", Warn, clock("hpet", Some(200.0)));
     assert!(check.advice.unwrap().contains("tsc, write that to /sys"));
     assert!(!expect("clock", Warn, clock("tsc", Some(200.0))).advice.unwrap().contains("write that to"));
@@ -424,9 +426,9 @@ fn clocks() {
         expect("clock", Warn, clock(source, None));
     }
     // Newer hypervisors let programs read it directly.
-    expect("clock", Fine, clock("xen", Some(40.0)));
+    expect("clock", Pass, clock("xen", Some(40.0)));
     for source in TICKING_CLOCKS {
-        expect("clock", Unfit, clock(source, Some(20.0)));
+        expect("clock", Fail, clock(source, Some(20.0)));
     }
 }
 
@@ -436,23 +438,23 @@ fn frequencies() {
         let driver = driver.map(str::to_owned);
         move |health: &mut Health| health.governors = vec![Governor { name: name.into(), driver }]
     };
-    expect("frequency", Fine, governed("performance", Some("acpi-cpufreq")));
+    expect("frequency", Pass, governed("performance", Some("acpi-cpufreq")));
     expect("frequency", Note, governed("schedutil", None));
     expect("frequency", Note, governed("powersave", Some("intel_pstate")));
     expect("frequency", Note, governed("powersave", Some("amd-pstate-epp")));
     expect("frequency", Warn, governed("powersave", Some("acpi-cpufreq")));
     expect("frequency", Warn, governed("powersave", None));
     let check = after("frequency", |health| health.governors.clear()).remove(0);
-    assert_eq!(check.fitness, Note);
+    assert_eq!(check.severity, Note);
 }
 
 #[test]
 fn limits_that_can_be_seen() {
     expect("limits", Note, |health| health.cpu_quota = Some(1.0));
     expect("limits", Warn, |health| health.cpu_quota = Some(0.99));
-    expect("limits", Fine, |health| health.cpu_quota = Some(4.0));
+    expect("limits", Pass, |health| health.cpu_quota = Some(4.0));
     expect("limits", Note, |health| health.memory_limit_bytes = Some(4 * GIB));
-    expect("limits", Fine, |health| health.memory_limit_bytes = Some(16 * GIB));
+    expect("limits", Pass, |health| health.memory_limit_bytes = Some(16 * GIB));
     let check = expect("limits", Warn, |health| {
         health.io_limits = vec![IoLimit {
             device: "sda".into(),
@@ -468,7 +470,7 @@ fn limits_that_can_be_seen() {
 fn process_restrictions_are_reported() {
     expect("io_uring", Note, |health| health.machine.io_uring_refused = Some("a sandbox forbids it".into()));
     expect("io_uring", Note, |health| health.machine.lockable_bytes = Some(PINNED_BYTES - 1));
-    expect("io_uring", Fine, |health| health.machine.lockable_bytes = Some(PINNED_BYTES));
+    expect("io_uring", Pass, |health| health.machine.lockable_bytes = Some(PINNED_BYTES));
     expect("host", Note, |health| health.machine.virtualisation = Some("kvm".into()));
     let inside = |health: &mut Health| {
         health.machine.virtualisation = Some("kvm, docker container".into());
@@ -481,19 +483,19 @@ fn process_restrictions_are_reported() {
                  the machine";
     assert_eq!(host.found, whole);
     for name in ["storage", "durable"] {
-        expect(name, Fine, inside);
+        expect(name, Pass, inside);
     }
     for name in ["stack", "counters"] {
         assert_eq!(after(name, inside).len(), 0, "{name}");
     }
     expect("counters", Warn, |health| health.hidden = vec!["/proc/stat: CPU time of the machine".into()]);
-    let check = after("root", |health| health.machine.root = false).remove(0);
+    let check = after("root", |health| health.machine.is_root = false).remove(0);
     assert!(
-        check.fitness == Note && check.found.contains("--cold") && check.found.contains("laid out"),
+        check.severity == Note && check.found.contains("--cold") && check.found.contains("laid out"),
         "{check:?}"
     );
     let check = after("root", |health| {
-        (health.machine.root, health.target.file_system) = (false, "xfs".into());
+        (health.machine.is_root, health.target.file_system) = (false, "xfs".into());
     });
     assert!(!check[0].found.contains("laid out"), "{check:?}");
 }

@@ -31,7 +31,12 @@ pub trait Calls {
     ///
     /// # Errors
     /// Those of openat(2).
-    fn open_to_write(&self, directory: BorrowedFd<'_>, path: &CStr, cuts: bool) -> Result<Self::File, Errno>;
+    fn open_to_write(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &CStr,
+        truncates_file: bool,
+    ) -> Result<Self::File, Errno>;
 
     /// Closes a file.
     ///
@@ -135,8 +140,13 @@ impl Calls for Kernel {
     }
 
     #[inline]
-    fn open_to_write(&self, directory: BorrowedFd<'_>, path: &CStr, cuts: bool) -> Result<OwnedFd, Errno> {
-        let flags = if cuts { WRITE_FLAGS.union(OFlags::TRUNC) } else { WRITE_FLAGS };
+    fn open_to_write(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &CStr,
+        truncates_file: bool,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = if truncates_file { WRITE_FLAGS.union(OFlags::TRUNC) } else { WRITE_FLAGS };
         rustix::fs::openat(directory, path, flags, Mode::empty())
     }
 
@@ -222,9 +232,9 @@ impl Calls for Kernel {
 
 /// Calls that do nothing and succeed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nothing;
+pub struct NoCalls;
 
-impl Calls for Nothing {
+impl Calls for NoCalls {
     type File = ();
 
     #[inline]

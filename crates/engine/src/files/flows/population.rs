@@ -39,7 +39,7 @@ impl Random {
 
 /// A file that a thread works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct ClaimedFile {
     /// Its number, which its names have.
     pub number: u64,
     slot: u32,
@@ -47,7 +47,7 @@ pub struct Held {
     state: u64,
 }
 
-impl Held {
+impl ClaimedFile {
     /// Its size.
     #[inline]
     pub fn size_bytes(&self) -> u64 {
@@ -91,19 +91,19 @@ impl Held {
 /// Files that flows of one thread work on.
 pub trait Population: fmt::Debug {
     /// Takes a file at random to work on. All are equally likely.
-    fn claim(&mut self, random: &mut Random) -> Held;
+    fn claim(&mut self, random: &mut Random) -> ClaimedFile;
 
     /// Gives back a file that is not worked on any longer.
-    fn release(&mut self, held: Held);
+    fn release(&mut self, held: ClaimedFile);
 
     /// Takes a file out of the population, to delete it. It may be `held`, which the caller then has no longer.
-    fn take(&mut self, held: &Held, random: &mut Random) -> Held;
+    fn take(&mut self, held: &ClaimedFile, random: &mut Random) -> ClaimedFile;
 
     /// Forgets a file that was taken and deleted.
-    fn forget(&mut self, taken: Held);
+    fn forget(&mut self, taken: ClaimedFile);
 
     /// Returns a file with a number that none had before. It belongs to the population once it is released.
-    fn new_file(&mut self, size_bytes: u64) -> Held;
+    fn new_file(&mut self, size_bytes: u64) -> ClaimedFile;
 
     /// Returns the number of another name that no file has.
     fn unused(&mut self) -> u64;
@@ -115,7 +115,7 @@ pub trait Population: fmt::Debug {
 /// Files of one thread alone. Their numbers are between the oldest and the newest. A creation takes the next number,
 /// and a deletion the oldest.
 #[derive(Debug)]
-pub struct Own {
+pub struct PrivateFiles {
     /// States of the files, by the low bits of their numbers.
     living: Box<[u64]>,
     oldest: u64,
@@ -123,7 +123,7 @@ pub struct Own {
     unused: u64,
 }
 
-impl Own {
+impl PrivateFiles {
     /// An empty set, with slots for `files` files and for as many more as are created before others are deleted.
     pub fn new(files: u64, created: u64) -> Self {
         let room = (files + created + 2).next_power_of_two();
@@ -136,8 +136,8 @@ impl Own {
     }
 
     #[inline]
-    fn at(&self, number: u64) -> Held {
-        Held { number, slot: 0, state: self.living[self.slot(number)] }
+    fn at(&self, number: u64) -> ClaimedFile {
+        ClaimedFile { number, slot: 0, state: self.living[self.slot(number)] }
     }
 
     /// Number of its files.
@@ -146,33 +146,33 @@ impl Own {
     }
 }
 
-impl Population for Own {
+impl Population for PrivateFiles {
     #[inline]
-    fn claim(&mut self, random: &mut Random) -> Held {
+    fn claim(&mut self, random: &mut Random) -> ClaimedFile {
         self.at(self.oldest + random.below(self.newest - self.oldest))
     }
 
     #[inline]
-    fn release(&mut self, held: Held) {
+    fn release(&mut self, held: ClaimedFile) {
         let slot = self.slot(held.number);
         self.living[slot] = held.state;
     }
 
     #[inline]
-    fn take(&mut self, held: &Held, _: &mut Random) -> Held {
+    fn take(&mut self, held: &ClaimedFile, _: &mut Random) -> ClaimedFile {
         if held.number == self.oldest { *held } else { self.at(self.oldest) }
     }
 
     #[inline]
-    fn forget(&mut self, _: Held) {
+    fn forget(&mut self, _: ClaimedFile) {
         self.oldest += 1;
     }
 
     #[inline]
-    fn new_file(&mut self, size_bytes: u64) -> Held {
+    fn new_file(&mut self, size_bytes: u64) -> ClaimedFile {
         let number = self.newest;
         self.newest += 1;
-        Held { number, slot: 0, state: size_bytes }
+        ClaimedFile { number, slot: 0, state: size_bytes }
     }
 
     #[inline]
@@ -239,7 +239,7 @@ impl Share {
 
 impl Population for Share {
     #[inline]
-    fn claim(&mut self, random: &mut Random) -> Held {
+    fn claim(&mut self, random: &mut Random) -> ClaimedFile {
         loop {
             let number = random.below(self.all.slots.len() as u64) as u32;
             let slot = &self.all.slots[number as usize];
@@ -250,38 +250,38 @@ impl Population for Share {
             let claimed =
                 slot.state.compare_exchange(state, state | CLAIMED, Ordering::Acquire, Ordering::Relaxed);
             if claimed.is_ok() {
-                return Held { number: slot.number.load(Ordering::Relaxed), slot: number, state };
+                return ClaimedFile { number: slot.number.load(Ordering::Relaxed), slot: number, state };
             }
         }
     }
 
     #[inline]
-    fn release(&mut self, held: Held) {
+    fn release(&mut self, held: ClaimedFile) {
         let slot = &self.all.slots[held.slot as usize];
         slot.number.store(held.number, Ordering::Relaxed);
         slot.state.store(held.state, Ordering::Release);
     }
 
     #[inline]
-    fn take(&mut self, _: &Held, random: &mut Random) -> Held {
+    fn take(&mut self, _: &ClaimedFile, random: &mut Random) -> ClaimedFile {
         self.claim(random)
     }
 
     #[inline]
-    fn forget(&mut self, taken: Held) {
+    fn forget(&mut self, taken: ClaimedFile) {
         self.all.slots[taken.slot as usize].state.store(0, Ordering::Release);
         self.free.push(taken.slot);
     }
 
     #[inline]
-    fn new_file(&mut self, size_bytes: u64) -> Held {
+    fn new_file(&mut self, size_bytes: u64) -> ClaimedFile {
         let number = self.made * self.all.threads + self.thread;
         self.made += 1;
         let slot = self.free.pop();
         debug_assert!(slot.is_some(), "a deck creates no more files than a thread has places");
         let slot = slot.unwrap_or_default();
         self.all.slots[slot as usize].state.store(CLAIMED, Ordering::Relaxed);
-        Held { number, slot, state: size_bytes }
+        ClaimedFile { number, slot, state: size_bytes }
     }
 
     #[inline]
@@ -318,10 +318,11 @@ mod tests {
                 let owners = Arc::clone(&owners);
                 scope.spawn(move || {
                     let mut random = Random::new(share.thread);
-                    let own = |held: &Held| {
+                    let own = |held: &ClaimedFile| {
                         assert_eq!(owners[held.number as usize].swap(1, Ordering::AcqRel), 0, "{held:?}");
                     };
-                    let disown = |held: &Held| owners[held.number as usize].store(0, Ordering::Release);
+                    let disown =
+                        |held: &ClaimedFile| owners[held.number as usize].store(0, Ordering::Release);
                     for round in 0..20_000u64 {
                         let mut held = share.claim(&mut random);
                         own(&held);
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn private_files_delete_oldest_even_if_in_use() {
-        let mut own = Own::new(3, 1);
+        let mut own = PrivateFiles::new(3, 1);
         for size_bytes in [10, 20, 30] {
             let made = own.new_file(size_bytes);
             own.release(made);

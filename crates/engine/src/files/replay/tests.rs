@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::budget::BOUNDLESS;
 use crate::clock::Timer;
-use crate::files::{Visits, round};
+use crate::files::{VisitOrder, round};
 use crate::names::Tree;
 use crate::recorder::{Delta, DeltaReader, Recorder, Shape};
 
@@ -12,7 +12,7 @@ use crate::recorder::{Delta, DeltaReader, Recorder, Shape};
 const ALL: &str = include_str!("all.txt");
 
 #[derive(Default)]
-struct Counted {
+struct CallCounts {
     ops: u64,
     written_bytes: u64,
     read_bytes: u64,
@@ -28,27 +28,33 @@ fn replay(text: &str) -> Replay {
 }
 
 /// Replays this number of operations in a directory. Returns the round and its counts.
-fn run(replay: &mut Replay, directory: &Path, operations: u64) -> (Round, Counted) {
+fn run(replay: &mut Replay, directory: &Path, operations: u64) -> (Round, CallCounts) {
     run_until(replay, directory, operations, u64::MAX)
 }
 
-fn run_until(replay: &mut Replay, directory: &Path, operations: u64, deadline_ns: u64) -> (Round, Counted) {
+fn run_until(
+    replay: &mut Replay,
+    directory: &Path,
+    operations: u64,
+    deadline_ns: u64,
+) -> (Round, CallCounts) {
     let opened = std::fs::File::open(directory).unwrap();
-    let place = Place { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
+    let place =
+        FileLocation { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
     let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
     assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
     // On a slow disk, more intervals pass than the recorder has room for.
     let reader = std::thread::spawn(move || count_of(&reader));
     let round =
-        round(replay, &place, Visits::in_sequence(0, operations), &Timer::Kernel, &mut recorder, limits);
+        round(replay, &place, VisitOrder::in_sequence(0, operations), &Timer::Kernel, &mut recorder, limits);
     drop(recorder);
     (round, reader.join().unwrap())
 }
 
 /// Counts all that a worker hands over.
-fn count_of(reader: &DeltaReader) -> Counted {
-    let mut counted = Counted { steps: vec![0; Operation::STEPS.len()], ..Counted::default() };
+fn count_of(reader: &DeltaReader) -> CallCounts {
+    let mut counted = CallCounts { steps: vec![0; Operation::STEPS.len()], ..CallCounts::default() };
     let mut add = |delta: &Delta| {
         counted.ops += delta.ops;
         counted.written_bytes += delta.written_bytes;
@@ -77,9 +83,9 @@ fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
 
 #[test]
 fn replay_results_match_load_file_in_every_pass() {
-    for resolves in [true, false] {
+    for reads_parent_dir in [true, false] {
         let temp = tempfile::tempdir().unwrap();
-        let mut replay = Replay::new(load(ALL), Client { number: 0, count: 1 }, resolves, 7, 1);
+        let mut replay = Replay::new(load(ALL), Client { number: 0, count: 1 }, reads_parent_dir, 7, 1);
         let operations = replay.load.operations;
         let (round, counted) = run(&mut replay, temp.path(), 3 * operations);
         assert_eq!((round.done, &round.result), (3 * operations, &Ok(())));
@@ -164,10 +170,11 @@ fn lines_with_a_time_do_not_start_before_it() {
 fn waited(text: &str, operations: u64) -> (u64, u64) {
     let temp = tempfile::tempdir().unwrap();
     let opened = std::fs::File::open(temp.path()).unwrap();
-    let place = Place { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
+    let place =
+        FileLocation { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
-    let visits = Visits::in_sequence(0, operations);
+    let visits = VisitOrder::in_sequence(0, operations);
     let clock = Timer::virtual_one();
     // Intervals pass faster than the recorder has room for.
     let reader = std::thread::spawn(move || {

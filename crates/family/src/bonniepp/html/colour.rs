@@ -23,9 +23,9 @@ pub(super) struct Shade {
     /// Hue from red, the worst, to green, the best.
     pub hue_degrees: u32,
     /// True if no other value is better.
-    pub best: bool,
+    pub is_best: bool,
     /// True if no other value is worse.
-    pub worst: bool,
+    pub is_worst: bool,
 }
 
 /// Returns a shade for each value: `None` for a missing value, and for all values if no two of them differ.
@@ -47,7 +47,7 @@ pub(super) fn shades(values: &[Option<f64>], better: Better) -> Vec<Option<Shade
             Better::Low => (1.0 - share, low, high),
         };
         let hue = WORST_HUE + (BEST_HUE - WORST_HUE) * goodness.clamp(0.0, 1.0);
-        Shade { hue_degrees: hue.round() as u32, best: value == best, worst: value == worst }
+        Shade { hue_degrees: hue.round() as u32, is_best: value == best, is_worst: value == worst }
     };
     values.iter().map(|value| usable(value).map(shade)).collect()
 }
@@ -81,7 +81,8 @@ mod tests {
             assert!(shades(values, Better::High).iter().all(Option::is_none), "{values:?}");
         }
         let shades = shades(&[Some(1.0), None, Some(4.0), Some(4.0)], Better::High);
-        let ends: Vec<_> = shades.iter().map(|shade| shade.map(|shade| (shade.best, shade.worst))).collect();
+        let ends: Vec<_> =
+            shades.iter().map(|shade| shade.map(|shade| (shade.is_best, shade.is_worst))).collect();
         assert_eq!(ends, [Some((false, true)), None, Some((true, false)), Some((true, false))]);
     }
 

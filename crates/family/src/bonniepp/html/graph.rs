@@ -1,6 +1,6 @@
 //! Bars that show how much the rates of each line differ from those of the first.
 
-use super::super::{Figure, Line, Test};
+use super::super::{Cell, Line, Test};
 use crate::markup::{element, escape};
 
 /// Longest bar, in percent. The number beside a bar that is cut says how long it would be.
@@ -89,7 +89,7 @@ fn left_out(lines: &[Line]) -> String {
 
 /// Reasons why lines cannot be compared: "too fast to be timed in line 1; not run in lines 2 and 4"; `None` if all can.
 fn reasons(lines: &[Line], test: Test) -> Option<String> {
-    let where_rate = |is: fn(Figure) -> bool, words: &str, everywhere: &str| {
+    let where_rate = |is: fn(Cell) -> bool, words: &str, everywhere: &str| {
         let numbers = (1..).zip(lines).filter(|(_, line)| is(line[test].rate)).map(|(number, _)| number);
         let numbers: Vec<_> = numbers.collect();
         match numbers.len() {
@@ -100,8 +100,8 @@ fn reasons(lines: &[Line], test: Test) -> Option<String> {
     };
     let zero_at_first = lines.first().is_some_and(|line| line[test].rate.number() == Some(0.0));
     let reasons: Vec<_> = [
-        where_rate(|rate| rate == Figure::Absent, "not run", "in any line"),
-        where_rate(|rate| rate == Figure::TooFast, "too fast to be timed", "in every line"),
+        where_rate(|rate| rate == Cell::Absent, "not run", "in any line"),
+        where_rate(|rate| rate == Cell::TooFast, "too fast to be timed", "in every line"),
         zero_at_first.then(|| "a rate of zero in line 1".into()),
     ]
     .into_iter()
@@ -154,7 +154,7 @@ fn drawing(lines: &[Line], groups: &[Group]) -> String {
         ));
         y += HEADING_HEIGHT;
         for bar in &group.bars {
-            parts.push(drawn(&lines[bar.line], bar, heading, &scale, y));
+            parts.push(bar_svg(&lines[bar.line], bar, heading, &scale, y));
             y += ROW_HEIGHT;
         }
     }
@@ -167,7 +167,7 @@ fn drawing(lines: &[Line], groups: &[Group]) -> String {
     element("svg", &attributes, &format!("\n{}\n", parts.join("\n")))
 }
 
-fn drawn(line: &Line, bar: &Bar, test: &str, scale: &Scale, y: f64) -> String {
+fn bar_svg(line: &Line, bar: &Bar, test: &str, scale: &Scale, y: f64) -> String {
     let (zero, end) = (scale.place(0.0), scale.place(bar.percent));
     let text = percent_text(bar.percent);
     let middle = y + ROW_HEIGHT / 2.0 + 4.5;
@@ -220,10 +220,10 @@ mod tests {
 
     #[test]
     fn percents_are_signed() {
-        let shown: Vec<_> =
+        let formatted: Vec<_> =
             [0.0, -0.01, 2.34, -2.34, 23.4, -99.96, 4321.0, 11900.0, 1e12].map(percent_text).into();
         assert_eq!(
-            shown,
+            formatted,
             ["±0 %", "±0 %", "+2.3 %", "−2.3 %", "+23 %", "−100 %", "+4321 %", "×120", "×1e10"]
         );
     }

@@ -33,10 +33,10 @@ fn three_layouts_in_one_text_are_read() {
     let [old, middle, new] = &read[..] else { panic!() };
     assert_eq!((old.file_size_mib, old.chunk_bytes, old.directories), (Some(256), Some(65536), 4));
     assert_eq!(old.content, Content::Sized { max_bytes: 4096, min_bytes: 512 });
-    assert_eq!(old[Test::PutChar].rate, Figure::Absent);
-    assert_eq!(old[Test::GetBlock].rate, Figure::TooFast);
+    assert_eq!(old[Test::PutChar].rate, Cell::Absent);
+    assert_eq!(old[Test::GetBlock].rate, Cell::TooFast);
     assert_eq!(middle.chunk_bytes, Some(65536));
-    assert_eq!(middle[Test::Seeks].rate, Figure::Number { value: 463.5, decimals: 1 });
+    assert_eq!(middle[Test::Seeks].rate, Cell::Number { value: 463.5, decimals: 1 });
     assert_eq!(middle[Test::PutBlock].latency_ns, Some(801_000_000));
     assert_eq!((new.concurrency, new.seeks, new.seekers), (4, Some(2000), Some(3)));
     assert_eq!((new.seed.as_str(), new.num_files), ("42", None));

@@ -114,7 +114,7 @@ fn runs_are_told_apart_in_lines_of_text() {
                 Sequential Read MB/s: 5.00\nIOPS: 6\nSequential Read MB/s: 7.00\nIOPS: many\n";
     let reading = read(text);
     let results = reading.results();
-    let told: Vec<_> = results
+    let summaries: Vec<_> = results
         .iter()
         .map(|run| {
             (
@@ -125,7 +125,7 @@ fn runs_are_told_apart_in_lines_of_text() {
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
             ("GoBonnieGo", "run 1 of 2", vec![1e6, 2e6, 3.0]),
             ("GoBonnieGo", "run 2 of 2", vec![4e6]),
@@ -203,8 +203,8 @@ proptest! {
         let changed: String = json.chars().take(at).chain(text.chars()).chain(json.chars().skip(at)).collect();
         let _ = read(&changed).results();
         for problem in read(&changed).problems {
-            let told = problem.to_string();
-            prop_assert!(!told.contains(char::is_control), "{:?}", told);
+            let problem_text = problem.to_string();
+            prop_assert!(!problem_text.contains(char::is_control), "{:?}", problem_text);
         }
     }
 }

@@ -51,7 +51,7 @@ struct Card {
 
 impl Cards {
     /// Makes cards in at most `bytes_max` bytes, for all tests that have something to draw.
-    pub(super) fn of(page: &Page<'_>, bytes_max: usize) -> Self {
+    pub(super) fn new(page: &Page<'_>, bytes_max: usize) -> Self {
         let mut cards = Self::default();
         let (mut bytes, mut taken) = (0, HashSet::new());
         for group in page.comparison.rows.chunk_by(|one, other| one.spec == other.spec) {
@@ -109,7 +109,7 @@ fn card(page: &Page<'_>, rows: &[Row], anchor: &str, is_first: bool) -> Option<M
         });
     let chips = row.changes.iter().take(SIDES_MAX).flatten().map(|change| {
         let (words, _) = answer(change, page.comparison);
-        Chip { class: class_of(change), words, surely: "" }
+        Chip { class: class_of(change), words, confidence_text: "" }
     });
     let test = Row { measure: model::comparison::Measure::OpsPerSecond, ..row.clone() };
     Some(rendered(&Card {

@@ -5,14 +5,14 @@ use model::Comparison;
 use model::comparison::Row;
 
 use super::cards::Cards;
-use super::room::{escaped, fitting};
+use super::page_limits::{escaped, fitting};
 use super::{PAGE_MAX, Page, name, sentence};
 use crate::html::{Markup, rendered};
 use wording::comparison::unsettled;
 use wording::comparison::{conclusions, subject};
 
 /// Most sentences of each kind that are shown.
-const SHOWN_MAX: usize = 100;
+const ITEMS_MAX: usize = 100;
 /// Most bytes of all sentences of one kind.
 const KIND_BYTES: usize = PAGE_MAX / 40;
 /// Markup around a sentence with a link, in bytes.
@@ -43,7 +43,7 @@ struct Item {
 pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
     let comparison = page.comparison;
     let of_rows = warned(comparison).into_iter().map(|(rows, warning)| Item {
-        subject: listed(&rows.iter().map(|row| subject(row)).collect::<Vec<_>>()),
+        subject: subject_list(&rows.iter().map(|row| subject(row)).collect::<Vec<_>>()),
         anchor: rows.first().and_then(|row| cards.anchor(&row.spec)),
         text: sentence(&format!("{warning}.")),
     });
@@ -58,7 +58,7 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
         text: sentence(&format!("{}.", left.reason)),
     });
     let [warnings, unsettled, left_out] =
-        [of_all.chain(of_rows).collect(), open(comparison), left_out.collect()].map(shown);
+        [of_all.chain(of_rows).collect(), open(comparison), left_out.collect()].map(limited);
     let follows = conclusions(comparison);
     let (conclusions, left) =
         fitting(follows.iter().map(|text| sentence(text)), KIND_BYTES, |text| MARKUP_BYTES + escaped(text));
@@ -73,9 +73,9 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
 }
 
 /// Returns the sentences of a kind for which there is room, and the number of the others.
-fn shown(mut items: Vec<Item>) -> (Vec<Item>, usize) {
-    let beyond = items.len().saturating_sub(SHOWN_MAX);
-    items.truncate(SHOWN_MAX);
+fn limited(mut items: Vec<Item>) -> (Vec<Item>, usize) {
+    let beyond = items.len().saturating_sub(ITEMS_MAX);
+    items.truncate(ITEMS_MAX);
     let (items, left) =
         fitting(items, KIND_BYTES, |item| MARKUP_BYTES + escaped(&item.subject) + escaped(&item.text));
     (items, left + beyond)
@@ -87,7 +87,7 @@ fn open(comparison: &Comparison) -> Vec<Item> {
         return Vec::new();
     }
     let item = |(subjects, text): (Vec<String>, String)| Item {
-        subject: listed(&subjects),
+        subject: subject_list(&subjects),
         anchor: None,
         text: sentence(&format!("{text}.")),
     };
@@ -96,19 +96,19 @@ fn open(comparison: &Comparison) -> Vec<Item> {
 
 /// Returns the warnings, each with all rows that share it.
 fn warned(comparison: &Comparison) -> Vec<(Vec<&Row>, &str)> {
-    let mut said: Vec<(Vec<&Row>, &str)> = Vec::new();
+    let mut grouped: Vec<(Vec<&Row>, &str)> = Vec::new();
     for row in &comparison.rows {
         for warning in &row.warnings {
-            match said.iter_mut().find(|(_, known)| known == warning) {
+            match grouped.iter_mut().find(|(_, known)| known == warning) {
                 Some((rows, _)) => rows.push(row),
-                None => said.push((vec![row], warning)),
+                None => grouped.push((vec![row], warning)),
             }
         }
     }
-    said
+    grouped
 }
 
-fn listed(subjects: &[String]) -> String {
+fn subject_list(subjects: &[String]) -> String {
     let mut names: Vec<_> = subjects.iter().take(SUBJECTS_MAX).map(|one| name(one)).collect();
     if subjects.len() > SUBJECTS_MAX {
         names.push(format!("{} more", subjects.len() - SUBJECTS_MAX));

@@ -3,7 +3,7 @@
 
 use model::comparison::{Change, Row};
 
-use super::room::{escaped, fitting};
+use super::page_limits::{escaped, fitting};
 use super::{Page, answer, class_of, name};
 use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
@@ -39,7 +39,7 @@ pub(super) struct Charts {
 
 impl Charts {
     /// Makes the charts that fit into `bytes_max` bytes.
-    pub(super) fn of(page: &Page<'_>, bytes_max: usize) -> Self {
+    pub(super) fn new(page: &Page<'_>, bytes_max: usize) -> Self {
         let sides = page.comparison.sides.len();
         let all = (1..sides.min(SIDES_MAX + 1))
             .flat_map(|side| [true, false].map(|is_rate| Some((side, figure(page, side, is_rate)?))))
@@ -79,7 +79,7 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
         2 => what.to_owned(),
         _ => format!("{what}: {}", page.short_name(side)),
     };
-    let axis = Axis::of(&changes, comparison.effect);
+    let axis = Axis::new(&changes, comparison.effect);
     let (caption, is_cut) = caption(page, &changes, &axis, is_rate);
     let bottom = HEAD + changes.len() as f64 * ROW;
     let mut drawing = Drawing::new(bottom + FLOOR, &name, &caption);
@@ -93,7 +93,7 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
     drawing.text("t d", Anchor::End, ACROSS[1] + 20.0, 14.0, right);
     for (index, (row, change)) in changes.iter().enumerate() {
         let middle = HEAD + (index as f64 + 0.5) * ROW;
-        draw(&mut drawing, &axis, row, change, middle, &told(page, row, change));
+        draw(&mut drawing, &axis, row, change, middle, &tooltip(page, row, change));
     }
     let present =
         |class: &&(&'static str, String)| changes.iter().any(|(_, change)| class_of(change) == class.0);
@@ -118,7 +118,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(changes: &[(&Row, &Change)], effect: f64) -> Self {
+    fn new(changes: &[(&Row, &Change)], effect: f64) -> Self {
         let sound = |value: f64| if value.is_finite() { value.abs().min(20.0) } else { 0.0 };
         let dots = changes.iter().map(|(_, change)| sound(change.ratio.ln())).fold(0.0, f64::max);
         let least = (effect.clamp(0.001, 10.0) * REACH).ln_1p();
@@ -193,7 +193,7 @@ fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: 
             path.go(tips[0].0, tips[0].1);
             tips[1..].iter().for_each(|(x, y)| path.line(*x, *y));
         }
-        drawing.told(&format!("l w {class}"), &path, title);
+        drawing.path_with_tooltip(&format!("l w {class}"), &path, title);
     }
     drawing.dot(&format!("p {class}"), axis.place(change.ratio), middle, title);
     // The whole row has the tooltip.
@@ -209,7 +209,7 @@ fn in_short(change: &Change) -> String {
     }
 }
 
-fn told(page: &Page<'_>, row: &Row, change: &Change) -> String {
+fn tooltip(page: &Page<'_>, row: &Row, change: &Change) -> String {
     let (words, small) = answer(change, page.comparison);
     let mut parts = vec![format!("{}: {words}", name(&subject(row)))];
     parts.extend((!small.is_empty()).then_some(small));

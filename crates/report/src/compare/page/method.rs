@@ -3,7 +3,7 @@
 use askama::Template;
 use model::Comparison;
 
-use super::room::{escaped, fitting};
+use super::page_limits::{escaped, fitting};
 use super::{NAME_MAX, PAGE_MAX, Page, SIDES_MAX, name};
 use crate::html::{Markup, embedded, rendered};
 use crate::text::fit_end;
@@ -19,14 +19,14 @@ const MARKUP_BYTES: usize = 50;
 
 /// Download links of the comparison, as far as there is room.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct DownloadLinks {
     pub json: Option<Markup>,
     pub csv: Option<Markup>,
 }
 
-impl Held {
+impl DownloadLinks {
     /// Makes both links in `bytes_max` bytes: the JSON, which has everything, in one half, and the CSV in the rest.
-    pub(super) fn of(comparison: &Comparison, bytes_max: usize) -> Self {
+    pub(super) fn new(comparison: &Comparison, bytes_max: usize) -> Self {
         let json = embedded::comparison(comparison, bytes_max / 2);
         let left = bytes_max.saturating_sub(json.as_ref().map_or(0, String::len));
         let csv = embedded::csv("comparison.csv", &crate::compare::csv(comparison), left);
@@ -42,7 +42,7 @@ struct Method<'a> {
     /// Number of sides whose files are not named.
     left: usize,
     all: Markup,
-    held: &'a Held,
+    held: &'a DownloadLinks,
 }
 
 /// The section on the method.

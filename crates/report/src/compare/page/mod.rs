@@ -9,20 +9,20 @@ mod findings;
 mod forest;
 mod method;
 mod overlay;
+mod page_limits;
 mod results;
-mod room;
 mod strip;
 
 use cards::Cards;
 use forest::Charts;
-use method::Held;
-use model::comparison::{Answer, Change, Direction};
+use method::DownloadLinks;
+use model::comparison::{Change, Decision, Direction};
 use model::{Comparison, Run};
 
 use crate::html::{Frame, Markup, PAGE_MAX, rendered};
 use crate::text::{fit, fit_end};
 use crate::{printable, time};
-use wording::comparison::{each, first_apart, headline, margin, needed, runs, signed};
+use wording::comparison::{each, first_distinct, headline, margin, needed, runs, signed};
 
 /// Maximum length of a foreign name.
 const NAME_MAX: usize = 80;
@@ -55,7 +55,7 @@ const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s6"];
 /// order; charts of course and latencies come from them. A side without documents, as of an older program, has no such
 /// charts.
 pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
-    let held = Held::of(comparison, HELD_MAX);
+    let held = DownloadLinks::new(comparison, HELD_MAX);
     let page = Page { comparison, runs, short_names: short_names(comparison), held };
     let (differs, method, facts) = (results::differs(&page), method::section(&page), page.facts());
     // Links lead only to cards that exist, so cards are made first, in the room that is left. Charts of all changes
@@ -65,11 +65,11 @@ pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
         findings::section(&page, &Cards::default()),
     ];
     let taken: usize = without.iter().chain([&differs, &method]).map(|section| section.0.len()).sum();
-    let taken = taken + facts.iter().map(|fact| room::escaped(fact)).sum::<usize>();
+    let taken = taken + facts.iter().map(|fact| page_limits::escaped(fact)).sum::<usize>();
     let links = LINK_BYTES * 2 * comparison.rows.len().min(page.rows_max());
     let left = PAGE_MAX.saturating_sub(AROUND_BYTES + taken + links);
-    let charts = Charts::of(&page, left / 2);
-    let cards = Cards::of(&page, left.saturating_sub(charts.bytes()));
+    let charts = Charts::new(&page, left / 2);
+    let cards = Cards::new(&page, left.saturating_sub(charts.bytes()));
     let results = results::section(&page, &cards, &charts);
     let findings = findings::section(&page, &cards);
     let tests = cards.section(&page);
@@ -100,7 +100,7 @@ struct Page<'a> {
     comparison: &'a Comparison,
     runs: &'a [Vec<Run>],
     short_names: Vec<String>,
-    held: Held,
+    held: DownloadLinks,
 }
 
 impl Page<'_> {
@@ -177,7 +177,7 @@ fn short_names(comparison: &Comparison) -> Vec<String> {
         of(&|text| fit(text, SHORT_MAX)),
         of(&|text| fit_end(text, SHORT_MAX)),
     ];
-    first_apart(choices).unwrap_or_else(numbered)
+    first_distinct(choices).unwrap_or_else(numbered)
 }
 
 /// Returns a foreign name as it is shown.
@@ -198,10 +198,10 @@ fn class(side: usize) -> &'static str {
 /// Returns the class of an answer: of its chip, its line and its key.
 fn class_of(change: &Change) -> &'static str {
     match (change.answer, change.direction) {
-        (Answer::Changed, Some(Direction::Better)) => "better",
-        (Answer::Changed, _) => "worse",
-        (Answer::Equivalent, _) => "same",
-        (Answer::CannotTell, _) => "unknown",
+        (Decision::Changed, Some(Direction::Better)) => "better",
+        (Decision::Changed, _) => "worse",
+        (Decision::Equivalent, _) => "same",
+        (Decision::CannotTell, _) => "unknown",
     }
 }
 
@@ -218,23 +218,24 @@ fn answer(change: &Change, comparison: &Comparison) -> (String, String) {
 }
 
 /// Returns the caption of a row: the result of each side but the first, as a sentence.
-fn said(page: &Page<'_>, row: &model::comparison::Row) -> String {
-    let told = row.changes.iter().enumerate().take(SIDES_MAX).filter_map(|(index, change)| {
+fn row_caption(page: &Page<'_>, row: &model::comparison::Row) -> String {
+    let parts = row.changes.iter().enumerate().take(SIDES_MAX).filter_map(|(index, change)| {
         let change = change.as_ref()?;
-        let said = match change.p {
+        let clause = match change.p {
             None => {
                 format!("{} with one run on a side, which says nothing about the next", signed(change.ratio))
             }
             Some(_) => wording::comparison::sentence(change, page.comparison),
         };
-        let p = if change.answer == Answer::Changed { wording::comparison::p(change) } else { String::new() };
+        let p =
+            if change.answer == Decision::Changed { wording::comparison::p(change) } else { String::new() };
         let p = if p.is_empty() { p } else { format!(", {p}") };
-        Some(format!("{}: {said}{p}", page.short_name(index + 1)))
+        Some(format!("{}: {clause}{p}", page.short_name(index + 1)))
     });
-    let mut told: Vec<_> = told.collect();
+    let mut parts: Vec<_> = parts.collect();
     let left = row.changes.len().saturating_sub(SIDES_MAX);
-    told.extend(more_sides(left));
-    if told.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", told.join("; ")) }
+    parts.extend(more_sides(left));
+    if parts.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", parts.join("; ")) }
 }
 
 /// Returns the number of sides that do not fit into a list, as text; `None` if there are none.

@@ -3,7 +3,7 @@
 use model::run::PhaseRecord;
 
 use super::{Page, class, first_of, legend};
-use crate::html::latency::{curve, of_phase, percentile, tick};
+use crate::html::latency::{curve, percentile, steady_buckets, tick};
 use crate::html::timeline::{INTERVALS_MIN, end_s, in_seconds, middle_s};
 use crate::html::unit::Unit;
 use crate::html::{Figure, Markup};
@@ -21,7 +21,7 @@ const ABOVE: f64 = 1.06;
 type Points = Vec<(f64, f64)>;
 
 /// Returns the first sides that have points, and the number of all sides that have some.
-fn drawn<'a>(
+fn first_series<'a>(
     middles: &[Option<&'a PhaseRecord>],
     of: impl Fn(&PhaseRecord) -> Option<Points>,
 ) -> (Vec<(usize, &'a PhaseRecord, Points)>, usize) {
@@ -37,8 +37,8 @@ fn drawn<'a>(
 
 /// The rates of the median runs over time; `None` if no side has enough intervals.
 pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
-    let unit = Unit::of(middles.iter().flatten().next()?);
-    let (series, count) = drawn(middles, |phase| {
+    let unit = Unit::from_phase(middles.iter().flatten().next()?);
+    let (series, count) = first_series(middles, |phase| {
         let rate =
             |interval: &model::run::Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
         let points: Points =
@@ -52,11 +52,11 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
         series.iter().flat_map(|(_, phase, _)| phase.figures.intervals.iter().map(end_s)).fold(0.0, f64::max);
     let most =
         series.iter().flat_map(|(_, _, points)| points.iter().map(|(_, rate)| *rate)).fold(0.0, f64::max);
-    let told: Vec<_> = series
+    let parts: Vec<_> = series
         .iter()
-        .map(|(side, phase, points)| course(&page.short_name(*side), phase, unit, points))
+        .map(|(side, phase, points)| rate_text(&page.short_name(*side), phase, unit, points))
         .collect();
-    let caption = format!("{}.{}", told.join("; "), first_of(series.len(), count));
+    let caption = format!("{}.{}", parts.join("; "), first_of(series.len(), count));
     let name = "Rate over time, runs in the middle".to_owned();
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
     let x = Side { scale: Scale::linear(0.0, end, Plot::ACROSS), ticks: 6, label: in_seconds };
@@ -74,10 +74,10 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
 }
 
 /// Describes the course of a run: "before: steady at 6,881 MB/s".
-fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> String {
+fn rate_text(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> String {
     let [low, high] = [f64::min, f64::max]
         .map(|pick| points.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or_default());
-    let range = format!("between {} and {}", unit.shown(low), unit.shown(high));
+    let range = format!("between {} and {}", unit.format_rate(low), unit.format_rate(high));
     match &phase.figures.steady {
         _ if !phase.figures.rounds.is_empty() => {
             format!(
@@ -85,9 +85,12 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
                 phase.figures.rounds.len()
             )
         }
-        Some(steady) if steady.found => {
-            let rate =
-                phase.figures.rate.steady_ops_per_second.map(|rate| unit.shown(unit.of_ops(phase, rate)));
+        Some(steady) if steady.is_steady => {
+            let rate = phase
+                .figures
+                .rate
+                .steady_ops_per_second
+                .map(|rate| unit.format_rate(unit.rate_from_ops(phase, rate)));
             format!("{name}: steady{}", rate.map_or(String::new(), |rate| format!(" at {rate}")))
         }
         Some(_) => format!("{name}: not steady, {range}"),
@@ -97,9 +100,9 @@ fn course(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> Strin
 
 /// The latencies of the median runs; `None` if no side has them.
 pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
-    let (series, count) = drawn(middles, |phase| {
+    let (series, count) = first_series(middles, |phase| {
         phase.figures.latency_ns.as_ref()?;
-        let points = curve(&of_phase(phase));
+        let points = curve(&steady_buckets(phase));
         (points.len() >= 3).then_some(points)
     });
     if series.is_empty() {
@@ -148,7 +151,7 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
 
 fn compared(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String {
     let each = |of: fn(&model::run::Latency) -> Option<u64>| -> Option<String> {
-        let told: Option<Vec<_>> = series
+        let parts: Option<Vec<_>> = series
             .iter()
             .map(|(side, phase, _)| {
                 Some(format!(
@@ -158,7 +161,7 @@ fn compared(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String
                 ))
             })
             .collect();
-        Some(told?.join(", "))
+        Some(parts?.join(", "))
     };
     match (each(|whole| whole.p50), each(|whole| whole.p99)) {
         (Some(p50), Some(p99)) => format!("Half take at most {p50}; 1 in 100 more than {p99}."),

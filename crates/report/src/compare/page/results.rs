@@ -6,7 +6,7 @@ use model::run::{Confidence, Trust};
 
 use super::cards::Cards;
 use super::forest::Charts;
-use super::room::{escaped, fitting};
+use super::page_limits::{escaped, fitting};
 use super::{PAGE_MAX, Page, SENTENCE_MAX, SIDES_MAX, answer, class_of, name, sentence};
 use crate::html::test::Chip;
 use crate::html::{Markup, rendered};
@@ -44,14 +44,14 @@ struct Differs {
 /// The section on settings that differ, and on those that are the same.
 pub(super) fn differs(page: &Page<'_>) -> Markup {
     let comparison = page.comparison;
-    let shown = |value: &Option<String>| {
+    let display = |value: &Option<String>| {
         value.as_ref().map_or("not known".to_owned(), |value| fit(&crate::printable(value), VALUE_MAX))
     };
     let rows = comparison
         .differs
         .iter()
         .take(DIFFERENCES_MAX)
-        .map(|one| (name(&one.name), one.values.iter().take(SIDES_MAX).map(shown).collect()));
+        .map(|one| (name(&one.name), one.values.iter().take(SIDES_MAX).map(display).collect()));
     let bytes = |(name, values): &(String, Vec<String>)| {
         let values = values.iter().map(|value| VALUE_BYTES + escaped(value)).sum::<usize>();
         ROW_BYTES + escaped(name) + values
@@ -89,7 +89,7 @@ struct Row {
     name: String,
     label: String,
     /// True if the row is the latency of the test above it.
-    continues: bool,
+    is_continuation: bool,
     is_warned_of: bool,
     sides: Vec<Cell>,
     limiters: Vec<Chip>,
@@ -102,11 +102,11 @@ struct Cell {
     value: String,
     spread: String,
     /// Change against the first side; `None` for that side itself.
-    change: Option<Told>,
+    change: Option<ChangeCell>,
     is_first: bool,
 }
 
-struct Told {
+struct ChangeCell {
     chip: Chip,
     small: String,
     ends: String,
@@ -116,12 +116,12 @@ struct Told {
 /// The table and the charts of changes.
 pub(super) fn section(page: &Page<'_>, cards: &Cards, charts: &Charts) -> Markup {
     let comparison = page.comparison;
-    let shown = page.rows_max();
+    let row_count = page.rows_max();
     let mut last = None;
-    let rows = comparison.rows.iter().take(shown).map(|row| {
-        let continues = last == Some(&row.spec) && !row.measure.is_rate();
+    let rows = comparison.rows.iter().take(row_count).map(|row| {
+        let is_continuation = last == Some(&row.spec) && !row.measure.is_rate();
         last = Some(&row.spec);
-        row_of(page, cards, row, continues)
+        row_of(page, cards, row, is_continuation)
     });
     let means: Vec<_> = comparison
         .geomean_ratios
@@ -148,8 +148,12 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards, charts: &Charts) -> Markup
 fn bytes_of(row: &Row) -> usize {
     let chip = |chip: &Chip| CHIP_BYTES + escaped(&chip.words);
     let cell = |cell: &Cell| {
-        let change = cell.change.as_ref().map_or(0, |told| {
-            CHANGE_BYTES + chip(&told.chip) + escaped(&told.small) + escaped(&told.ends) + escaped(&told.p)
+        let change = cell.change.as_ref().map_or(0, |change_cell| {
+            CHANGE_BYTES
+                + chip(&change_cell.chip)
+                + escaped(&change_cell.small)
+                + escaped(&change_cell.ends)
+                + escaped(&change_cell.p)
         });
         CELL_BYTES + escaped(&cell.value) + escaped(&cell.spread) + change
     };
@@ -157,36 +161,36 @@ fn bytes_of(row: &Row) -> usize {
     ROW_BYTES + escaped(&row.name) + escaped(&row.label) + chips + row.sides.iter().map(cell).sum::<usize>()
 }
 
-fn row_of(page: &Page<'_>, cards: &Cards, row: &Compared, continues: bool) -> Row {
+fn row_of(page: &Page<'_>, cards: &Cards, row: &Compared, is_continuation: bool) -> Row {
     let sides = row.sides.iter().enumerate().take(SIDES_MAX).map(|(side, measured)| Cell {
         value: measured.as_ref().map_or(MISSING.to_owned(), |measured| value(row, measured.mean)),
         spread: measured.as_ref().map_or(String::new(), spread_of),
         change: side
             .checked_sub(1)
             .and_then(|index| row.changes.get(index)?.as_ref())
-            .map(|change| told(page, change)),
+            .map(|change| change_cell(page, change)),
         is_first: side == 0,
     });
     Row {
         anchor: cards.anchor(&row.spec),
         name: name(&row.name),
-        label: match (row.measure.is_rate(), continues) {
+        label: match (row.measure.is_rate(), is_continuation) {
             (true, _) => name(&row.label),
             (false, true) => "p99".into(),
             (false, false) => name(&format!("{} p99", row.label)),
         },
-        continues,
+        is_continuation,
         is_warned_of: !row.warnings.is_empty(),
         sides: sides.collect(),
         limiters: if row.measure.is_rate() { limiters(row) } else { Vec::new() },
-        trust: if continues { Vec::new() } else { trust(page, row) },
+        trust: if is_continuation { Vec::new() } else { trust(page, row) },
     }
 }
 
-fn told(page: &Page<'_>, change: &Change) -> Told {
+fn change_cell(page: &Page<'_>, change: &Change) -> ChangeCell {
     let (words, small) = answer(change, page.comparison);
-    Told {
-        chip: Chip { class: class_of(change), words, surely: "" },
+    ChangeCell {
+        chip: Chip { class: class_of(change), words, confidence_text: "" },
         small: fit(&small, SENTENCE_MAX),
         ends: ends(change),
         p: p(change),
@@ -214,7 +218,7 @@ fn trust(page: &Page<'_>, row: &Compared) -> Vec<Chip> {
             count if count == measured().count() => words.to_owned(),
             _ => format!("{words}: {}", of.join(", ")),
         };
-        Some(Chip { class, words, surely: "" })
+        Some(Chip { class, words, confidence_text: "" })
     };
     kinds.into_iter().filter_map(chip).collect()
 }
@@ -226,14 +230,14 @@ fn limiters(row: &Compared) -> Vec<Chip> {
     for measured in row.sides.iter().take(SIDES_MAX).flatten() {
         let Some(limiter) = measured.limiter.filter(|limiter| last != Some(*limiter)) else { continue };
         last = Some(limiter);
-        let (class, surely) = match measured.confidence {
+        let (class, confidence_text) = match measured.confidence {
             None | Some(Confidence::Undetermined) => ("dull", ""),
             Some(confidence) => (
                 if is_of_device(limiter) { "good" } else { "other" },
                 if confidence == Confidence::Confirmed { "confirmed" } else { "likely" },
             ),
         };
-        chips.push(Chip { class, words: sentence(limiter.title()), surely });
+        chips.push(Chip { class, words: sentence(limiter.title()), confidence_text });
     }
     chips
 }

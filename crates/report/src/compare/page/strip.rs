@@ -3,7 +3,7 @@
 use model::comparison::{Measure, Row, SideResult};
 use model::numbers::round_step;
 
-use super::{Page, class, first_of, legend, said};
+use super::{Page, class, first_of, legend, row_caption};
 use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
 use wording::comparison::{spread, value};
@@ -63,7 +63,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
         .iter()
         .filter_map(|(_, side)| ends(side.as_ref()?))
         .any(|(from, to)| !drawn(from) || !drawn(to));
-    let mut caption = said(page, row);
+    let mut caption = row_caption(page, row);
     caption.push_str(&first_of(sides.len(), row.sides.len()));
     if is_cut {
         caption.push_str(" Lines that end in an arrow go on.");
@@ -116,7 +116,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
         let mut path = Path::default();
         path.go(x - 7.0, y);
         path.line(x + 7.0, y);
-        drawing.told("l w ink", &path, title.trim_end());
+        drawing.path_with_tooltip("l w ink", &path, title.trim_end());
         for (x, y) in thinned(&at, BUCKETS) {
             let title = format!("{name}: {}", value(row, y * factor));
             let (x, y) = plot.place((x, y));
@@ -126,7 +126,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     // If all names fit under their runs, no legend is needed.
     let fits = |side: usize| {
         let name = page.short_name(side);
-        fitted(&name, room(sides.len())) == name
+        fitted(&name, side_width(sides.len())) == name
     };
     let legend = if (0..sides.len()).all(fits) { Vec::new() } else { legend(page, 0..sides.len()) };
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
@@ -164,7 +164,7 @@ fn range(row: &Row, all: &[Vec<Point>], factor: f64) -> [f64; 2] {
 }
 
 /// Returns the width of a side's part.
-fn room(sides: usize) -> f64 {
+fn side_width(sides: usize) -> f64 {
     (Plot::ACROSS[1] - Plot::ACROSS[0]) / sides.max(1) as f64
 }
 
@@ -177,7 +177,7 @@ fn floor(drawing: &mut Drawing, plot: &Plot, page: &Page<'_>, sides: usize) {
     drawing.path("tick", &line);
     for side in 0..sides {
         let (x, _) = plot.place((side as f64 + 0.5, 0.0));
-        let name = fitted(&page.short_name(side), room(sides));
+        let name = fitted(&page.short_name(side), side_width(sides));
         drawing.text("t d", Anchor::Middle, x.min(WIDTH - 4.0), bottom + 18.0, &name);
     }
 }

@@ -32,7 +32,7 @@ fn repeated(once: &Run, factor: f64) -> Run {
 fn page_of(sides: &[(&str, Vec<Run>)]) -> (Comparison, String) {
     let of = |(name, runs): &(&str, Vec<Run>)| {
         let named: Vec<_> = runs.iter().map(|run| (format!("{name}.json"), run.clone())).collect();
-        Side::of_runs((*name).to_owned(), &named)
+        Side::from_runs((*name).to_owned(), &named)
     };
     let comparison = compare::compare(&sides.iter().map(of).collect::<Vec<_>>(), EFFECT).unwrap();
     let runs: Vec<_> = sides.iter().map(|(_, runs)| runs.clone()).collect();
@@ -87,9 +87,9 @@ fn pages_are_sound_whatever_is_compared() {
 fn page_has_same_content_as_terminal() {
     let (comparison, text) =
         page_of(&[("before", vec![tuned()]), ("after", vec![repeated(&sample::run(), 1.0)])]);
-    let told = plain(&text);
+    let plain_text = plain(&text);
     for sentence in wording::comparison::conclusions(&comparison) {
-        assert!(told.contains(&printable(&sentence)), "{sentence}");
+        assert!(plain_text.contains(&printable(&sentence)), "{sentence}");
     }
     for expected in [
         headline(&comparison).replace('"', "&#34;").as_str(),
@@ -102,11 +102,11 @@ fn page_has_same_content_as_terminal() {
         "comparison.json.gz",
         "comparison.csv",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(plain_text.contains(expected), "{expected}: {plain_text}");
     }
     for row in &comparison.rows {
         for measured in row.sides.iter().flatten() {
-            assert!(told.contains(&wording::comparison::value(row, measured.mean)), "{row:?}");
+            assert!(plain_text.contains(&wording::comparison::value(row, measured.mean)), "{row:?}");
         }
     }
     assert!(text.contains("href=\"#test-read-rnd4k-q32t4\""));
@@ -128,32 +128,32 @@ fn charts_of_changes_are_as_they_should_be() {
 #[test]
 fn single_run_per_side_is_a_dot_without_claim() {
     let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
-    let told = plain(&text);
+    let plain_text = plain(&text);
     assert!(
-        told.contains("With one run on a side, how far") && told.contains("one run says nothing"),
-        "{told}"
+        plain_text.contains("With one run on a side, how far") && plain_text.contains("one run says nothing"),
+        "{plain_text}"
     );
     assert!(
-        !text.contains("Every run") && !told.contains("better") && !text.contains("class=\"l w"),
-        "{told}"
+        !text.contains("Every run") && !plain_text.contains("better") && !text.contains("class=\"l w"),
+        "{plain_text}"
     );
 }
 
 #[test]
 fn short_names_tell_the_sides_apart() {
-    let shown = |names: [&str; 2]| {
+    let side_names = |names: [&str; 2]| {
         let sides = names.map(|name| (name, vec![sample::run()]));
         short_names(&page_of(&sides).0)
     };
-    assert_eq!(shown(["/mnt/xfs", "/mnt/ext4"]), ["xfs", "ext4"]);
-    assert_eq!(shown(["/mnt/a/data", "/mnt/b/data"]), ["/mnt/a/data", "/mnt/b/data"]);
-    assert_eq!(shown(["before/", "after/"]), ["before/", "after/"]);
+    assert_eq!(side_names(["/mnt/xfs", "/mnt/ext4"]), ["xfs", "ext4"]);
+    assert_eq!(side_names(["/mnt/a/data", "/mnt/b/data"]), ["/mnt/a/data", "/mnt/b/data"]);
+    assert_eq!(side_names(["before/", "after/"]), ["before/", "after/"]);
     let long = "a long name that goes on and on";
     assert_eq!(
-        shown([&format!("{long}, first"), &format!("{long}, second")]),
+        side_names([&format!("{long}, first"), &format!("{long}, second")]),
         ["… that goes on and on, first", "…that goes on and on, second"].map(|name| name.to_owned())
     );
-    assert_eq!(shown(["same", "same"]), ["1 same", "2 same"]);
+    assert_eq!(side_names(["same", "same"]), ["1 same", "2 same"]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn results_of_older_programs_have_their_runs_drawn() {
             is_bytes: true,
         };
         let runs: Vec<_> = (0..count).map(|index| ("ada".to_owned(), vec![rate(index)])).collect();
-        Side::of_foreign(name.into(), format!("{name}.csv"), "bonnie++ 2.00a", &runs)
+        Side::from_foreign_runs(name.into(), format!("{name}.csv"), "bonnie++ 2.00a", &runs)
     };
     for (count, has_card) in [(6, true), (1, false)] {
         let comparison =
@@ -233,7 +233,7 @@ fn page_stays_below_size_limit() {
     assert!(text.len() < PAGE_MAX && text.contains("more tests do not fit here"), "{}", text.len());
     assert!(text.contains("more rows do not fit here") && text.contains("comparison.json.gz"));
     let (comparison, _) = page_of(&[("before", of(1.0)), ("after", of(1.1))]);
-    let held = Held::of(&comparison, 1000);
+    let held = DownloadLinks::new(&comparison, 1000);
     let nothing =
         method::section(&Page { comparison: &comparison, runs: &[], short_names: Vec::new(), held }).0;
     assert!(nothing.contains("too large for this page") && !nothing.contains("download="), "{nothing}");
@@ -331,19 +331,19 @@ fn many_tests_with_long_names_fit() {
 fn sides_that_are_not_drawn_are_counted() {
     let run = repeated(&long_run(50), 1.0);
     let (_, text) = page_of(&(0..14).map(|_| ("a side", vec![run.clone()])).collect::<Vec<_>>());
-    let told = plain(&text);
-    for said in [
+    let plain_text = plain(&text);
+    for expected in [
         "These are the first 5 of 14 sides.",
         "These are the first 12 of 14 sides.",
         "The changes of 5 more sides are not all drawn here",
     ] {
-        assert!(told.contains(said), "{said}");
+        assert!(plain_text.contains(expected), "{expected}");
     }
-    assert!(!told.contains("more sides are not shown"));
+    assert!(!plain_text.contains("more sides are not shown"));
     let (_, text) = page_of(&[("a", vec![run.clone()]), ("b", vec![run])]);
-    let told = plain(&text);
-    assert!(!told.contains("These are the first") && !told.contains("more sides"));
-    assert!(told.contains("both axes log"));
+    let plain_text = plain(&text);
+    assert!(!plain_text.contains("These are the first") && !plain_text.contains("more sides"));
+    assert!(plain_text.contains("both axes log"));
 }
 
 #[test]
@@ -401,7 +401,7 @@ proptest! {
     fn any_runs_are_a_sound_page(one in sample::any_run(), other in sample::any_run(), names in any::<[String; 2]>()) {
         let sides = [(names[0].as_str(), vec![one.clone(), one]), (names[1].as_str(), vec![other])];
         let named = |(name, runs): &(&str, Vec<Run>)| {
-            Side::of_runs((*name).to_owned(), &runs.iter().map(|run| (name.to_string(), run.clone())).collect::<Vec<_>>())
+            Side::from_runs((*name).to_owned(), &runs.iter().map(|run| (name.to_string(), run.clone())).collect::<Vec<_>>())
         };
         if let Ok(comparison) = compare::compare(&sides.each_ref().map(named), EFFECT) {
             assert_sound(&html(&comparison, &sides.map(|(_, runs)| runs)));

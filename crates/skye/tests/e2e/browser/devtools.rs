@@ -44,7 +44,8 @@ impl Browser {
     pub fn start() -> Self {
         let only = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let profile = scratch(PROFILE_BYTES);
-        let said = File::create(profile.path().join("stderr")).expect("a file for what the browser says");
+        let stderr_text =
+            File::create(profile.path().join("stderr")).expect("a file for what the browser says");
         let mut command = Command::new("sh");
         // Its descriptors 3 and 4 are our pipes. Its other output is no message.
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", "chromium"]);
@@ -71,7 +72,7 @@ impl Browser {
         command.env("TMPDIR", profile.path());
         command.env("HOME", profile.path()).env("LC_ALL", "C").env_remove("DISPLAY");
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr_text);
         // The browser and all that it starts are a group, and end as one.
         let mut child = command.process_group(0).spawn().expect("sh starts");
         let (sender, messages) = channel();
@@ -118,7 +119,7 @@ impl Browser {
         bytes.push(0);
         let commands = self.commands.as_mut().expect("open until it is dropped");
         if let Err(error) = commands.write_all(&bytes) {
-            panic!("{method}: {error}\n{}", self.said());
+            panic!("{method}: {error}\n{}", self.stderr_text());
         }
         loop {
             let answer = self.message(method);
@@ -137,12 +138,12 @@ impl Browser {
                 RecvTimeoutError::Timeout => "no answer",
                 RecvTimeoutError::Disconnected => "the browser is gone",
             };
-            panic!("{awaited}: {what}\n{}", self.said())
+            panic!("{awaited}: {what}\n{}", self.stderr_text())
         })
     }
 
     /// Returns its standard error.
-    fn said(&self) -> String {
+    fn stderr_text(&self) -> String {
         std::fs::read_to_string(self.profile.path().join("stderr")).unwrap_or_default()
     }
 

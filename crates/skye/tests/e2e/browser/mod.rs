@@ -19,7 +19,7 @@ use devtools::{Browser, Page};
 /// Environment variable that holds the directory for pictures of pages.
 const ARTEFACTS_VARIABLE: &str = "SKYE_TEST_ARTEFACTS";
 /// Script that inspects a page from within.
-const LOOK: &str = include_str!("page.js");
+const INSPECT_SCRIPT: &str = include_str!("page.js");
 /// Widths of a page: a window that is not large, and a phone.
 pub const WIDTHS: [u32; 2] = [960, 390];
 /// Height of a window before the page's own is known.
@@ -29,7 +29,7 @@ const HEIGHT_MAX: u64 = 16_000;
 /// Widths of A4 without margins of 1 cm, upright and across, in pixels (96 to an inch).
 const PAPER: [u32; 2] = [718, 1047];
 /// Expression that is true if a page's styles set landscape paper.
-const ASKS_ACROSS: &str = "(() => {
+const IS_LANDSCAPE: &str = "(() => {
     const across = (rules) => [...rules].some((rule) => rule instanceof CSSPageRule
         ? /landscape/.test(rule.cssText) : rule.cssRules && across(rule.cssRules));
     return [...document.styleSheets].some((sheet) => across(sheet.cssRules));
@@ -73,8 +73,8 @@ fn complaints_in(
     for &width in widths {
         let mut backgrounds = Vec::new();
         for scheme in ["light", "dark"] {
-            let look = Look { width, media: "screen", scheme };
-            let seen = look.at(&mut page, sections);
+            let view = View { width, media: "screen", scheme };
+            let seen = view.at(&mut page, sections);
             found.extend(seen.complaints.iter().map(|text| format!("{width} wide, {scheme}: {text}")));
             backgrounds.push(seen.brightness);
             keep(&mut page, name, &format!("{width}-{scheme}"));
@@ -84,8 +84,8 @@ fn complaints_in(
         }
     }
     // A foreign style sheet cannot be read, and has been reported.
-    let across = page.try_evaluate(ASKS_ACROSS) == Ok(Value::Bool(true));
-    let paper = Look { width: PAPER[usize::from(across)], media: "print", scheme: "light" };
+    let across = page.try_evaluate(IS_LANDSCAPE) == Ok(Value::Bool(true));
+    let paper = View { width: PAPER[usize::from(across)], media: "print", scheme: "light" };
     found.extend(paper.at(&mut page, &[]).complaints.iter().map(|text| format!("on paper: {text}")));
     keep(&mut page, name, "paper");
     found.extend(messages(&page));
@@ -105,7 +105,7 @@ fn address(file: &Path) -> String {
 
 /// Returns messages on the console, exceptions, and messages of the browser itself.
 fn messages(page: &Page) -> Vec<String> {
-    let told = page.events().filter_map(|event| {
+    let text = page.events().filter_map(|event| {
         let parameters = &event["params"];
         match event["method"].as_str()? {
             "Runtime.consoleAPICalled" => Some(format!("the console says {}", parameters["args"])),
@@ -116,7 +116,7 @@ fn messages(page: &Page) -> Vec<String> {
             _ => None,
         }
     });
-    told.collect()
+    text.collect()
 }
 
 /// Returns requests for anything but the page itself, and the data that it holds.
@@ -131,21 +131,21 @@ fn requests(page: &Page, own_url: &str) -> Vec<String> {
 }
 
 /// One way of looking at a page.
-struct Look<'a> {
+struct View<'a> {
     width: u32,
     media: &'a str,
     scheme: &'a str,
 }
 
 /// Result of the inspection of a page.
-struct Seen {
+struct Inspection {
     complaints: Vec<String>,
     /// Brightness of the background: the sum of its three colours, each 0 to 255.
     brightness: f64,
 }
 
-impl Look<'_> {
-    fn at(&self, page: &mut Page, sections: &[&str]) -> Seen {
+impl View<'_> {
+    fn at(&self, page: &mut Page, sections: &[&str]) -> Inspection {
         let features = json!([{"name": "prefers-color-scheme", "value": self.scheme}]);
         page.call("Emulation.setEmulatedMedia", json!({"media": self.media, "features": features}));
         let options = json!({
@@ -156,7 +156,7 @@ impl Look<'_> {
             "contrast": self.media != "print",
             "dark": self.scheme == "dark",
         });
-        let expression = format!("({LOOK})({options})");
+        let expression = format!("({INSPECT_SCRIPT})({options})");
         self.resize(page, HEIGHT);
         // A page that is higher than the window gets a window of its own height, so that all of it can be seen.
         let tall = page.evaluate("Math.ceil(document.documentElement.scrollHeight)").as_u64().unwrap_or(0);
@@ -168,7 +168,7 @@ impl Look<'_> {
         let seen = page.evaluate(&expression);
         let texts = seen["complaints"].as_array().expect("complaints").iter();
         let background = seen["background"].as_array().expect("a background").iter();
-        Seen {
+        Inspection {
             complaints: texts.map(|text| text.as_str().unwrap_or_default().to_owned()).collect(),
             brightness: background.filter_map(Value::as_f64).sum(),
         }

@@ -35,7 +35,7 @@ impl Pages {
         self.place.path().join(name)
     }
 
-    fn look(&mut self, name: &str, sections: &[&str]) {
+    fn inspect(&mut self, name: &str, sections: &[&str]) {
         let file = self.path(name);
         let name = name.trim_end_matches(".html");
         let found = complaints_in(&mut self.browser, &file, Some(name), sections, &WIDTHS);
@@ -112,15 +112,15 @@ fn pages_of_runs_are_presentable() {
         --test write:seq64k --test rw:rnd4k:t2 --test create:t2 --test stat --test unlink";
     let program = skye().arg("run").arg(home.path()).words(words).arg("--json").arg(&saved);
     program.arg("--html").arg(pages.path("run.html")).run().did_not_panic().exits(0);
-    pages.look("run.html", &[&RUN[..], &["files"]].concat());
-    let trouble = pages.write("trouble.json", &hostile(document(&saved)).to_string());
-    let program = skye().arg("report").arg(&trouble).arg("--html").arg(pages.path("run-hostile.html"));
+    pages.inspect("run.html", &[&RUN[..], &["files"]].concat());
+    let error = pages.write("trouble.json", &hostile(document(&saved)).to_string());
+    let program = skye().arg("report").arg(&error).arg("--html").arg(pages.path("run-hostile.html"));
     program.run().did_not_panic().exits(0);
-    pages.look("run-hostile.html", &RUN);
+    pages.inspect("run-hostile.html", &RUN);
     let program =
         skye().arg("run").arg(pages.device(200)).words("--test read:rnd4k:ops=2000 --sweep q1..q64 --quiet");
     program.arg("--html").arg(pages.path("run-sweep.html")).run().did_not_panic().exits(0);
-    pages.look("run-sweep.html", &[&RUN[..], &["scaling"]].concat());
+    pages.inspect("run-sweep.html", &[&RUN[..], &["scaling"]].concat());
     pages.assert_presentable();
 }
 
@@ -133,9 +133,9 @@ fn pages_of_comparisons_are_presentable() {
         .into();
     let [first, second, third] = [&files[0], &files[1], &files[2]].map(PathBuf::as_path);
     pages.compare(&[first, third], "compare.html");
-    pages.look("compare.html", &COMPARISON);
+    pages.inspect("compare.html", &COMPARISON);
     pages.compare(&[first, second, third], "compare-three.html");
-    pages.look("compare-three.html", &[&COMPARISON[..], &["test-read-rnd4k-ops-2500"]].concat());
+    pages.inspect("compare-three.html", &[&COMPARISON[..], &["test-read-rnd4k-ops-2500"]].concat());
     let [one, other] = [(first, "1.json"), (third, "2.json")].map(|(file, name)| {
         let mut run = hostile(document(file));
         run["label"] = json!(format!("{name}{HOSTILE}"));
@@ -143,10 +143,10 @@ fn pages_of_comparisons_are_presentable() {
         pages.write(name, &run.to_string())
     });
     pages.compare(&[&one, &other], "compare-hostile.html");
-    pages.look("compare-hostile.html", &COMPARISON);
+    pages.inspect("compare-hostile.html", &COMPARISON);
     let once = pages.run(230, "--seed 4");
     pages.compare(&[&once, first], "compare-once.html");
-    pages.look("compare-once.html", &COMPARISON);
+    pages.inspect("compare-once.html", &COMPARISON);
     pages.assert_presentable();
 }
 
@@ -159,11 +159,11 @@ fn pages_of_pairs_and_of_older_programs_are_presentable() {
     let page = program.words(words).run().did_not_panic().exits(0).stdout;
     pages.write("ab.html", &page);
     assert!(page.contains("measured in turns") && page.contains("class=\"pair\""));
-    pages.look("ab.html", &COMPARISON);
+    pages.inspect("ab.html", &COMPARISON);
     let data =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data/bonnie++-2.00a_x2_header.csv");
     let copy = pages.write("after.csv", &fs::read_to_string(&data).unwrap());
     pages.compare(&[&data, &copy], "compare-foreign.html");
-    pages.look("compare-foreign.html", &COMPARISON);
+    pages.inspect("compare-foreign.html", &COMPARISON);
     pages.assert_presentable();
 }

@@ -165,8 +165,8 @@ fn whatever_spoils_a_page_is_found() {
         // Each page is spoilt in one way.
         let ways =
             ["console", "asks", "cut off", "contrast", "sideways", "drawing", "each other", "no darker"];
-        let told = ways.iter().filter(|way| found.contains(*way)).count();
-        assert!(told <= 2, "{name}: so many complaints\n{found}");
+        let text = ways.iter().filter(|way| found.contains(*way)).count();
+        assert!(text <= 2, "{name}: so many complaints\n{found}");
     }
 }
 

@@ -58,7 +58,7 @@ fn data_without_signature_is_refused_until_it_is_allowed() {
         }
         let ran = careful(&device, &format!("{flag} --erase-data --size 4m")).run().did_not_panic().exits(0);
         let held = if is_named { format!(": {name}") } else { "unknown data".into() };
-        ran.says(&["which held ", &held]);
+        ran.stderr_contains(&["which held ", &held]);
         clear(&device, 0, device.size_bytes());
     }
 }
@@ -72,7 +72,7 @@ fn zeros_and_own_data_need_no_permission() {
         .run()
         .did_not_panic()
         .exits(0)
-        .tells(&[&format!("which held only zeros ({read} read)")]);
+        .output_contains(&[&format!("which held only zeros ({read} read)")]);
     let tests = [
         "--test write:seq1m --size 100%",
         "--test write:rnd512:q4 --test rw:rnd4k:buffered --size 100%",
@@ -89,7 +89,7 @@ fn zeros_and_own_data_need_no_permission() {
             .run()
             .did_not_panic()
             .exits(0);
-        let ran = ran.says(&[&format!("which held {held} ({read} read)")]);
+        let ran = ran.stderr_contains(&[&format!("which held {held} ({read} read)")]);
         let run = parse_document(&ran.stdout);
         let erased = &run["environment"]["target"]["erased"];
         let contents = if held == "only zeros" { "zeros" } else { "earlier_run" };
@@ -152,9 +152,10 @@ fn partitions_that_the_kernel_has_not_read_are_named() {
     copy(&inner, &image, 20 * MIB);
     let device = Device { path: attach(&[], &image), image, home };
     let name = device.name().to_owned();
-    let said =
+    let message =
         [2, 20, 24].map(|mib| format!("the partition at byte {} of {name} holds a signature of", mib * MIB));
-    let reasons = [format!("{} ext4", said[0]), format!("{} gpt", said[1]), format!("{} ext4", said[2])];
+    let reasons =
+        [format!("{} ext4", message[0]), format!("{} gpt", message[1]), format!("{} ext4", message[2])];
     let dos = format!("{name} holds a signature of dos");
     let reasons: Vec<_> = reasons.iter().chain([&dos]).map(String::as_str).collect();
     refused_as(careful(&device, "--erase-data"), &device, &reasons);
@@ -181,17 +182,26 @@ fn fake_tools_on_user_path_are_ignored() {
 #[test]
 fn size_of_two_devices_is_the_id_of_neither() {
     xtask::require!(root, loop, host);
-    let (device, other) = (zeroed(Device::of_size(11 * MIB)), zeroed(Device::of_size(11 * MIB)));
+    let (device, other) = (zeroed(Device::with_size(11 * MIB)), zeroed(Device::with_size(11 * MIB)));
     let size = device.size();
     for (device, other) in [(&device, &other), (&other, &device)] {
-        let said = format!("{size:?} is not its ID, as {} has the same size", other.name());
-        refused_as(writing(&device.path, &size, ""), device, &[&said, "type its ID in full", "skye doctor"]);
+        let message = format!("{size:?} is not its ID, as {} has the same size", other.name());
+        refused_as(
+            writing(&device.path, &size, ""),
+            device,
+            &[&message, "type its ID in full", "skye doctor"],
+        );
         let ran = skye().arg("doctor").arg(&device.path).run().did_not_panic();
-        ran.tells(&[&format!("its ID is {} (same size: {})", device.id(), other.name())]);
+        ran.output_contains(&[&format!("its ID is {} (same size: {})", device.id(), other.name())]);
     }
     careful(&device, "").run().did_not_panic().exits(0);
     drop(other);
-    skye().arg("doctor").arg(&device.path).run().did_not_panic().tells(&[&format!("its ID is {size}")]);
+    skye()
+        .arg("doctor")
+        .arg(&device.path)
+        .run()
+        .did_not_panic()
+        .output_contains(&[&format!("its ID is {size}")]);
 }
 
 #[test]
@@ -207,8 +217,8 @@ fn any_byte_on_a_device_is_found() {
         device.write(at, &bytes);
         let flags = ["", "--erase-signature ext4", "--erase-signature gpt --write-limit 1m", "--purge"];
         let words = flags[fastrand::usize(..flags.len())];
-        let said = format!("holds data at byte {}", at / 4096 * 4096);
-        refused_as(careful(&device, words), &device, &[&said]);
+        let message = format!("holds data at byte {}", at / 4096 * 4096);
+        refused_as(careful(&device, words), &device, &[&message]);
         device.write(at, &vec![0; bytes.len()]);
     }
 }

@@ -29,19 +29,19 @@ fn file_of_an_overlay_that_is_gone_is_refused() {
     let reason =
         format!("no path leads to its file /dev/shm/{name}: the file is deleted, or its mount is gone");
     let ran = writing(&gone, &device_id(&gone), "").run().did_not_panic().exits(2);
-    ran.says(&[&reason, "give this file a path"]).has_no_result();
+    ran.stderr_contains(&[&reason, "give this file a path"]).has_no_result();
     // A file of that name in the other mount is another file.
     let other = Path::new("/dev/shm").join(&name);
     File::create(&other).unwrap().set_len(15_003_648).unwrap();
     let removed = Undo(|| fs::remove_file(&other).unwrap());
     let ran = writing(&gone, &device_id(&gone), "").run().did_not_panic().exits(2);
-    ran.says(&[&reason]).has_no_result();
+    ran.stderr_contains(&[&reason]).has_no_result();
     drop(removed);
     // Its real file is refused as well, and an unrelated one of another size is not.
     let real = attach(&[], &file);
     let second = Undo(|| detach(&real));
     let ran = writing(&real, &device_id(&real), "").run().did_not_panic().exits(2);
-    ran.says(&["may have the same file below it, by another path"]).has_no_result();
+    ran.stderr_contains(&["may have the same file below it, by another path"]).has_no_result();
     assert!(fs::read(&file).unwrap().iter().all(|byte| *byte == 0));
     drop(second);
     let free = Device::new(12);
@@ -66,7 +66,7 @@ fn file_without_a_path_is_refused_for_that_reason() {
     let before = page();
     let ran = writing(&device.path, &device.id(), "").run().did_not_panic().exits(2);
     let reason = format!("no path leads to its file {} (deleted)", second.display());
-    ran.says(&[&reason]).has_no_result();
+    ran.stderr_contains(&[&reason]).has_no_result();
     assert!(page() == before);
     // A file in memory never had one.
     let home = scratch(MIB);
@@ -78,7 +78,7 @@ fn file_without_a_path_is_refused_for_that_reason() {
     let (_process, free) = attached.unwrap();
     let _detached = Undo(|| detach(&free));
     let ran = writing(&free, &device_id(&free), "").run().did_not_panic().exits(2);
-    let ran = ran.says(&["no path leads to its file /memfd:skye-test (deleted)"]).has_no_result();
+    let ran = ran.stderr_contains(&["no path leads to its file /memfd:skye-test (deleted)"]).has_no_result();
     assert!(!ran.stderr.contains("overlay"), "{ran}");
 }
 
@@ -117,7 +117,7 @@ fn swap_file_below_a_loop_is_refused() {
     run_command(Command::new("swapon").args(["--priority", "0"]).arg(&image));
     let _off = Undo(|| drop(run_command(Command::new("swapoff").arg(&image))));
     let program = writing(&device, &device_id(&device), "--erase-signature swap");
-    program.run().did_not_panic().exits(2).says(&["its file is swap space"]).has_no_result();
+    program.run().did_not_panic().exits(2).stderr_contains(&["its file is swap space"]).has_no_result();
 }
 
 #[test]
@@ -135,6 +135,6 @@ fn file_part_changed_during_second_check_is_refused() {
     assert!(running.wait_until(|| is_claimed(&device.path)), "it opens the device for writing");
     drop(opener(tools.path(), "shift", &device.path));
     let ran = running.wait().did_not_panic().exits(2).has_no_result();
-    ran.says(&["it shows another part of its file, or another file, than at the first check"]);
+    ran.stderr_contains(&["it shows another part of its file, or another file, than at the first check"]);
     assert!(fs::read(&device.image).unwrap().iter().all(|byte| *byte == 0));
 }

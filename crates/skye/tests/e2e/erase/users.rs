@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use super::*;
 
 /// A process that uses a device in an unusual way; `opener.c` has the ways.
-pub fn opener(home: &Path, how: &str, device: &Path) -> Killed {
+pub fn opener(home: &Path, how: &str, device: &Path) -> ChildGuard {
     try_opener(home, how, device).unwrap_or_else(|| panic!("the opener of {} ended", device.display()))
 }
 
 /// Does the same; `None` if it cannot use the device.
-pub fn try_opener(home: &Path, how: &str, device: &Path) -> Option<Killed> {
+pub fn try_opener(home: &Path, how: &str, device: &Path) -> Option<ChildGuard> {
     let program = home.join("opener");
     if !program.exists() {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/erase/opener.c");
@@ -24,15 +24,15 @@ fn every_way_of_keeping_a_device_open_is_found() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let home = scratch(MIB);
-    for (how, said) in [
+    for (how, message) in [
         ("mapped", "mapped"),
         ("thread", "open"),
         ("leader", "open"),
         ("ring", "registered in a ring of io_uring"),
     ] {
         let process = opener(home.path(), how, &device.path);
-        let said = format!("process {} (opener) has {} {said}", process.0.id(), device.name());
-        refused(&device, "", &[&said]);
+        let message = format!("process {} (opener) has {} {message}", process.0.id(), device.name());
+        refused(&device, "", &[&message]);
         drop(process);
     }
     device.wait_until_free();
@@ -91,17 +91,19 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     let of_overlay = attach(&[], &merged.join(name));
     let first = Undo(|| detach(&of_overlay));
     let ran = writing(&of_overlay, &device_id(&of_overlay), "").run().did_not_panic().exits(2);
-    ran.says(&["its file is on an overlay or a server, where it may have another path"]).has_no_result();
+    ran.stderr_contains(&["its file is on an overlay or a server, where it may have another path"])
+        .has_no_result();
     let of_upper = attach(&[], &files.join(name));
     let _second = Undo(|| detach(&of_upper));
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
     let other = of_overlay.file_name().unwrap().to_str().unwrap();
-    ran.says(&[&format!("{other} may have the same file below it, by another path")]).has_no_result();
+    ran.stderr_contains(&[&format!("{other} may have the same file below it, by another path")])
+        .has_no_result();
     drop(first);
     // A process that has it open by its other path.
     let file = File::open(merged.join(name)).unwrap();
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
-    ran.says(&["has a file that may be its file, by another path, open"]).has_no_result();
+    ran.stderr_contains(&["has a file that may be its file, by another path, open"]).has_no_result();
     drop(file);
     writing(&of_upper, &device_id(&of_upper), "--size 4m --dry-run").run().did_not_panic().exits(0);
     assert!(fs::read(files.join(name)).unwrap().iter().all(|byte| *byte == 0));
@@ -114,8 +116,8 @@ fn rings_that_show_no_files_are_refused() {
     let home = scratch(MIB);
     for how in ["mapped-ring", "deleted"] {
         let process = opener(home.path(), how, &device.path);
-        let said = ["the rings of io_uring of", "cannot be read", "--allow unreadable-processes"];
-        refused_as(strict(&device.path, &device.id()), &device, &said);
+        let message = ["the rings of io_uring of", "cannot be read", "--allow unreadable-processes"];
+        refused_as(strict(&device.path, &device.id()), &device, &message);
         drop(process);
     }
 }
@@ -144,7 +146,7 @@ fn data_written_during_the_second_check_is_kept() {
     assert!(running.wait_until(|| is_claimed(&device.path)), "it opens the device for writing");
     device.write(40 * MIB, b"precious");
     let ran = running.wait().did_not_panic().exits(2);
-    ran.says(&["something has written to it since the first check"]).has_no_result();
+    ran.stderr_contains(&["something has written to it since the first check"]).has_no_result();
     assert_eq!(&device.contents()[40 * MIB as usize..][..8], b"precious");
 }
 
@@ -193,7 +195,7 @@ fn writes_past_a_partition_or_a_loop_are_refused() {
         let writer = wait_until_ready(Command::new("sh").args(["-c", &script]));
         let before = device.contents();
         let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2);
-        ran.says(&["skye: cannot erase "]).has_no_result();
+        ran.stderr_contains(&["skye: cannot erase "]).has_no_result();
         drop(writer);
         assert_eq!(device.contents()[MIB as usize..2 * MIB as usize], before[MIB as usize..2 * MIB as usize]);
     }
@@ -223,7 +225,10 @@ fn loop_partition_with_busy_neighbour_is_refused() {
     let writer = wait_until_ready(Command::new("sh").args(["-c", &script]));
     // Its writes change the file below, so that no other change of it would show.
     let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2).has_no_result();
-    ran.says(&["a write to the file below would not show", "stop what writes to the other partitions"]);
+    ran.stderr_contains(&[
+        "a write to the file below would not show",
+        "stop what writes to the other partitions",
+    ]);
     drop(writer);
     drop(mount);
     writing(&part, &device_id(&part), "--allow busy").run().did_not_panic().exits(0);

@@ -8,12 +8,12 @@ use serde_json::Value;
 use xtask::sized;
 
 use super::Tmpfs;
-use crate::clients::{by, not_named, together, watched};
+use crate::clients::{measure_together, not_named, run_with_launcher, watched};
 use crate::quiet::{answer, disturbance, settle, settled};
 use crate::support::program::rig_program;
 use crate::support::scratch;
 use crate::support::sshd::configured;
-use crate::{disk, holds, off, phases, rate, start};
+use crate::{check_phases, disk, off, phases, rate, start};
 
 #[test]
 fn saturated_server_rate_is_independent_of_clients() {
@@ -21,10 +21,10 @@ fn saturated_server_rate_is_independent_of_clients() {
     let rig = start(Spec::fuse().slots(24).service_us(6000).only_reads());
     let words = "--hosts local*8 --sweep h1..hn --time 3 --test read:rnd4k:q28";
     for observer in watched(rig.path()) {
-        settled!(holds(
+        settled!(check_phases(
             || {
                 let _ = rig.take_served().unwrap();
-                let document = together(rig.path(), &format!("{observer}{words}"));
+                let document = measure_together(rig.path(), &format!("{observer}{words}"));
                 let ops: u64 = phases(&document).iter().map(|phase| phase["ops"].as_u64().unwrap()).sum();
                 assert_eq!(ops, rig.served().unwrap().reads, "each operation is counted once");
                 document
@@ -45,7 +45,10 @@ fn latency_bound_clients_are_limited_individually() {
     let words = "--hosts local*4 --sweep h1..hn --time 2 --test read:rnd4k:t2";
     for observer in watched(rig.path()) {
         let words = format!("{observer}{words}");
-        settled!(holds(|| together(rig.path(), &words), |phase| not_named(phase, "each_client")));
+        settled!(check_phases(
+            || measure_together(rig.path(), &words),
+            |phase| not_named(phase, "each_client")
+        ));
     }
     rig.finish().unwrap();
 }
@@ -64,7 +67,7 @@ fn distant_clients_start_within_half_round_trip() {
     let words = "--hosts ada,bob,eve --time 0.5 --cache warm --test read:rnd4k:buffered:rate=200 \
                  --test read:seq64k:buffered:rate=100";
     settled!(settle(|| {
-        let document = by(&launcher, target.path(), words);
+        let document = run_with_launcher(&launcher, target.path(), words);
         let clocks = document["hosts"].as_array().unwrap().iter().map(|host| &host["clock"]);
         let of = |key: &'static str| clocks.clone().map(move |clock| clock[key].as_i64().unwrap());
         assert!(of("bound_ns").min().unwrap() >= HALF_TRIP_NS, "{}", document["hosts"]);
@@ -83,8 +86,8 @@ fn shared_iops_limit_covers_all_clients_together() {
     let rig = start(disk().read_iops(2000));
     let (seconds, near) = sized((6, 0.01), (20, 0.005));
     let words = format!("--hosts local*8 --time {seconds} --test read:rnd4k:q4");
-    settled!(holds(
-        || together(rig.path(), &words),
+    settled!(check_phases(
+        || measure_together(rig.path(), &words),
         |phase| { off("IOPS", rate(phase), 2000.0, near).or_else(|| not_named(phase, "io_throttle")) },
     ));
     rig.finish().unwrap();
@@ -106,8 +109,8 @@ fn server_with_exhausted_quota_is_named() {
             false => words.to_owned(),
         };
         let expected = if is_observed { "server_saturated" } else { "below_clients" };
-        settled!(holds(
-            || by(&launcher, server.path(), &words),
+        settled!(check_phases(
+            || run_with_launcher(&launcher, server.path(), &words),
             |phase| {
                 let is_seen =
                     phase["servers"][0]["quota"]["used_up_share"].as_f64().is_some_and(|share| share > 0.9);
@@ -140,7 +143,7 @@ impl Host {
         let inside = ["nsenter", "--target", &host.holder.id().to_string(), "--net"].map(Into::into);
         let program = [&inside[..], &rig_program()].concat();
         let spec = Spec::network(bits_per_second).size_mib(128);
-        host.rig = Some(Rig::start(&program, spec).unwrap_or_else(|trouble| panic!("{trouble}")));
+        host.rig = Some(Rig::start(&program, spec).unwrap_or_else(|error| panic!("{error}")));
         host
     }
 
@@ -176,8 +179,8 @@ fn client_behind_slow_link_is_named() {
     let words =
         format!("--hosts {} --size {} --test read:seq1m:buffered", places.join(","), sized("16m", "64m"));
     for observer in watched(home.path()) {
-        settled!(holds(
-            || by(&launcher, Path::new("/"), &format!("{observer}{words}")),
+        settled!(check_phases(
+            || run_with_launcher(&launcher, Path::new("/"), &format!("{observer}{words}")),
             |phase| {
                 let slow =
                     phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");

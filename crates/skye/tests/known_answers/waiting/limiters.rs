@@ -6,7 +6,7 @@ use rig::Spec;
 use serde_json::Value;
 use xtask::sized;
 
-use crate::limiters::{confidence, disk_over, is_named, of, with_tests};
+use crate::limiters::{confidence, disk_over, is_named, run_on, with_tests};
 use crate::quiet::settled;
 use crate::support::program::give_to_other_user;
 use crate::{disk, phases, run_in, start};
@@ -20,7 +20,7 @@ fn saturated_link_is_named() {
         &["write:seq1m:buffered", "read:seq1m:buffered", "rewrite:seq128k"],
     );
     let words = with_tests("--size 64m --time 3", tests);
-    let document = settled!(is_named(of(rig.path(), &words), &vec!["network_bandwidth"; tests.len()]));
+    let document = settled!(is_named(run_on(rig.path(), &words), &vec!["network_bandwidth"; tests.len()]));
     // The direction in which the link is full.
     let rows = phases(&document);
     let crossed = |row: &Value, way: &str| row["system"]["network"][way].as_f64().unwrap();
@@ -43,12 +43,12 @@ fn latency_at_any_depth() {
     let rig = start(disk_over(Spec::fuse().slots(128).service_us(25_000)));
     let tests = sized(&["read:rnd4k:q32"][..], &["read:rnd4k", "read:rnd4k:q32", "read:rnd4k:t32"]);
     settled!(is_named(
-        of(rig.path(), &with_tests("--size 64m --time 2", tests)),
+        run_on(rig.path(), &with_tests("--size 64m --time 2", tests)),
         &vec!["device_latency"; tests.len()]
     ));
     rig.finish().unwrap();
     let rig = start(Spec::fuse().slots(64).service_us(5000));
-    settled!(is_named(of(rig.path(), "--size 64m --time 2 --test read:rnd4k:t4"), &["remote_latency"]));
+    settled!(is_named(run_on(rig.path(), "--size 64m --time 2 --test read:rnd4k:t4"), &["remote_latency"]));
     rig.finish().unwrap();
 }
 
@@ -58,7 +58,7 @@ fn queues_that_are_full() {
     let rig = start(disk_over(Spec::fuse().slots(32).service_us(5000)).requests(4));
     let tests = sized(&["read:rnd4k:t16"][..], &["read:rnd4k:t16", "read:rnd4k:q16"]);
     settled!(is_named(
-        of(rig.path(), &with_tests("--size 64m --time 2", tests)),
+        run_on(rig.path(), &with_tests("--size 64m --time 2", tests)),
         &vec!["queue_full"; tests.len()]
     ));
     rig.finish().unwrap();
@@ -69,7 +69,7 @@ fn names_on_a_slow_server() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().slots(64).names_us(5000));
     let words = "--time 2 --files 200 --test create --test stat";
-    let document = settled!(is_named(of(rig.path(), words), &["remote_latency"; 2]));
+    let document = settled!(is_named(run_on(rig.path(), words), &["remote_latency"; 2]));
     let rows = phases(&document);
     // No experiment that changes anything is made, and no gain is promised that none has shown.
     assert_eq!(confidence(&rows[0]), "likely");
@@ -92,7 +92,7 @@ fn servers_that_are_full() {
     let rig = start(Spec::fuse().slots(4).service_us(1000));
     let tests = sized(&["read:rnd4k:q16"][..], &["read:rnd4k:t16", "read:rnd4k:q16"]);
     settled!(is_named(
-        of(rig.path(), &with_tests("--size 64m --time 2", tests)),
+        run_on(rig.path(), &with_tests("--size 64m --time 2", tests)),
         &vec!["server_saturated"; tests.len()]
     ));
     rig.finish().unwrap();
@@ -112,7 +112,7 @@ fn flushes_that_take_their_time() {
         // The mkfs options of one file system mean nothing to another.
         let rig = start(disk.mkfs_options(""));
         let words = with_tests("--size 64m --time 1.5", tests);
-        settled!(is_named(of(rig.path(), &words), &vec!["fsync_journal"; tests.len()]));
+        settled!(is_named(run_on(rig.path(), &words), &vec!["fsync_journal"; tests.len()]));
         rig.finish().unwrap();
     }
 }
@@ -124,13 +124,13 @@ fn throttles() {
     if sized(false, true) {
         let rig = start(disk().read_iops(2000));
         let words = "--size 128m --time 2 --test read:rnd4k:t8 --test read:rnd4k:q8 --test read:rnd4k";
-        settled!(is_named(of(rig.path(), words), &["io_throttle"; 3]));
+        settled!(is_named(run_on(rig.path(), words), &["io_throttle"; 3]));
         rig.finish().unwrap();
     }
     let rig = start(disk().read_bytes_per_second(50_000_000));
     let tests = sized(&["read:rnd64k:t4"][..], &["read:rnd64k:t4", "read:rnd64k:q4"]);
     settled!(is_named(
-        of(rig.path(), &with_tests("--size 128m --time 2", tests)),
+        run_on(rig.path(), &with_tests("--size 128m --time 2", tests)),
         &vec!["io_throttle"; tests.len()]
     ));
     rig.finish().unwrap();

@@ -17,12 +17,12 @@ use crate::{document_of, phases, run_in, start};
 const CALLS: u64 = 25;
 
 /// Returns the seconds of one call on a name, and of one on data: those of the server, and the way there and back.
-fn of_calls(rig: &Rig) -> (f64, f64) {
+fn rates_of_calls(rig: &Rig) -> (f64, f64) {
     let mean = |call: &dyn Fn(u64)| {
         let _ = rig.take_served().unwrap();
-        let begun = Instant::now();
+        let start = Instant::now();
         (0..CALLS).for_each(call);
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         let served = rig.served().unwrap();
         seconds / (served.names + served.writes) as f64
     };
@@ -114,7 +114,7 @@ fn mix_duration_matches_its_calls() {
     );
     for mix in xtask::sized(&["mail"][..], &["mail", "web", "home", "build", "database", "photos"]) {
         settled!(settle(|| {
-            let (name, data) = of_calls(&rig);
+            let (name, data) = rates_of_calls(&rig);
             // Both runs make and remove the same files: what is more in the longer one was measured.
             let (short, of_short, _) = measured(&rig, mix, 1);
             // A flow on photos is long, and each operation needs some calls for a verdict.

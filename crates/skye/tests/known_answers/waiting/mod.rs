@@ -18,7 +18,7 @@ use xtask::sized;
 use super::quiet::{Answer, answer, disturbance, settle, settled};
 use super::support::mounts::Tmpfs;
 use super::support::program::{Running, parse_document};
-use super::{codes, disk, document_of, has_no, holds, off, phases, rate, reasons, run_in, start};
+use super::{check_phases, codes, disk, document_of, has_no, off, phases, rate, reasons, run_in, start};
 use pinned::Pinned;
 
 /// The program while its first test reads directly, and the one file of its data set.
@@ -76,7 +76,7 @@ fn two_kinds_of_answers_are_both_named() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(2000).slow(0.05, 20_000).only_reads());
     for test in sized(&["read:rnd4k:t16"][..], &["read:rnd4k:q16", "read:rnd4k:t16"]) {
-        settled!(holds(
+        settled!(check_phases(
             || {
                 let _ = rig.take_served().unwrap();
                 // If its rate changes on the way, enough operations for a p99.9 still follow.
@@ -112,7 +112,7 @@ fn slot_limited_server_rate_and_count_match() {
     for (test, limit) in
         [("read:rnd4k:q16", Some(4000.0)), ("read:rnd4k:t16", Some(4000.0)), ("read:rnd4k", None)]
     {
-        settled!(holds(
+        settled!(check_phases(
             || {
                 let _ = rig.take_served().unwrap();
                 let document = document_of(rig.path(), &format!("--size 64m --time 3 --test {test}"));
@@ -161,7 +161,7 @@ fn test_ends_once_its_rate_is_precise() {
             let seconds = phase["elapsed_ns"].as_f64().unwrap() / 1e9;
             let rate_of = |key: &str| phase["rate"][key].as_f64().unwrap();
             let half = (rate_of("ci95_high_ops_per_second") - rate_of("ci95_low_ops_per_second")) / 2.0;
-            let is_narrow = half <= 0.02 * rate(phase) && phase["steady"]["found"] == true;
+            let is_narrow = half <= 0.02 * rate(phase) && phase["steady"]["is_steady"] == true;
             let disturbed = disturbance(&early);
             // Twenty seconds are the longest.
             if (4.0..19.0).contains(&seconds) && is_narrow {
@@ -298,17 +298,17 @@ fn limit_step_is_found_at_its_time() {
     xtask::require!(root, loop, ext4, blkio);
     for test in sized(&["read:rnd4k:q8"][..], &["read:rnd4k:q8", "read:rnd4k:t8"]) {
         let rig = start(disk());
-        settled!(holds(
+        settled!(check_phases(
             || {
                 rig.set("read_iops=10000").unwrap();
                 let Reading { running, .. } =
                     reading(rig.path(), &format!("--size 128m --time 7 --test {test}"));
-                let begun_ns = monotonic_ns();
+                let start_ns = monotonic_ns();
                 std::thread::sleep(Duration::from_millis(2500));
                 let set_ns = rig.set("read_iops=2000").unwrap();
                 let ran = running.wait().did_not_panic().exits(0);
                 let mut document = parse_document(&ran.stdout);
-                document["phases"][0]["set_ns"] = (set_ns - begun_ns).into();
+                document["phases"][0]["set_ns"] = (set_ns - start_ns).into();
                 document
             },
             |phase| {
@@ -336,7 +336,7 @@ fn iops_limit_is_measured_within_one_percent() {
     // the first call. More than one is seen as a ramp; one is the percent, if a test lasts for ten seconds.
     let words = "--size 128m --time 10 --test read:rnd4k:q8 --test read:rnd4k:t8";
     let mut is_named = false;
-    settled!(holds(
+    settled!(check_phases(
         || document_of(rig.path(), words),
         |phase| {
             is_named |= codes(phase).contains(&"rate_capped");
@@ -356,7 +356,7 @@ fn bandwidth_limit_is_measured_within_one_percent() {
         "--size 128m --time 6 --test read:rnd64k:t4",
         "--size 128m --time 6 --test read:rnd64k:q4 --test read:rnd64k:t4",
     );
-    settled!(holds(
+    settled!(check_phases(
         || document_of(rig.path(), words),
         |phase| off("IOPS", rate(phase), 50e6 / 65_536.0, 0.01)
     ));
@@ -370,7 +370,7 @@ fn cold_read_smaller_than_memory_hits_device() {
     let rig = start(disk().over(Spec::fuse().bytes_per_second(100_000_000).only_reads()));
     // Long enough that a pause of 50 ms, which this host makes at times, is within the tolerance.
     let words = "--size 256m --cache cold --test read:seq1m:buffered --test read:seq1m:buffered:engine=uring";
-    settled!(holds(
+    settled!(check_phases(
         || document_of(rig.path(), words),
         |phase| {
             let bytes_per_second = phase["rate"]["bytes_per_second"].as_f64().unwrap_or(f64::NAN);
