@@ -294,7 +294,7 @@ fn probe_file_system(file_system: &str, size_mib: u64) -> Result<(), String> {
 fn probe_blkio() -> Result<(), String> {
     find("loop").map_or(Ok(()), Capability::check)?;
     let limited = rig::Spec::disk().size_mib(1).read_iops(1000);
-    rig::Disk::build(&limited).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Disk::build(&limited).map(drop).map_err(|error| error.to_string())
 }
 
 fn probe_tracefs() -> Result<(), String> {
@@ -307,18 +307,18 @@ fn probe_tracefs() -> Result<(), String> {
 
 fn probe_quota() -> Result<(), String> {
     probe_root()?;
-    rig::Group::quota(&rig::Spec::quota(0.5)).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Group::quota(&rig::Spec::quota(0.5)).map(drop).map_err(|error| error.to_string())
 }
 
 fn probe_memory() -> Result<(), String> {
     probe_root()?;
-    rig::Group::memory(&rig::Spec::memory(64 << 20)).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Group::memory(&rig::Spec::memory(64 << 20)).map(drop).map_err(|error| error.to_string())
 }
 
 fn probe_overlay() -> Result<(), String> {
     find("ext4").map_or(Ok(()), Capability::check)?;
     let overlay = rig::Spec::disk().size_mib(16).file_system("ext4").with_overlay();
-    rig::Disk::build(&overlay).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Disk::build(&overlay).map(drop).map_err(|error| error.to_string())
 }
 
 fn probe_bonnie() -> Result<(), String> {
@@ -346,7 +346,7 @@ fn probe_sshfs() -> Result<(), String> {
     find("netns").map_or(Ok(()), Capability::check)?;
     find("fuse").map_or(Ok(()), Capability::check)?;
     let network = rig::Spec::network(1_000_000_000).size_mib(1);
-    rig::Network::build(&network, &[]).map(drop).map_err(|trouble| trouble.to_string())
+    rig::Network::build(&network, &[]).map(drop).map_err(|error| error.to_string())
 }
 
 fn probe_user() -> Result<(), String> {

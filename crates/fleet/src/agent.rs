@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use model::Trouble;
+use model::UserError;
 use model::frames::{FromAgent, Hello, ToAgent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -90,10 +90,10 @@ impl Wire {
         is_here: bool,
         interrupt: Arc<AtomicBool>,
         is_ended: fn() -> bool,
-    ) -> Result<Self, Trouble> {
-        let attempt = "speak with a coordinator on standard input and output";
-        let remedy = "`skye run --hosts` starts agents by itself";
-        let fail = |cause: &dyn std::fmt::Display| Trouble::new(attempt, cause).remedy(remedy);
+    ) -> Result<Self, UserError> {
+        let action = "speak with a coordinator on standard input and output";
+        let help = "`skye run --hosts` starts agents by itself";
+        let fail = |cause: &dyn std::fmt::Display| UserError::new(action, cause).help(help);
         for stream in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
             rustix::io::ioctl_fionbio(stream, true).map_err(|errno| fail(&io::Error::from(errno)))?;
         }

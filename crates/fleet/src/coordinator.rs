@@ -14,7 +14,7 @@ use model::health::Check;
 use model::hosts::ClientSpec;
 use model::plan::Plan;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
-use model::{Machine, Request, Trouble};
+use model::{Machine, Request, UserError};
 use run::LayoutProgress;
 
 use crate::agent;
@@ -186,14 +186,14 @@ pub struct Fleet {
 }
 
 /// Answer of a client to a stage.
-pub(crate) type Reply<T> = Result<T, Trouble>;
+pub(crate) type Reply<T> = Result<T, UserError>;
 
 impl Fleet {
     /// Starts an agent for each client, and waits until all have named machine and target and shown their clocks.
     ///
     /// # Errors
-    /// The troubles of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
-    pub fn start(started: FleetOptions) -> Result<Self, Vec<Trouble>> {
+    /// The errors of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
+    pub fn start(started: FleetOptions) -> Result<Self, Vec<UserError>> {
         let FleetOptions {
             clients,
             observers,
@@ -334,8 +334,8 @@ impl Fleet {
     /// Lets each client plan the request on its own target, and compares the tests with those of `plan`.
     ///
     /// # Errors
-    /// The troubles of all clients that refuse, or that would run other tests. Nothing was written.
-    pub fn plan(&mut self, plan: Plan, seed: u64, sharers: &[u32]) -> Result<(), Vec<Trouble>> {
+    /// The errors of all clients that refuse, or that would run other tests. Nothing was written.
+    pub fn plan(&mut self, plan: Plan, seed: u64, sharers: &[u32]) -> Result<(), Vec<UserError>> {
         let count = self.clients.len() as u32;
         let mut request = plan.to_request();
         // The seed says it, with the number of the client: data of two clients is never the same.
@@ -359,8 +359,8 @@ impl Fleet {
     /// have the same. Those of one machine look one after the other, as they would find each other there.
     ///
     /// # Errors
-    /// The troubles of all clients that cannot.
-    pub fn check_clients(&mut self) -> Result<Vec<Vec<Check>>, Vec<Trouble>> {
+    /// The errors of all clients that cannot.
+    pub fn check_clients(&mut self) -> Result<Vec<Vec<Check>>, Vec<UserError>> {
         let place = |client: &Client| (machine_of(&client.name).to_owned(), client.directory.clone());
         loop {
             let mut machines = HashSet::new();
@@ -396,8 +396,8 @@ impl Fleet {
     /// work directories must be there.
     ///
     /// # Errors
-    /// The troubles of all clients that cannot tell.
-    pub fn directories(&mut self) -> Result<Vec<usize>, Vec<Trouble>> {
+    /// The errors of all clients that cannot tell.
+    pub fn directories(&mut self) -> Result<Vec<usize>, Vec<UserError>> {
         self.order(&ToAgent::Neighbours {});
         self.all("list its directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Neighbours { own, names } => {
@@ -436,7 +436,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The errors of all clients that fail. Work directories of the other clients exist until [`Fleet::close`].
-    pub fn open(&mut self) -> Result<Vec<String>, Vec<Trouble>> {
+    pub fn open(&mut self) -> Result<Vec<String>, Vec<UserError>> {
         self.clients.iter_mut().for_each(|client| client.may_leave = true);
         let clients_per_machine = self.clients_per_machine();
         self.order_to(0..self.clients.len(), &|fleet, client| ToAgent::Open {
@@ -475,7 +475,7 @@ impl Fleet {
     ///
     /// # Errors
     /// A client cannot, or was lost and the run ends with that.
-    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError> {
         // Fresh files are whole again.
         self.is_sound = true;
         // Where all work in files of the first client, it makes them before the others look for them.
@@ -505,7 +505,7 @@ impl Fleet {
     ///
     /// # Errors
     /// As [`Fleet::lay_out`].
-    pub fn clear(&mut self) -> Result<(), Trouble> {
+    pub fn clear(&mut self) -> Result<(), UserError> {
         self.order(&ToAgent::Clear {});
         let wait = Wait { is_strict: false, ..self.removing() };
         let cleared = self.all("remove files", wait, |_, frame| match frame {
@@ -577,7 +577,7 @@ impl Fleet {
     }
 
     /// Measures all clocks.
-    pub(crate) fn align(&mut self, round_trips: u32) -> Result<(), Vec<Trouble>> {
+    pub(crate) fn align(&mut self, round_trips: u32) -> Result<(), Vec<UserError>> {
         let mut waits: Vec<_> = self.clients.iter().map(Client::is_live).collect();
         for index in (0..waits.len()).filter(|index| waits[*index]) {
             self.hub.ask_time(index, round_trips);
@@ -641,21 +641,21 @@ impl Fleet {
     /// is not strict and the run goes on without it.
     fn all<T>(
         &mut self,
-        attempt: &str,
+        action: &str,
         wait: Wait,
         take: impl FnMut(&mut Client, FromAgent) -> Option<Reply<T>>,
-    ) -> Result<(), Vec<Trouble>> {
-        self.all_of(&vec![true; self.clients.len()], attempt, wait, take)
+    ) -> Result<(), Vec<UserError>> {
+        self.all_of(&vec![true; self.clients.len()], action, wait, take)
     }
 
     /// The same for the clients that were asked.
     fn all_of<T>(
         &mut self,
         selected: &[bool],
-        attempt: &str,
+        action: &str,
         wait: Wait,
         mut take: impl FnMut(&mut Client, FromAgent) -> Option<Reply<T>>,
-    ) -> Result<(), Vec<Trouble>> {
+    ) -> Result<(), Vec<UserError>> {
         let clients = self.clients.iter().zip(selected);
         let mut waits: Vec<_> =
             clients.map(|(client, is_selected)| client.is_live() && *is_selected).collect();
@@ -699,8 +699,7 @@ impl Fleet {
                 errors.extend(answer.err());
             }
         }
-        let is_lost =
-            |(client, was_lost): (&Client, &bool)| loss_error(attempt, client).filter(|_| !was_lost);
+        let is_lost = |(client, was_lost): (&Client, &bool)| loss_error(action, client).filter(|_| !was_lost);
         if wait.is_strict || self.on_loss == OnLoss::Stop {
             let lost = self.clients.iter().zip(&was_lost).filter_map(is_lost);
             errors.extend(lost.filter(|lost| !errors.contains(lost)).collect::<Vec<_>>());
@@ -715,8 +714,8 @@ impl Fleet {
         self.note(index, Event::Lost("it has sent a frame out of turn".into()));
     }
 
-    /// Takes an event that no stage waits for. Returns the trouble of a client that speaks another protocol.
-    pub(crate) fn note(&mut self, index: usize, event: Event) -> Option<Trouble> {
+    /// Takes an event that no stage waits for. Returns the error of a client that speaks another protocol.
+    pub(crate) fn note(&mut self, index: usize, event: Event) -> Option<UserError> {
         let client = &mut self.clients[index];
         match event {
             Event::Hello(hello) => {
@@ -732,9 +731,9 @@ impl Fleet {
                         model::frames::PROTOCOL_OLDEST,
                         model::frames::PROTOCOL_NEWEST
                     );
-                    let attempt = format!("speak with {}", client.name);
+                    let action = format!("speak with {}", client.name);
                     self.hub.close(index);
-                    return Some(Trouble::new(attempt, cause).remedy("install the same version on both"));
+                    return Some(UserError::new(action, cause).help("install the same version on both"));
                 }
             }
             Event::Line(line) => {
@@ -764,18 +763,18 @@ impl Fleet {
     }
 }
 
-/// Returns the trouble of a client that is lost.
-fn loss_error(attempt: &str, client: &Client) -> Option<Trouble> {
+/// Returns the error of a client that is lost.
+fn loss_error(action: &str, client: &Client) -> Option<UserError> {
     let State::Lost(why) = &client.state else { return None };
-    let remedy = match (&client.hello, client.transport) {
+    let help = match (&client.hello, client.transport) {
         (None, Transport::Launched) => Some(
             "see if `ssh HOST skye --version` works without a question; --rsh names another launcher, --remote-skye where it is",
         ),
         _ => None,
     };
-    let error = Trouble::new(format!("{attempt} on {}", client.name), why);
-    Some(match remedy {
-        Some(remedy) => error.remedy(remedy),
+    let error = UserError::new(format!("{action} on {}", client.name), why);
+    Some(match help {
+        Some(help) => error.help(help),
         None => error,
     })
 }
@@ -786,30 +785,30 @@ fn printable(check: Check) -> Check {
     Check { name: texts::short(&check.name).into(), found: texts::short(&check.found), advice, ..check }
 }
 
-/// Returns the trouble of a client with its name, safe to print.
-pub(crate) fn with_client_name(name: &str, error: Trouble) -> Trouble {
-    let Trouble { attempt, cause, remedy } = error;
-    let named_error = Trouble::new(format!("{} on {name}", texts::short(&attempt)), texts::short(&cause));
-    match remedy {
-        Some(remedy) => named_error.remedy(texts::short(&remedy)),
+/// Returns the error of a client with its name, safe to print.
+pub(crate) fn with_client_name(name: &str, error: UserError) -> UserError {
+    let UserError { action, cause, help } = error;
+    let named_error = UserError::new(format!("{} on {name}", texts::short(&action)), texts::short(&cause));
+    match help {
+        Some(help) => named_error.help(texts::short(&help)),
         None => named_error,
     }
 }
 
-/// Returns one trouble of several.
-fn combine_errors(attempt: &str, errors: Vec<Trouble>) -> Trouble {
+/// Returns one error of several.
+fn combine_errors(action: &str, errors: Vec<UserError>) -> UserError {
     let mut errors = errors.into_iter();
-    let Some(first) = errors.next() else { return Trouble::new(attempt, "it was interrupted") };
-    let more: Vec<_> = errors.map(|error| format!("cannot {}: {}", error.attempt, error.cause)).collect();
+    let Some(first) = errors.next() else { return UserError::new(action, "it was interrupted") };
+    let more: Vec<_> = errors.map(|error| format!("cannot {}: {}", error.action, error.cause)).collect();
     let cause = [vec![first.cause], more].concat().join("; ");
-    Trouble { cause, ..Trouble { attempt: first.attempt, cause: String::new(), remedy: first.remedy } }
+    UserError { cause, ..UserError { action: first.action, cause: String::new(), help: first.help } }
 }
 
 /// Refuses a client that would do another test than the plan says.
 fn compare(name: &str, plan: &Plan, own: &Plan) -> Reply<()> {
     let differs = |cause: String| {
-        Err(Trouble::new(format!("run the same tests on {name}"), cause)
-            .remedy("say how with --engine, --size or --files, so that all clients can do it"))
+        Err(UserError::new(format!("run the same tests on {name}"), cause)
+            .help("say how with --engine, --size or --files, so that all clients can do it"))
     };
     // Clients that touch each other's data must lay it out alike.
     if (plan.shares_files() || plan.reads_of_others()) && plan.dataset != own.dataset {

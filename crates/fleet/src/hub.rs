@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 use model::frames::{FRAME_BYTES_MAX, Hello, ToAgent};
 use rustix::event::{Timespec, epoll};
 
@@ -82,8 +82,8 @@ impl Hub {
         at_once: usize,
         hello: &Hello,
         copy: Option<&Copy>,
-    ) -> Result<Self, Trouble> {
-        let fail = |error| Trouble::new("start the thread of the clients", error);
+    ) -> Result<Self, UserError> {
+        let fail = |error| UserError::new("start the thread of the clients", error);
         let (woken, wake) = std::io::pipe().map_err(fail)?;
         for end in [woken.as_fd(), wake.as_fd()] {
             rustix::io::ioctl_fionbio(end, true).map_err(|errno| fail(errno.into()))?;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use model::Trouble;
+use model::UserError;
 use model::hosts::ClientSpec;
 
 use crate::send::Copy;
@@ -58,7 +58,7 @@ impl Launcher {
         host: &ClientSpec,
         arguments: &[String],
         copy: Option<&Copy>,
-    ) -> Result<Command, Trouble> {
+    ) -> Result<Command, UserError> {
         if host.is_local() {
             return Ok(self.here(arguments));
         }
@@ -74,9 +74,9 @@ impl Launcher {
         } else {
             let own = || std::iter::once(&self.remote_program).chain(arguments);
             if let Some(word) = own().find(|word| quoted(word) != **word) {
-                let attempt = format!("pass `{word}` through `{}`", launcher.join(" "));
-                return Err(Trouble::new(attempt, "it has signs that a shell there may take for others")
-                    .remedy(
+                let action = format!("pass `{word}` through `{}`", launcher.join(" "));
+                return Err(UserError::new(action, "it has signs that a shell there may take for others")
+                    .help(
                         "use a directory whose path has letters, digits, slashes, dots and hyphens alone",
                     ));
             }

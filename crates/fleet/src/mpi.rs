@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-use model::Trouble;
+use model::UserError;
 
 /// Library of Open MPI 4 and 5.
 const OPEN_MPI: &[&str] = &["libmpi.so.40"];
@@ -68,9 +68,9 @@ pub enum Family {
 ///
 /// # Errors
 /// There is no library, or it refuses.
-pub fn join(family: Family) -> Result<Box<dyn Job>, Trouble> {
+pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
     let fail = |cause: String| {
-        Trouble::new("join the other ranks of this job", cause).remedy(
+        UserError::new("join the other ranks of this job", cause).help(
             "load the module of the MPI whose mpirun you use, or name the hosts with --hosts, without mpirun",
         )
     };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
 use model::plan::{PlannedPhase, PrecisionGoal};
 use model::run::{Interval, PhaseRecord, Status};
@@ -249,7 +249,7 @@ impl Fleet {
                         State::Lost(why) => why.as_str(),
                         _ => "it has ended",
                     };
-                    running.failure.get_or_insert(Trouble::new(format!("go on with {}", client.name), why));
+                    running.failure.get_or_insert(UserError::new(format!("go on with {}", client.name), why));
                 }
             }
         }
@@ -361,7 +361,7 @@ struct Running {
     /// Time up to which the sum was looked at.
     last_check_ns: u64,
     is_goal_met: bool,
-    failure: Option<Trouble>,
+    failure: Option<UserError>,
     /// True once all clients were told to end.
     is_interrupted: bool,
     /// Clients that begin once the first is ready.

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 use model::frames::{FromAgent, Hello, ToAgent};
 use model::hosts::CLIENTS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -106,7 +106,7 @@ fn read(message: &[u8]) -> Option<(usize, Kind, &[u8])> {
 }
 
 /// Joins the job, and makes sure that it is the one of the launcher.
-fn join(rank_info: &RankInfo) -> Result<Box<dyn Job>, Trouble> {
+fn join(rank_info: &RankInfo) -> Result<Box<dyn Job>, UserError> {
     let job = mpi::join(rank_info.family)?;
     if job.size() == rank_info.size {
         return Ok(job);
@@ -114,13 +114,13 @@ fn join(rank_info: &RankInfo) -> Result<Box<dyn Job>, Trouble> {
     let RankInfo { size, launcher, .. } = rank_info;
     let cause = format!("{launcher} has started {size} processes, and MPI knows of {}", job.size());
     job.leave();
-    let remedy = match *launcher {
+    let help = match *launcher {
         "srun" => {
             "start them with `srun --mpi=pmix` or `srun --mpi=pmi2`; or name the nodes with --hosts, without srun"
         }
         _ => "use the mpirun of the MPI that is loaded",
     };
-    Err(Trouble::new("join the other ranks of this job", cause).remedy(remedy))
+    Err(UserError::new("join the other ranks of this job", cause).help(help))
 }
 
 /// Returns the name of this machine.
@@ -168,12 +168,12 @@ impl Ranks {
     ///
     /// # Errors
     /// There is no library, or it knows another job than the launcher.
-    pub fn gather(rank_info: &RankInfo) -> Result<Self, Trouble> {
-        let fail = |error: io::Error| Trouble::new("join the other ranks of this job", error);
+    pub fn gather(rank_info: &RankInfo) -> Result<Self, UserError> {
+        let fail = |error: io::Error| UserError::new("join the other ranks of this job", error);
         if rank_info.size > CLIENTS_MAX {
             let cause = format!("there are {}, and a run has at most {CLIENTS_MAX} clients", rank_info.size);
             return Err(
-                Trouble::new("join the other ranks of this job", cause).remedy("start fewer processes")
+                UserError::new("join the other ranks of this job", cause).help("start fewer processes")
             );
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
@@ -205,8 +205,8 @@ impl Ranks {
     }
 }
 
-fn received(gathered: &Receiver<Result<Vec<String>, Trouble>>) -> Result<Vec<String>, Trouble> {
-    let gone = || Err(Trouble::new("join the other ranks of this job", "the thread of MPI has ended"));
+fn received(gathered: &Receiver<Result<Vec<String>, UserError>>) -> Result<Vec<String>, UserError> {
+    let gone = || Err(UserError::new("join the other ranks of this job", "the thread of MPI has ended"));
     gathered.recv().unwrap_or_else(|_| gone())
 }
 
@@ -214,7 +214,7 @@ fn received(gathered: &Receiver<Result<Vec<String>, Trouble>>) -> Result<Vec<Str
 ///
 /// # Errors
 /// A rank does not say its name in time.
-fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool>), Trouble> {
+fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool>), UserError> {
     let mut names = vec![None; job.size()];
     let mut has_ended = vec![false; job.size() - 1];
     names[0] = Some(machine());
@@ -223,7 +223,7 @@ fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool
     while let Some(missing) = names.iter().position(Option::is_none) {
         if clock.now() > limit {
             let cause = format!("rank {missing} did not answer within {} s", limit.as_secs());
-            return Err(Trouble::new("join the other ranks of this job", cause));
+            return Err(UserError::new("join the other ranks of this job", cause));
         }
         if !job.receive(&mut buffer) {
             std::thread::sleep(PAUSES[1].1);
@@ -339,8 +339,8 @@ pub struct Programs {
 /// There is no library.
 pub fn serve(
     rank_info: &RankInfo,
-    programs: impl FnOnce() -> Result<Programs, Trouble>,
-) -> Result<bool, Trouble> {
+    programs: impl FnOnce() -> Result<Programs, UserError>,
+) -> Result<bool, UserError> {
     let mut job = mpi::join(rank_info.family)?;
     if job.size() != rank_info.size {
         job.leave();
@@ -350,7 +350,7 @@ pub fn serve(
     job.send(0, message(rank, Kind::Name, machine().as_bytes()));
     // After the library is there: it may take longer than an agent waits for its first frame.
     let started = programs().and_then(|Programs { mut agent, clean }| {
-        let fail = |error: io::Error| Trouble::new("start an agent", error);
+        let fail = |error: io::Error| UserError::new("start an agent", error);
         let child = outside(&mut agent).spawn().map_err(fail)?;
         Ok((child, clean))
     });
@@ -367,7 +367,7 @@ pub fn serve(
 
 /// Reports to the coordinator, after its first message, that this rank cannot take part. Waits until it has ended the
 /// channel.
-fn refuse(mut job: Box<dyn Job>, error: Trouble) {
+fn refuse(mut job: Box<dyn Job>, error: UserError) {
     let refusal = FromAgent::Failed { error, is_refusal: true };
     let frames = [channel::encode(&Hello::new("", "")), channel::encode(&refusal)];
     let mut frames = Some(frames.into_iter().flatten().flatten().collect::<Vec<_>>());

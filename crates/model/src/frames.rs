@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::request::Request;
 use crate::run::{Environment, PhaseRecord, ServerUse};
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 
 /// Oldest protocol that this version speaks.
 pub const PROTOCOL_OLDEST: u32 = 1;
@@ -234,7 +234,7 @@ pub enum FromAgent {
     /// Something failed.
     Failed {
         /// The failure.
-        error: Trouble,
+        error: UserError,
         /// True if nothing was written.
         is_refusal: bool,
     },

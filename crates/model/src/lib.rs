@@ -43,7 +43,7 @@ pub mod size;
 pub mod spec;
 pub mod sweep;
 pub mod target;
-pub mod trouble;
+pub mod user_error;
 pub mod workload;
 
 pub use comparison::Comparison;
@@ -58,7 +58,7 @@ pub use selftest::SelfTest;
 pub use sim::SimDevice;
 pub use sweep::Sweep;
 pub use target::Target;
-pub use trouble::Trouble;
+pub use user_error::UserError;
 pub use workload::{
     Arrival, DataVerb, DataWork, Engine, FileVerb, FilesWork, OpenRate, RequestedEngine, Work, Workload,
 };

@@ -23,7 +23,7 @@ use crate::size::{self, Size};
 use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Probing, Work, Workload};
 pub use checks::check_clients;
 pub use checks::shared_directory;
@@ -284,9 +284,9 @@ impl<'de> Deserialize<'de> for Workload {
 /// Makes the plan of a request for a target on a machine.
 ///
 /// # Errors
-/// Returns a [`Trouble`] for impossible requests: unknown words, a read-only target, too little free space, blocks that
-/// `O_DIRECT` refuses, more bytes than the write limit. Nothing has been written then.
-pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Plan, Trouble> {
+/// Returns a [`UserError`] for impossible requests: unknown words, a read-only target, too little free space, blocks
+/// that `O_DIRECT` refuses, more bytes than the write limit. Nothing has been written then.
+pub fn plan(request: &Request, target: &Target, machine: &Machine) -> Result<Plan, UserError> {
     plan_for(request, target, machine, None)
 }
 
@@ -299,7 +299,7 @@ pub fn plan_for(
     target: &Target,
     machine: &Machine,
     clients: Option<Clients>,
-) -> Result<Plan, Trouble> {
+) -> Result<Plan, UserError> {
     let place = ClientSite { target, machine, sharers: clients.map_or(1, |clients| clients.sharers) };
     plan_next_to(request, clients, &[place], 0)
 }
@@ -319,7 +319,7 @@ pub struct ClientSite<'a> {
 ///
 /// # Errors
 /// As [`plan_for`], and if `places` is empty.
-pub fn plan_for_all(request: &Request, places: &[ClientSite<'_>]) -> Result<Plan, Trouble> {
+pub fn plan_for_all(request: &Request, places: &[ClientSite<'_>]) -> Result<Plan, UserError> {
     let sharers = places.first().map_or(1, |place| place.sharers);
     let clients = Clients { count: places.len() as u32, number: None, sharers };
     plan_next_to(request, Some(clients), places, 0)
@@ -331,14 +331,14 @@ fn plan_next_to(
     clients: Option<Clients>,
     places: &[ClientSite<'_>],
     laid_out_bytes: u64,
-) -> Result<Plan, Trouble> {
+) -> Result<Plan, UserError> {
     let Some(ClientSite { target, machine, .. }) = places.first().copied() else {
-        return Err(Trouble::new("make a plan", "there is no client"));
+        return Err(UserError::new("make a plan", "there is no client"));
     };
     let count = request.tests.len() + request.tests_where_possible.len();
     if count > TESTS_MAX {
         let cause = format!("{count} tests are requested, and the maximum is {TESTS_MAX}");
-        return Err(Trouble::new("make a plan", cause).remedy("split it into several runs"));
+        return Err(UserError::new("make a plan", cause).help("split it into several runs"));
     }
     let allow_low_space = request.allow.contains(&Allow::LowSpace);
     let write_limit_bytes = request
@@ -346,7 +346,7 @@ fn plan_next_to(
         .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
     if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
         let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
-        return Err(Trouble::new("make a plan", cause).remedy("write at most 1024t"));
+        return Err(UserError::new("make a plan", cause).help("write at most 1024t"));
     }
     let RequestedTests { mut tests, mut where_possible } = RequestedTests::parse(request, machine)?;
     let writes = Writes::from_tests(request, tests.iter().chain(&where_possible));
@@ -364,7 +364,7 @@ fn plan_next_to(
     let left_out = add_possible(&mut tests, where_possible, target, machine);
     let sweep = match &request.sweep {
         Some(text) => {
-            Some(Sweep::parse(text, machine.cpus).map_err(|problem| Trouble::new("make a plan", problem))?)
+            Some(Sweep::parse(text, machine.cpus).map_err(|problem| UserError::new("make a plan", problem))?)
         }
         None => None,
     };
@@ -373,14 +373,14 @@ fn plan_next_to(
     check_shares(&swept)?;
     check_erased(request, target)?;
     check_given(swept.iter().map(|swept| &swept.workload), request, target)?;
-    let refused = |cause: String| Trouble::new(format!("test in {}", target.path), cause);
+    let refused = |cause: String| UserError::new(format!("test in {}", target.path), cause);
     if target.read_only && !target.kind.is_existing() {
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
-            .remedy("choose a directory on a file system that can be written"));
+            .help("choose a directory on a file system that can be written"));
     }
     let allow_shared_directory = request.allow.contains(&Allow::SharedDirectory);
     if let Some(danger) = shared_directory(target, machine).filter(|_| !allow_shared_directory) {
-        return Err(Trouble::new(format!("run as root in {}", target.path), danger).remedy(
+        return Err(UserError::new(format!("run as root in {}", target.path), danger).help(
             "name a directory that only root may write to, or run it as another user; --allow shared-directory lifts this",
         ));
     }
@@ -417,11 +417,11 @@ fn plan_next_to(
 
     let is_together = clients.is_some();
     let dataset = plan_dataset(request, &phases, target, machine, room, is_together)?;
-    if let Err(trouble) = rooms.check_files(&phases, dataset.as_ref()) {
+    if let Err(error) = rooms.check_files(&phases, dataset.as_ref()) {
         // The files were chosen before the data was known.
         return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {
             bytes if bytes > laid_out_bytes => plan_next_to(request, clients, places, bytes),
-            _ => Err(trouble),
+            _ => Err(error),
         };
     }
     check_parts(&phases, dataset.as_ref(), target)?;
@@ -430,8 +430,8 @@ fn plan_next_to(
 
     let repetitions = request.repeat.unwrap_or(1);
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
-        return Err(Trouble::new("make a plan", format!("{repetitions} repetitions cannot be asked for"))
-            .remedy(format!("--repeat takes 1 to {REPETITIONS_MAX}")));
+        return Err(UserError::new("make a plan", format!("{repetitions} repetitions cannot be asked for"))
+            .help(format!("--repeat takes 1 to {REPETITIONS_MAX}")));
     }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
     let probe = request.probe.unwrap_or(Probing::Reads);
@@ -520,22 +520,22 @@ fn plan_next_to(
 
 /// Returns the condition under which phases may end before their time. A requested time without a precision is kept to
 /// the second.
-fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGoal>, Trouble> {
+fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGoal>, UserError> {
     let precision = match (request.precision, request.time, request.time_min) {
         (None, Some(_), Some(_)) => {
-            return Err(Trouble::new("make a plan", "`time_min` means nothing without `precision`")
-                .remedy("add for example precision = \"2%\""));
+            return Err(UserError::new("make a plan", "`time_min` means nothing without `precision`")
+                .help("add for example precision = \"2%\""));
         }
         (None, Some(_), None) => return Ok(None),
         (precision, ..) => precision.unwrap_or(PRECISION),
     };
     let time_min = request.time_min.unwrap_or(Seconds(PHASE_SECONDS_MIN.min(time.0)));
     if time_min > time {
-        return Err(Trouble::new(
+        return Err(UserError::new(
             "make a plan",
             format!("`time_min` ({time_min}) is longer than `time` ({time})"),
         )
-        .remedy("make `time` longer"));
+        .help("make `time` longer"));
     }
     Ok(Some(PrecisionGoal { precision: precision.share(), time_min_ns: time_min.as_ns() }))
 }

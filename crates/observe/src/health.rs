@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::health::{Health, Pressure, Watch};
 use model::target::{Device, DeviceKind};
-use model::{Machine, Target, Trouble};
+use model::{Machine, Target, UserError};
 use rustix::fs::{Access, AtFlags, CWD};
 
 use crate::busy::busy;
@@ -105,7 +105,7 @@ impl Waits {
 fn unwritable(target: &Target) -> Option<String> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     let errno = rustix::fs::accessat(CWD, &target.path, access, AtFlags::EACCESS).err()?;
-    Some(Trouble::new("", std::io::Error::from(errno)).cause)
+    Some(UserError::new("", std::io::Error::from(errno)).cause)
 }
 
 fn used_bytes(target: &Target) -> Option<u64> {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use model::Trouble;
+use model::UserError;
 use model::target::{DirectIo, Geometry, Space};
 use rustix::fs::{AtFlags, FileType, StatFs, StatxFlags};
 use rustix::io::Errno;
@@ -68,24 +68,23 @@ pub struct Identity {
 
 impl Identity {
     /// Queries the running kernel about a directory.
-    pub fn from_directory(directory: &Path) -> Result<Self, Trouble> {
+    pub fn from_directory(directory: &Path) -> Result<Self, UserError> {
         let (identity, kind) = Self::from_path(directory)?;
-        let refused = |cause| Err(Trouble::new(format!("use {} as the target", directory.display()), cause));
+        let refused =
+            |cause| Err(UserError::new(format!("use {} as the target", directory.display()), cause));
         match kind {
             FileType::Directory => Ok(identity),
             FileType::RegularFile | FileType::BlockDevice => {
-                refused("Not a directory").map_err(|error| error.remedy("name the directory that it lies in"))
+                refused("Not a directory").map_err(|error| error.help("name the directory that it lies in"))
             }
-            _ => {
-                refused("Not a directory, a file or a block device").map_err(|error| error.remedy("name one"))
-            }
+            _ => refused("Not a directory, a file or a block device").map_err(|error| error.help("name one")),
         }
     }
 
     /// Asks the running kernel about anything that has a path.
-    pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), Trouble> {
-        let attempt = || format!("use {} as the target", path.display());
-        let to_error = |error: &io::Error| Trouble::new(attempt(), error).remedy(remedy(error));
+    pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), UserError> {
+        let action = || format!("use {} as the target", path.display());
+        let to_error = |error: &io::Error| UserError::new(action(), error).help(help(error));
         let path = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
         let statx = rustix::fs::statx(
             rustix::fs::CWD,
@@ -150,11 +149,11 @@ fn is_writable_by_others(mode: u32, owner: u32, group: u32) -> bool {
 }
 
 /// Returns the space for this user on the file system of a directory.
-pub fn space(directory: &Path) -> Result<Space, Trouble> {
+pub fn space(directory: &Path) -> Result<Space, UserError> {
     let statfs = rustix::fs::statfs(directory).map_err(|error| {
         let error = io::Error::from(error);
-        let attempt = format!("ask for the free space of {}", directory.display());
-        Trouble::new(attempt, &error).remedy(remedy(&error))
+        let action = format!("ask for the free space of {}", directory.display());
+        UserError::new(action, &error).help(help(&error))
     })?;
     Ok(space_of(&statfs))
 }
@@ -200,7 +199,7 @@ fn space_of(statfs: &StatFs) -> Space {
     }
 }
 
-fn remedy(error: &io::Error) -> &'static str {
+fn help(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "create it first, or name another",
         io::ErrorKind::PermissionDenied => "name a directory that you may enter, or run as a user who may",
@@ -235,9 +234,9 @@ mod tests {
     #[test]
     fn missing_directory_error_has_help() {
         let error = Identity::from_directory(Path::new("/no/such/dir")).unwrap_err();
-        assert_eq!(error.attempt, "use /no/such/dir as the target");
+        assert_eq!(error.action, "use /no/such/dir as the target");
         assert_eq!(error.cause, "No such file or directory");
-        assert_eq!(error.remedy.as_deref(), Some("create it first, or name another"));
+        assert_eq!(error.help.as_deref(), Some("create it first, or name another"));
         assert_eq!(space(Path::new("/no/such/dir")).unwrap_err().cause, "No such file or directory");
     }
 
@@ -246,7 +245,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Identity::from_directory(file.path()).unwrap_err();
         assert_eq!(error.cause, "Not a directory");
-        assert_eq!(error.remedy.as_deref(), Some("name the directory that it lies in"));
+        assert_eq!(error.help.as_deref(), Some("name the directory that it lies in"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use model::holding;
 use model::target::{Geometry, Space, TargetKind};
-use model::{Target, Trouble};
+use model::{Target, UserError};
 use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
 use rustix::io::Errno;
 
@@ -33,9 +33,9 @@ pub fn kind_of(kind: FileType) -> Option<TargetKind> {
 ///
 /// # Errors
 /// It is something else, or this user may not read it.
-pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble> {
+pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserError> {
     let (file, path) = open_for_reading(word, name)?;
-    let to_error = |error: io::Error| Trouble::new(format!("look at {name}"), error);
+    let to_error = |error: io::Error| UserError::new(format!("look at {name}"), error);
     let metadata = file.metadata().map_err(to_error)?;
     let size_bytes = seek(&file, SeekFrom::End(0)).map_err(|errno| to_error(errno.into()))?;
     let space = Space { total_bytes: size_bytes, free_bytes: size_bytes, ..Space::default() };
@@ -79,9 +79,9 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble>
 }
 
 /// Opens a block device or a file for reading alone, by the path that leads to it without symbolic links.
-fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), Trouble> {
+fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), UserError> {
     let fail = |error: io::Error| {
-        let remedy = match error.kind() {
+        let help = match error.kind() {
             _ if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
                 "containers are kept from devices: start it outside of one"
             }
@@ -91,7 +91,7 @@ fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), Trouble>
             io::ErrorKind::NotFound => "lsblk lists block devices",
             _ => "name a block device or a file",
         };
-        Trouble::new(format!("open {name}"), error).remedy(remedy)
+        UserError::new(format!("open {name}"), error).help(help)
     };
     // Opening can have side effects (a pipe waits for a writer), so the kind is checked first.
     refuse_kind(&word.metadata().map_err(fail)?, name)?;
@@ -104,18 +104,18 @@ fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), Trouble>
 }
 
 /// Refuses everything that has no places to be read again: all but files and block devices.
-fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), Trouble> {
+fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), UserError> {
     let kind = metadata.file_type();
     if kind_of(kind).is_some() {
         return Ok(());
     }
-    let (what, remedy) = match kind {
+    let (what, help) = match kind {
         kind if kind.is_dir() => ("a directory", "name a file in it, or the block device under it"),
         kind if kind.is_char_device() => ("a character device", "name a block device; lsblk lists them"),
         kind if kind.is_fifo() => ("a pipe", "name the file or device itself, as in skye zcav - < /dev/sda"),
         _ => ("no file and no block device", "name one"),
     };
-    Err(Trouble::new(format!("measure {name}"), format!("it is {what}")).remedy(remedy))
+    Err(UserError::new(format!("measure {name}"), format!("it is {what}")).help(help))
 }
 
 /// Returns the note on the other users of a device, of its partitions, and of the devices on top of them.
@@ -140,12 +140,12 @@ mod tests {
         assert_eq!(Path::new(&target.path), file.canonicalize().unwrap());
         for (word, cause) in [(home.path(), "a directory"), (Path::new("/dev/null"), "a character device")] {
             let error = readable(word).unwrap_err();
-            assert!(error.cause.contains(cause) && error.remedy.is_some(), "{error}");
+            assert!(error.cause.contains(cause) && error.help.is_some(), "{error}");
         }
         let pipe = home.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert_eq!(readable(&pipe).unwrap_err().cause, "it is a pipe");
         let error = readable(&home.path().join("none")).unwrap_err();
-        assert_eq!(error.remedy.as_deref(), Some("lsblk lists block devices"));
+        assert_eq!(error.help.as_deref(), Some("lsblk lists block devices"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::target::{Backing, Device, DirectIo, TargetKind};
-use model::{Target, Trouble, size};
+use model::{Target, UserError, size};
 
 use crate::geometry::{MountFacts, geometry};
 use crate::hiding::INITIAL_PID_NAMESPACE;
@@ -15,18 +15,18 @@ use crate::stack::stack_of_mount;
 use crate::virtualisation;
 
 /// Resolves a directory of the running system. See [`direct_io`](crate::direct_io) for the exact alignment.
-pub fn target(root: &Root, directory: &Path) -> Result<Target, Trouble> {
+pub fn target(root: &Root, directory: &Path) -> Result<Target, UserError> {
     resolve(root, &Identity::from_directory(directory)?)
 }
 
 /// Resolves a directory to its mount and devices, from files under the root.
 ///
 /// Hidden facts are no error: the notes report an unknown mount or unknown devices.
-pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, Trouble> {
+pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
     if !Path::new(&identity.path).is_absolute() {
-        let attempt = format!("use {} as the target", identity.path);
+        let action = format!("use {} as the target", identity.path);
         return Err(
-            Trouble::new(attempt, "the path is not absolute").remedy("name it from the root directory on")
+            UserError::new(action, "the path is not absolute").help("name it from the root directory on")
         );
     }
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());

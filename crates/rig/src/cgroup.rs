@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use model::Trouble;
+use model::UserError;
 use rustix::io::Errno;
 
 use crate::journal::Journal;
@@ -18,12 +18,12 @@ use crate::step::{Outcome, Step, TRIES};
 const PROCESSES: &str = "cgroup.procs";
 
 /// Returns the root cgroup with a controller of v1: the existing mount, or a new one.
-pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, Trouble> {
+pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, UserError> {
     if let Some(at) = mounted(controller) {
         return Ok(at);
     }
     journal.mount("cgroup", "skye-rig", controller).map_err(|error| {
-        error.remedy(
+        error.help(
             "leave the controller to cgroup v1: boot with cgroup_no_v1 unset and without that controller in cgroup2",
         )
     })
@@ -50,22 +50,22 @@ pub(crate) fn unified_root(controller: &str) -> Option<PathBuf> {
 }
 
 /// Makes a group below `parent`; the journal undoes it.
-pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, Trouble> {
+pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, UserError> {
     let path = parent.join(crate::journal::unique_name());
     journal.note(Step::Cgroup(path.clone()))?;
     fs::create_dir(&path)
-        .map_err(|error| Trouble::new(format!("make the cgroup {}", path.display()), error))?;
+        .map_err(|error| UserError::new(format!("make the cgroup {}", path.display()), error))?;
     Ok(path)
 }
 
 /// Takes a process into a group.
-pub(crate) fn join(group: &Path, process: u32) -> Result<(), Trouble> {
-    let attempt = || format!("take process {process} into {}", group.display());
+pub(crate) fn join(group: &Path, process: u32) -> Result<(), UserError> {
+    let action = || format!("take process {process} into {}", group.display());
     fs::write(group.join(PROCESSES), process.to_string()).map_err(|error| {
-        let user_error = Trouble::new(attempt(), &error);
+        let user_error = UserError::new(action(), &error);
         // The kernel takes no process with real-time priority into a group without a real-time budget.
         if error.kind() == io::ErrorKind::InvalidInput {
-            user_error.remedy("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
+            user_error.help("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
         } else {
             user_error
         }

@@ -2,24 +2,24 @@
 
 use std::process::{Child, Command, Stdio};
 
-use model::Trouble;
+use model::UserError;
 
 /// Runs a command that must succeed, and returns what it printed.
-pub(crate) fn run(command: &mut Command, attempt: &str) -> Result<String, Trouble> {
+pub(crate) fn run(command: &mut Command, action: &str) -> Result<String, UserError> {
     let name = prepare(command);
-    let output = command.output().map_err(|error| cannot_start(attempt, &name, &error))?;
+    let output = command.output().map_err(|error| cannot_start(action, &name, &error))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let message = String::from_utf8_lossy(&output.stderr);
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    Err(Trouble::new(attempt, format!("{name}: {}: {message}", output.status)))
+    Err(UserError::new(action, format!("{name}: {}: {message}", output.status)))
 }
 
 /// Starts a command that keeps running.
-pub(crate) fn start(command: &mut Command, attempt: &str) -> Result<Child, Trouble> {
+pub(crate) fn start(command: &mut Command, action: &str) -> Result<Child, UserError> {
     let name = prepare(command);
-    command.spawn().map_err(|error| cannot_start(attempt, &name, &error))
+    command.spawn().map_err(|error| cannot_start(action, &name, &error))
 }
 
 /// Sets the locale to C, and lets the command find the programs of administrators. Returns the command's name.
@@ -30,8 +30,8 @@ fn prepare(command: &mut Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-fn cannot_start(attempt: &str, name: &str, error: &std::io::Error) -> Trouble {
-    Trouble::new(attempt, format!("{name}: {error}")).remedy(format!("install {name}"))
+fn cannot_start(action: &str, name: &str, error: &std::io::Error) -> UserError {
+    UserError::new(action, format!("{name}: {error}")).help(format!("install {name}"))
 }
 
 /// Gives this thread the CPU before all others, and lets its sleep end on time: the instants of a rig's answers must be

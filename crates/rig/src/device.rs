@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use model::Trouble;
+use model::UserError;
 
 use crate::identity;
 use crate::journal::Journal;
@@ -22,22 +22,22 @@ impl LoopDevice {
     ///
     /// # Errors
     /// The message of `losetup`, or the file takes no direct I/O.
-    pub fn attach(journal: &mut Journal, backing: &Path, direct: bool) -> Result<Self, Trouble> {
-        let attempt = format!("attach a loop device to {}", backing.display());
+    pub fn attach(journal: &mut Journal, backing: &Path, direct: bool) -> Result<Self, UserError> {
+        let action = format!("attach a loop device to {}", backing.display());
         // The step has the file's name, as the device number is not known yet.
         journal.note(Step::Loop { backing: backing.to_owned(), known: None })?;
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show"]).arg(format!("--direct-io={}", if direct { "on" } else { "off" }));
-        let printed = journal.run(losetup.arg(backing), &attempt)?;
+        let printed = journal.run(losetup.arg(backing), &action)?;
         let device = Self(printed.trim().trim_start_matches("/dev/").to_owned());
         if let Some(sequence) = identity::sequence(&device.directory()) {
             let known = Some((device.0.clone(), sequence));
             journal.note(Step::Loop { backing: backing.to_owned(), known })?;
         }
         // A device number that someone has set read-only stays so for its next user.
-        journal.run(Command::new("blockdev").arg("--setrw").arg(device.path()), &attempt)?;
+        journal.run(Command::new("blockdev").arg("--setrw").arg(device.path()), &action)?;
         if direct && device.attribute("loop/dio")? != "1" {
-            return Err(Trouble::new(attempt, "its file system takes no direct I/O"));
+            return Err(UserError::new(action, "its file system takes no direct I/O"));
         }
         Ok(device)
     }
@@ -51,7 +51,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// The kernel does not show it.
-    pub fn number(&self) -> Result<String, Trouble> {
+    pub fn number(&self) -> Result<String, UserError> {
         self.attribute("dev")
     }
 
@@ -59,7 +59,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// The kernel does not show it.
-    pub fn attribute(&self, name: &str) -> Result<String, Trouble> {
+    pub fn attribute(&self, name: &str) -> Result<String, UserError> {
         read(&self.directory().join(name))
     }
 
@@ -83,7 +83,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// The kernel refuses it, or has a larger minimum.
-    pub fn set_requests(&self, journal: &mut Journal, backing: &Path, count: u32) -> Result<(), Trouble> {
+    pub fn set_requests(&self, journal: &mut Journal, backing: &Path, count: u32) -> Result<(), UserError> {
         let file = self.directory().join("queue/nr_requests");
         let (old, sequence) = (read(&file)?, identity::sequence(&self.directory()));
         journal.note(Step::Setting { backing: backing.to_owned(), file: file.clone(), old, sequence })?;
@@ -91,11 +91,11 @@ impl LoopDevice {
         // The kernel silently replaces a smaller number by its minimum.
         match read(&file)? {
             made if made == count.to_string() => Ok(()),
-            made => Err(Trouble::new(
+            made => Err(UserError::new(
                 format!("let {} take {count} requests at a time", self.0),
                 format!("the kernel made {made} of it"),
             )
-            .remedy(format!("say requests={made} or more"))),
+            .help(format!("say requests={made} or more"))),
         }
     }
 
@@ -103,7 +103,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// The kernel is older than Linux 6.2, or refuses it.
-    pub fn set_dirty_max(&self, journal: &mut Journal, backing: &Path, bytes: u64) -> Result<(), Trouble> {
+    pub fn set_dirty_max(&self, journal: &mut Journal, backing: &Path, bytes: u64) -> Result<(), UserError> {
         let directory = Path::new("/sys/class/bdi").join(self.number()?);
         for (shows, takes, new) in [
             // The kernel keeps bytes as a share of the machine's limit of dirty pages, which depends on its free
@@ -144,12 +144,13 @@ fn is_over(directory: &Path, backing: &Path) -> bool {
     Path::new(file.strip_suffix(" (deleted)").unwrap_or(file)) == backing
 }
 
-fn read(file: &Path) -> Result<String, Trouble> {
-    let text =
-        fs::read_to_string(file).map_err(|error| Trouble::new(format!("read {}", file.display()), error))?;
+fn read(file: &Path) -> Result<String, UserError> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| UserError::new(format!("read {}", file.display()), error))?;
     Ok(text.trim().to_owned())
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Trouble> {
-    fs::write(file, text).map_err(|error| Trouble::new(format!("write {text} to {}", file.display()), error))
+fn write(file: &Path, text: &str) -> Result<(), UserError> {
+    fs::write(file, text)
+        .map_err(|error| UserError::new(format!("write {text} to {}", file.display()), error))
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use model::Trouble;
+use model::UserError;
 
 use crate::cgroup;
 use crate::device::LoopDevice;
@@ -40,7 +40,7 @@ impl Disk {
     ///
     /// # Errors
     /// The part that could not be made, and why; nothing is left then.
-    pub fn build(spec: &DiskSpec) -> Result<Self, Trouble> {
+    pub fn build(spec: &DiskSpec) -> Result<Self, UserError> {
         let mut journal = Journal::open()?;
         let mut server = None;
         let built = build(spec, &mut journal, &mut server);
@@ -85,7 +85,7 @@ impl Disk {
     ///
     /// # Errors
     /// There is no `blkio` of cgroup v1, or its limits cannot be set.
-    pub fn limit(&mut self, throttle: Throttle) -> Result<(), Trouble> {
+    pub fn limit(&mut self, throttle: Throttle) -> Result<(), UserError> {
         if throttle != self.throttle {
             self.layer.limit(throttle, &mut self.journal, &mut self.cgroup)?;
             self.throttle = throttle;
@@ -104,7 +104,7 @@ impl Disk {
     }
 
     /// Changes limits, or times of the server under it.
-    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
         let (server_words, own): (Vec<&str>, Vec<&str>) =
             words.iter().partition(|word| word.starts_with(spec::OVER));
         let throttle = spec::change_throttle(self.throttle, &own)?;
@@ -113,7 +113,7 @@ impl Disk {
                 server_words.iter().filter_map(|word| word.strip_prefix(spec::OVER)).collect();
             server.set_timing(spec::change_timing(server.timing(), &words)?);
         } else if let Some(word) = server_words.first() {
-            return Err(Trouble::new(format!("change `{word}` of a rig"), "there is no server under it"));
+            return Err(UserError::new(format!("change `{word}` of a rig"), "there is no server under it"));
         }
         self.limit(throttle)
     }
@@ -144,7 +144,7 @@ impl Layer {
         spec: &DiskSpec,
         journal: &mut Journal,
         cgroup: &mut Option<PathBuf>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), UserError> {
         if let (Some(lower_layer), DiskBacking::Disk(spec)) = (&self.lower_layer, &spec.on) {
             lower_layer.set_up(spec, journal, cgroup)?;
         }
@@ -165,7 +165,7 @@ impl Layer {
         throttle: Throttle,
         journal: &mut Journal,
         cgroup: &mut Option<PathBuf>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), UserError> {
         let cgroup = match cgroup {
             Some(cgroup) => cgroup,
             None => cgroup.insert(cgroup::root(journal, "blkio")?),
@@ -183,10 +183,10 @@ fn timing(spec: &DiskSpec) -> Option<Timing> {
     }
 }
 
-fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, Trouble> {
+fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, UserError> {
     if spec.with_overlay && spec.file_system.is_none() {
-        return Err(Trouble::new("lay an overlay over a disk", "there is no file system on it")
-            .remedy("say fs=NAME as well"));
+        return Err(UserError::new("lay an overlay over a disk", "there is no file system on it")
+            .help("say fs=NAME as well"));
     }
     let is_direct = matches!(spec.on, DiskBacking::Fuse(_) | DiskBacking::Disk(_));
     let mut lower_layer = None;
@@ -208,8 +208,8 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
         DiskBacking::Disk(lower) => {
             let layer = lower_layer.insert(Box::new(build(lower, journal, server)?));
             let mounted = layer.mounted.as_deref().ok_or_else(|| {
-                Trouble::new("lay a disk on a disk", "the one beneath has no file system")
-                    .remedy("say on.fs=NAME as well")
+                UserError::new("lay a disk on a disk", "the one beneath has no file system")
+                    .help("say on.fs=NAME as well")
             })?;
             let directory = journal.directory_in(mounted)?;
             journal.file_in(&directory, "image", spec.bytes)?
@@ -232,12 +232,12 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
 
 /// Mounts an overlay whose layers all lie in the file system that is mounted at that path. They go with that file
 /// system's image, together with everything that the kernel makes in them. So only the mount outlives us.
-fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, Trouble> {
+fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, UserError> {
     let mut options = Vec::new();
     for name in ["lower", "upper", "work"] {
         let layer = file_system.join(name);
         fs::create_dir(&layer)
-            .map_err(|error| Trouble::new(format!("make the directory {}", layer.display()), error))?;
+            .map_err(|error| UserError::new(format!("make the directory {}", layer.display()), error))?;
         options.push(format!("{name}dir={}", layer.display()));
     }
     journal.mount("overlay", "skye-rig", &options.join(","))
@@ -249,7 +249,7 @@ fn make_file_system(
     file_system: &str,
     options: &str,
     image: &Path,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     let mut mkfs = Command::new(format!("mkfs.{file_system}"));
     mkfs.arg("-q");
     if file_system.starts_with("ext") {

@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use model::Trouble;
+use model::UserError;
 
 use crate::cgroup;
 use crate::journal::Journal;
@@ -30,7 +30,7 @@ impl Group {
     ///
     /// # Errors
     /// There is no `cpu` controller, or it cannot be set.
-    pub fn quota(spec: &QuotaSpec) -> Result<Self, Trouble> {
+    pub fn quota(spec: &QuotaSpec) -> Result<Self, UserError> {
         Self::make(Limit::Quota(spec.clone()))
     }
 
@@ -38,11 +38,11 @@ impl Group {
     ///
     /// # Errors
     /// There is no `memory` controller, or it cannot be set.
-    pub fn memory(spec: &MemorySpec) -> Result<Self, Trouble> {
+    pub fn memory(spec: &MemorySpec) -> Result<Self, UserError> {
         Self::make(Limit::Memory(spec.clone()))
     }
 
-    fn make(limit: Limit) -> Result<Self, Trouble> {
+    fn make(limit: Limit) -> Result<Self, UserError> {
         let mut journal = Journal::open()?;
         let controller = limit.controller();
         // A controller belongs to only one hierarchy.
@@ -50,8 +50,8 @@ impl Group {
         let is_unified = unified.is_some();
         let parent = match unified {
             Some(root) => root,
-            None => cgroup::root(&mut journal, controller).map_err(|trouble| {
-                trouble.remedy(format!(
+            None => cgroup::root(&mut journal, controller).map_err(|error| {
+                error.help(format!(
                     "leave the {controller} controller to cgroup v1, or `echo +{controller} > \
                      cgroup.subtree_control` at the root of v2",
                 ))
@@ -73,11 +73,11 @@ impl Group {
     ///
     /// # Errors
     /// There is no such process, or it has real-time priority and the group is a quota.
-    pub fn join(&self, process: u32) -> Result<(), Trouble> {
+    pub fn join(&self, process: u32) -> Result<(), UserError> {
         cgroup::join(&self.path, process)
     }
 
-    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
         let limit = self.limit.changed(words)?;
         limit.apply(&self.path, self.is_unified)?;
         self.limit = limit;
@@ -124,18 +124,18 @@ impl Limit {
         }
     }
 
-    fn apply(&self, group: &Path, is_unified: bool) -> Result<(), Trouble> {
+    fn apply(&self, group: &Path, is_unified: bool) -> Result<(), UserError> {
         for (name, value) in self.settings(is_unified) {
             let file = group.join(name);
             fs::write(&file, &value).map_err(|error| {
-                Trouble::new(format!("write {value} to {}", file.display()), error).remedy(self.remedy())
+                UserError::new(format!("write {value} to {}", file.display()), error).help(self.help())
             })?;
         }
         Ok(())
     }
 
     /// Advice if the kernel refuses it.
-    fn remedy(&self) -> &'static str {
+    fn help(&self) -> &'static str {
         match self {
             Self::Quota(_) => "a period is 1ms to 1s, and what is given out in one at least 1ms",
             Self::Memory(_) => "a limit is no less than what those inside hold and cannot give back",
@@ -143,7 +143,7 @@ impl Limit {
     }
 
     /// Returns the same limit with the changes in `words` that a live group accepts.
-    fn changed(&self, words: &[&str]) -> Result<Self, Trouble> {
+    fn changed(&self, words: &[&str]) -> Result<Self, UserError> {
         Ok(match self {
             Self::Quota(spec) => Self::Quota(spec::change_quota(spec.clone(), words)?),
             Self::Memory(spec) => Self::Memory(spec::change_memory(spec.clone(), words)?),

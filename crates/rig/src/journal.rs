@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use model::Trouble;
+use model::UserError;
 use rustix::fs::FlockOperation;
 
 use crate::holder::{Holder, State};
@@ -39,19 +39,19 @@ impl Journal {
     ///
     /// # Errors
     /// It can be written neither in `/run` nor in the directory of temporary files.
-    pub fn open() -> Result<Self, Trouble> {
+    pub fn open() -> Result<Self, UserError> {
         let mut first_error = None;
         for home in homes() {
             match begin(&home) {
                 Ok((file, path)) => return Ok(Self { file, path, steps: Vec::new(), is_undone: false }),
                 Err(error) => {
-                    let attempt = format!("begin a journal in {}", home.display());
-                    first_error.get_or_insert(Trouble::new(attempt, error));
+                    let action = format!("begin a journal in {}", home.display());
+                    first_error.get_or_insert(UserError::new(action, error));
                 }
             }
         }
-        let none = || Trouble::new("begin a journal", "there is no place for it");
-        Err(first_error.unwrap_or_else(none).remedy("make room in /run, or run this as root"))
+        let none = || UserError::new("begin a journal", "there is no place for it");
+        Err(first_error.unwrap_or_else(none).help("make room in /run, or run this as root"))
     }
 
     /// Path of its file, for [`clean_one`].
@@ -60,12 +60,12 @@ impl Journal {
     }
 
     /// Writes a step down before it is made.
-    pub(crate) fn note(&mut self, step: Step) -> Result<(), Trouble> {
+    pub(crate) fn note(&mut self, step: Step) -> Result<(), UserError> {
         // Write it in one piece: a line without its end was never acted upon.
         let written = step.line().and_then(|line| self.file.write_all(format!("{line}\n").as_bytes()));
         written
             .and_then(|()| self.file.sync_all())
-            .map_err(|error| Trouble::new(format!("write {}", self.path.display()), error))?;
+            .map_err(|error| UserError::new(format!("write {}", self.path.display()), error))?;
         self.steps.push(step);
         Ok(())
     }
@@ -74,14 +74,14 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be made there.
-    pub fn directory_in(&mut self, parent: &Path) -> Result<PathBuf, Trouble> {
+    pub fn directory_in(&mut self, parent: &Path) -> Result<PathBuf, UserError> {
         let parent = parent
             .canonicalize()
-            .map_err(|error| Trouble::new(format!("find {}", parent.display()), error))?;
+            .map_err(|error| UserError::new(format!("find {}", parent.display()), error))?;
         let path = parent.join(unique_name());
         self.note(Step::Directory(path.clone()))?;
         make_directory(&path)
-            .map_err(|error| Trouble::new(format!("make the directory {}", path.display()), error))?;
+            .map_err(|error| UserError::new(format!("make the directory {}", path.display()), error))?;
         Ok(path)
     }
 
@@ -90,7 +90,7 @@ impl Journal {
     ///
     /// # Errors
     /// It can be made in neither place.
-    pub fn scratch(&mut self, bytes: u64) -> Result<PathBuf, Trouble> {
+    pub fn scratch(&mut self, bytes: u64) -> Result<PathBuf, UserError> {
         let room = rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail * stat.f_frsize);
         // Memory is shared with everything else that runs, so half of it is left alone.
         if room / 2 > bytes
@@ -105,12 +105,12 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be made, or is larger than a file may be there.
-    pub fn file_in(&mut self, directory: &Path, name: &str, bytes: u64) -> Result<PathBuf, Trouble> {
+    pub fn file_in(&mut self, directory: &Path, name: &str, bytes: u64) -> Result<PathBuf, UserError> {
         let path = directory.join(name);
         self.note(Step::File(path.clone()))?;
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         made.and_then(|file| file.set_len(bytes))
-            .map_err(|error| Trouble::new(format!("make the file {}", path.display()), error))?;
+            .map_err(|error| UserError::new(format!("make the file {}", path.display()), error))?;
         Ok(path)
     }
 
@@ -119,7 +119,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn mount_point(&mut self) -> Result<PathBuf, Trouble> {
+    pub fn mount_point(&mut self) -> Result<PathBuf, UserError> {
         self.directory_in(&std::env::temp_dir())
     }
 
@@ -127,7 +127,7 @@ impl Journal {
     ///
     /// # Errors
     /// The message of `mount`.
-    pub fn mount(&mut self, file_system: &str, source: &str, options: &str) -> Result<PathBuf, Trouble> {
+    pub fn mount(&mut self, file_system: &str, source: &str, options: &str) -> Result<PathBuf, UserError> {
         let at = self.mount_point()?;
         self.note(Step::Mount { file_system: file_system.into(), at: at.clone() })?;
         let mut mount = Command::new("mount");
@@ -142,9 +142,9 @@ impl Journal {
 
     /// Runs a command to its end. The command holds the lock of this journal: if it outlives a killed process, its work
     /// is undone only after it ends.
-    pub(crate) fn run(&self, command: &mut Command, attempt: &str) -> Result<String, Trouble> {
-        let lock = self.file.try_clone().map_err(|error| Trouble::new(attempt, error))?;
-        command::run(command.stdin(Stdio::from(lock)), attempt)
+    pub(crate) fn run(&self, command: &mut Command, action: &str) -> Result<String, UserError> {
+        let lock = self.file.try_clone().map_err(|error| UserError::new(action, error))?;
+        command::run(command.stdin(Stdio::from(lock)), action)
     }
 
     /// Undoes everything, the last step first. Returns the steps that could not be undone, and why; the journal then

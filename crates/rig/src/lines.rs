@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(crate) enum Reply {
     /// The command is done, at this instant; the last line of each answer.
     Done(u64),
     /// The command could not be done.
-    Cannot(Trouble),
+    Cannot(UserError),
     /// One answered request.
     Request(Request),
     /// Something that could not be undone.
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn user_error_parses_back_from_its_line() {
-        let plain = Trouble::new("mount /mnt/a b", "it is\nfull");
-        for trouble in [plain.clone(), plain.remedy("make room")] {
-            comes_back(Reply::Cannot(trouble));
+        let plain = UserError::new("mount /mnt/a b", "it is\nfull");
+        for error in [plain.clone(), plain.help("make room")] {
+            comes_back(Reply::Cannot(error));
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use model::Trouble;
+use model::UserError;
 use rustix::fs::OFlags;
 
 use crate::clock::now_ns;
@@ -32,11 +32,11 @@ impl Neighbour {
     ///
     /// # Errors
     /// The file cannot be made there, or cannot be read directly.
-    pub fn start(spec: &NeighbourSpec) -> Result<Self, Trouble> {
+    pub fn start(spec: &NeighbourSpec) -> Result<Self, UserError> {
         let mut journal = Journal::open()?;
         let directory = journal.directory_in(&spec.directory)?;
         let path = journal.file_in(&directory, "data", 0)?;
-        let fail = |what: &str, error| Trouble::new(format!("{what} {}", path.display()), error);
+        let fail = |what: &str, error| UserError::new(format!("{what} {}", path.display()), error);
         let blocks = (spec.file_bytes / spec.block_bytes.max(1)).max(1);
         fill(&path, blocks * spec.block_bytes).map_err(|error| fail("write", error))?;
         let direct = OFlags::DIRECT.bits() as i32;
@@ -165,7 +165,7 @@ impl Hogs {
     ///
     /// # Errors
     /// No more threads can be started.
-    pub fn start(spec: &HogsSpec) -> Result<Self, Trouble> {
+    pub fn start(spec: &HogsSpec) -> Result<Self, UserError> {
         let spin = |_| {
             Worker::start("rig-hog", |ended| {
                 while !ended.load(Ordering::Relaxed) {
@@ -189,13 +189,13 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(name: &str, work: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Trouble> {
+    fn start(name: &str, work: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, UserError> {
         let ended = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ended);
         let thread = thread::Builder::new()
             .name(name.into())
             .spawn(move || work(&flag))
-            .map_err(|error| Trouble::new("start a thread", error))?;
+            .map_err(|error| UserError::new("start a thread", error))?;
         Ok(Self { ended, thread: Some(thread) })
     }
 

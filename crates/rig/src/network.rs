@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 
 use crate::command;
 use crate::journal::{Journal, is_mounted, unique_letters};
@@ -88,7 +88,7 @@ impl Network {
     ///
     /// # Errors
     /// The part that could not be made, and why; nothing is left then.
-    pub fn build(spec: &NetworkSpec, program: &[OsString]) -> Result<Self, Trouble> {
+    pub fn build(spec: &NetworkSpec, program: &[OsString]) -> Result<Self, UserError> {
         let mut network = Self {
             journal: Journal::open()?,
             spec: spec.clone(),
@@ -111,12 +111,12 @@ impl Network {
     ///
     /// # Errors
     /// The message of `tc`.
-    pub fn limit(&mut self, bits_per_second: u64) -> Result<(), Trouble> {
+    pub fn limit(&mut self, bits_per_second: u64) -> Result<(), UserError> {
         self.spec.bits_per_second = bits_per_second;
         self.shape()
     }
 
-    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+    pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
         let spec = spec::change_network(self.spec.clone(), words)?;
         self.limit(spec.bits_per_second)
     }
@@ -136,7 +136,7 @@ impl Network {
         left
     }
 
-    fn assemble(&mut self, program: &[OsString]) -> Result<(), Trouble> {
+    fn assemble(&mut self, program: &[OsString]) -> Result<(), UserError> {
         let size = self.spec.bytes.saturating_add(OWN_BYTES);
         let home = self.journal.mount("tmpfs", "skye-rig", &format!("size={size},mode=0700"))?;
         let subnet = Subnet::choose()?;
@@ -152,8 +152,9 @@ impl Network {
     }
 
     /// Writes keys that no one else has, and the files that both sides need.
-    fn write_files(&self, home: &Path, subnet: Subnet) -> Result<(), Trouble> {
-        let fail = |error| Trouble::new(format!("write the files of a server in {}", home.display()), error);
+    fn write_files(&self, home: &Path, subnet: Subnet) -> Result<(), UserError> {
+        let fail =
+            |error| UserError::new(format!("write the files of a server in {}", home.display()), error);
         DirBuilder::new().mode(0o700).create(home.join("export")).map_err(fail)?;
         for key in ["host_key", "key"] {
             let mut keygen = Command::new("ssh-keygen");
@@ -178,45 +179,45 @@ impl Network {
     }
 
     /// Writes the script that `sshfs` calls instead of `ssh`, for a delay.
-    fn write_relay(&self, home: &Path, program: &[OsString]) -> Result<(), Trouble> {
+    fn write_relay(&self, home: &Path, program: &[OsString]) -> Result<(), UserError> {
         let path = home.join(RELAY);
-        let fail = |error| Trouble::new(format!("write {}", path.display()), error);
+        let fail = |error| UserError::new(format!("write {}", path.display()), error);
         let mut file = File::options().write(true).create_new(true).mode(0o700).open(&path).map_err(fail)?;
         file.write_all(&relay::script(program, self.spec.delay_ns, "ssh")).map_err(fail)
     }
 
     /// Starts the server, and waits until it listens.
-    fn serve(&mut self, home: &Path) -> Result<(), Trouble> {
-        let attempt = "start an sshd in a network namespace";
+    fn serve(&mut self, home: &Path) -> Result<(), UserError> {
+        let action = "start an sshd in a network namespace";
         let mut unshare = Command::new("unshare");
         unshare.args(["--net", "--pid", "--mount", "--fork", "--kill-child", "sh"]);
         unshare.arg(home.join("serve")).arg(home);
         let log = home.join("server.log");
-        let mut server = begin(&mut unshare, &log, attempt)?;
+        let mut server = begin(&mut unshare, &log, action)?;
         let listens = || fs::read_to_string(&log).unwrap_or_default().contains("Server listening");
-        let listening = wait(&mut server, listens, &log, attempt);
+        let listening = wait(&mut server, listens, &log, action);
         self.server = Some(server);
-        listening.map_err(|trouble| trouble.remedy("run this as root, and install openssh-server"))
+        listening.map_err(|error| error.help("run this as root, and install openssh-server"))
     }
 
     /// Joins both ends, and gives them addresses.
-    fn connect(&mut self, subnet: Subnet) -> Result<(), Trouble> {
-        let attempt = "make a network for a server";
+    fn connect(&mut self, subnet: Subnet) -> Result<(), UserError> {
+        let action = "make a network for a server";
         let server = self.server_number();
         self.journal.note(Step::Link(self.link.clone()))?;
         let pair = ["link", "add", "name", &self.link, "type", "veth", "peer", "name", FAR, "netns", &server];
-        self.ip(&pair, attempt)?;
-        self.ip(&["address", "add", &format!("{}/30", subnet.local_address()), "dev", &self.link], attempt)?;
-        self.ip(&["link", "set", "dev", &self.link, "up"], attempt)?;
-        let there = |words: &[&str]| self.run_there(&[&["ip"], words].concat(), attempt);
+        self.ip(&pair, action)?;
+        self.ip(&["address", "add", &format!("{}/30", subnet.local_address()), "dev", &self.link], action)?;
+        self.ip(&["link", "set", "dev", &self.link, "up"], action)?;
+        let there = |words: &[&str]| self.run_there(&[&["ip"], words].concat(), action);
         there(&["address", "add", &format!("{}/30", subnet.peer_address()), "dev", FAR])?;
         there(&["link", "set", "dev", FAR, "up"])
     }
 
     /// Gives both ends the rate.
-    fn shape(&self) -> Result<(), Trouble> {
+    fn shape(&self) -> Result<(), UserError> {
         let rate = format!("{}bit", self.spec.bits_per_second);
-        let attempt = format!("limit a network to {rate} a second");
+        let action = format!("limit a network to {rate} a second");
         let words = |device| {
             ["tc", "qdisc", "replace", "dev", device, "root", "tbf"]
                 .into_iter()
@@ -224,13 +225,13 @@ impl Network {
                 .collect::<Vec<_>>()
         };
         let here = words(&self.link);
-        self.journal.run(Command::new(here[0]).args(&here[1..]), &attempt)?;
-        self.run_there(&words(FAR), &attempt)
+        self.journal.run(Command::new(here[0]).args(&here[1..]), &action)?;
+        self.run_there(&words(FAR), &action)
     }
 
-    fn mount(&mut self, home: &Path, subnet: Subnet) -> Result<(), Trouble> {
+    fn mount(&mut self, home: &Path, subnet: Subnet) -> Result<(), UserError> {
         let at = self.journal.mount_point()?;
-        let attempt = format!("mount by sshfs at {}", at.display());
+        let action = format!("mount by sshfs at {}", at.display());
         self.journal.note(Step::Mount { file_system: KIND.into(), at: at.clone() })?;
         // This is undone before the mount: without its server, the unmount does not wait for data that is still on its
         // way.
@@ -259,10 +260,10 @@ impl Network {
             }
         }
         let log = home.join("client.log");
-        let mut client = begin(&mut sshfs, &log, &attempt)?;
+        let mut client = begin(&mut sshfs, &log, &action)?;
         // It is mounted before it asks the server.
         let answers = || is_mounted(&at) && fs::metadata(&at).is_ok();
-        let mounted = wait(&mut client, answers, &log, &attempt);
+        let mounted = wait(&mut client, answers, &log, &action);
         self.client = Some(client);
         self.at = at;
         mounted
@@ -273,15 +274,15 @@ impl Network {
         self.server.as_ref().map(|server| server.id().to_string()).unwrap_or_default()
     }
 
-    fn ip(&self, words: &[&str], attempt: &str) -> Result<(), Trouble> {
-        let done = self.journal.run(Command::new("ip").args(words), attempt);
-        done.map(drop).map_err(|trouble| trouble.remedy("run this as root, and install iproute2"))
+    fn ip(&self, words: &[&str], action: &str) -> Result<(), UserError> {
+        let done = self.journal.run(Command::new("ip").args(words), action);
+        done.map(drop).map_err(|error| error.help("run this as root, and install iproute2"))
     }
 
-    fn run_there(&self, words: &[&str], attempt: &str) -> Result<(), Trouble> {
+    fn run_there(&self, words: &[&str], action: &str) -> Result<(), UserError> {
         let mut nsenter = Command::new("nsenter");
         nsenter.args(["--target", &self.server_number(), "--net"]).args(words);
-        self.journal.run(&mut nsenter, attempt).map(drop)
+        self.journal.run(&mut nsenter, action).map(drop)
     }
 }
 
@@ -294,25 +295,25 @@ impl Drop for Network {
 }
 
 /// Starts a program that keeps running. It inherits neither the journal's lock nor the pipe that the owner reads.
-fn begin(command: &mut Command, log: &Path, attempt: &str) -> Result<Child, Trouble> {
-    let log_file = File::create(log).map_err(|error| Trouble::new(attempt, error))?;
+fn begin(command: &mut Command, log: &Path, action: &str) -> Result<Child, UserError> {
+    let log_file = File::create(log).map_err(|error| UserError::new(action, error))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(log_file));
-    command::start(command, attempt)
+    command::start(command, action)
 }
 
 /// Waits until `holds` returns true. Fails if the program exits first, or after `BEGINNING`.
-fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, attempt: &str) -> Result<(), Trouble> {
+fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, action: &str) -> Result<(), UserError> {
     let deadline = Instant::now() + BEGINNING;
     let log_text =
         || fs::read_to_string(log).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     while !holds() {
         if let Ok(Some(status)) = program.try_wait() {
-            return Err(Trouble::new(attempt, format!("{status}: {}", log_text())));
+            return Err(UserError::new(action, format!("{status}: {}", log_text())));
         }
         if Instant::now() >= deadline {
             let seconds = BEGINNING.as_secs();
-            return Err(Trouble::new(
-                attempt,
+            return Err(UserError::new(
+                action,
                 format!("it does not begin within {seconds} s: {}", log_text()),
             ));
         }
@@ -335,7 +336,7 @@ pub(crate) fn remove_link(name: &str) -> Outcome {
     match done {
         // If its other end has gone with the server, the kernel is about to remove it.
         Err(_) if !link_exists() => Outcome::Undone,
-        Err(trouble) => Outcome::Left(trouble.cause),
+        Err(error) => Outcome::Left(error.cause),
         Ok(_) => Outcome::Undone,
     }
 }
@@ -352,14 +353,14 @@ impl Subnet {
     const CLOUDS: u32 = 0xa9fe_a9fc;
 
     /// Returns a subnet without a route. The search starts at the PID, as other rigs may search at the same time.
-    fn choose() -> Result<Self, Trouble> {
+    fn choose() -> Result<Self, UserError> {
         let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
         let routes = parse_routes(&routes);
         let first = std::process::id();
         let mut subnets = (0..Self::COUNT).map(|step| Self::from_number(first.wrapping_add(step)));
         subnets.find(|subnet| subnet.is_free(&routes)).ok_or_else(|| {
-            Trouble::new("find addresses for a network", "all of 169.254.0.0/16 is in use")
-                .remedy("remove routes to it that are left behind: `ip route`")
+            UserError::new("find addresses for a network", "all of 169.254.0.0/16 is in use")
+                .help("remove routes to it that are left behind: `ip route`")
         })
     }
 

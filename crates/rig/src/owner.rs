@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 
 use crate::journal::clean_one;
 use crate::lines::{JOIN, Lines, Next, QUIT, Reply, SERVED, SET, TAKE};
@@ -44,26 +44,26 @@ impl Rig {
     ///
     /// # Errors
     /// The program cannot be started, or the rig itself failed.
-    pub fn start(program: &[OsString], spec: impl Into<Spec>) -> Result<Self, Trouble> {
+    pub fn start(program: &[OsString], spec: impl Into<Spec>) -> Result<Self, UserError> {
         let words = spec.into().words();
-        let attempt = || format!("start a rig `{}`", words.join(" "));
+        let action = || format!("start a rig `{}`", words.join(" "));
         let (name, arguments) =
-            program.split_first().ok_or_else(|| Trouble::new(attempt(), "no program is named"))?;
+            program.split_first().ok_or_else(|| UserError::new(action(), "no program is named"))?;
         let mut command = Command::new(name);
         command.args(arguments).args(&words).stdin(Stdio::piped()).stdout(Stdio::piped());
         // We handle the signals that a terminal sends to its foreground programs.
         let mut child = command
             .process_group(0)
             .spawn()
-            .map_err(|error| Trouble::new(attempt(), format!("{}: {error}", name.to_string_lossy())))?;
+            .map_err(|error| UserError::new(action(), format!("{}: {error}", name.to_string_lossy())))?;
         let pipes = child.stdin.take().zip(child.stdout.take());
-        let (commands, replies) = pipes.ok_or_else(|| Trouble::new(attempt(), "it has no pipes"))?;
+        let (commands, replies) = pipes.ok_or_else(|| UserError::new(action(), "it has no pipes"))?;
         let process = Process { child, commands: Some(commands), replies: Lines::new(replies) };
         let mut rig =
             Self { path: PathBuf::new(), device: None, journal: None, process: Mutex::new(process) };
-        let ready = rig.process().reply(&attempt(), BUILDING)?;
+        let ready = rig.process().reply(&action(), BUILDING)?;
         let Reply::Ready(path, device, journal) = ready else {
-            return Err(Trouble::new(attempt(), format!("the program said `{ready:?}`")));
+            return Err(UserError::new(action(), format!("the program said `{ready:?}`")));
         };
         (rig.path, rig.device, rig.journal) = (path, device, journal);
         Ok(rig)
@@ -95,7 +95,7 @@ impl Rig {
     ///
     /// # Errors
     /// This rig cannot change that.
-    pub fn set(&self, words: &str) -> Result<u64, Trouble> {
+    pub fn set(&self, words: &str) -> Result<u64, UserError> {
         self.send_command(&format!("{SET} {words}"), format!("change a rig to `{words}`"))
     }
 
@@ -104,7 +104,7 @@ impl Rig {
     ///
     /// # Errors
     /// There is no such process, it has real-time priority, or the rig is no group of processes.
-    pub fn join(&self, process: u32) -> Result<u64, Trouble> {
+    pub fn join(&self, process: u32) -> Result<u64, UserError> {
         self.send_command(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
     }
 
@@ -118,12 +118,12 @@ impl Rig {
         command
     }
 
-    fn send_command(&self, line: &str, attempt: String) -> Result<u64, Trouble> {
+    fn send_command(&self, line: &str, action: String) -> Result<u64, UserError> {
         let mut process = self.process();
-        process.send_line(line, &attempt)?;
-        match process.reply(&attempt, ANSWERING)? {
+        process.send_line(line, &action)?;
+        match process.reply(&action, ANSWERING)? {
             Reply::Done(instant_ns) => Ok(instant_ns),
-            other => Err(Trouble::new(attempt, format!("it said `{other:?}`"))),
+            other => Err(UserError::new(action, format!("it said `{other:?}`"))),
         }
     }
 
@@ -131,7 +131,7 @@ impl Rig {
     ///
     /// # Errors
     /// It has no server, or is gone.
-    pub fn served(&self) -> Result<Served, Trouble> {
+    pub fn served(&self) -> Result<Served, UserError> {
         self.read_served(SERVED)
     }
 
@@ -139,17 +139,17 @@ impl Rig {
     ///
     /// # Errors
     /// As [`Rig::served`].
-    pub fn take_served(&self) -> Result<Served, Trouble> {
+    pub fn take_served(&self) -> Result<Served, UserError> {
         self.read_served(TAKE)
     }
 
-    fn read_served(&self, word: &str) -> Result<Served, Trouble> {
+    fn read_served(&self, word: &str) -> Result<Served, UserError> {
         let mut process = self.process();
-        let attempt = "ask a rig what it has served";
-        process.send_line(word, attempt)?;
+        let action = "ask a rig what it has served";
+        process.send_line(word, action)?;
         let mut served = Served::default();
         loop {
-            match process.reply(attempt, ANSWERING)? {
+            match process.reply(action, ANSWERING)? {
                 Reply::Request(request) => served.add(request),
                 _ => return Ok(served),
             }
@@ -160,20 +160,20 @@ impl Rig {
     ///
     /// # Errors
     /// The changes that could not be undone, and why.
-    pub fn finish(mut self) -> Result<(), Trouble> {
+    pub fn finish(mut self) -> Result<(), UserError> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), Trouble> {
-        let attempt = "undo a rig";
+    fn end(&mut self) -> Result<(), UserError> {
+        let action = "undo a rig";
         let journal = self.journal.take();
         let mut process = self.process();
         // The rig may be gone, which the reply will show.
-        let _ = process.send_line(QUIT, attempt);
+        let _ = process.send_line(QUIT, action);
         process.commands = None;
         let mut left = Vec::new();
         let outcome = loop {
-            match process.reply(attempt, ANSWERING) {
+            match process.reply(action, ANSWERING) {
                 Ok(Reply::Left(what)) => left.push(what),
                 outcome => break outcome.map(|_| ()),
             }
@@ -193,7 +193,7 @@ impl Rig {
         }
         match left.is_empty() {
             true => Ok(()),
-            false => Err(Trouble::new(attempt, format!("left are {}", left.join(", ")))),
+            false => Err(UserError::new(action, format!("left are {}", left.join(", ")))),
         }
     }
 
@@ -205,32 +205,32 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         if self.process().commands.is_some()
-            && let Err(trouble) = self.end()
+            && let Err(error) = self.end()
         {
-            log::warn!("{trouble}");
+            log::warn!("{error}");
         }
     }
 }
 
 impl Process {
-    fn send_line(&mut self, line: &str, attempt: &str) -> Result<(), Trouble> {
-        let gone = || Trouble::new(attempt, "it is gone");
+    fn send_line(&mut self, line: &str, action: &str) -> Result<(), UserError> {
+        let gone = || UserError::new(action, "it is gone");
         let commands = self.commands.as_mut().ok_or_else(gone)?;
-        commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| Trouble::new(attempt, error))
+        commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| UserError::new(action, error))
     }
 
-    /// Returns the next reply that reports no trouble.
-    fn reply(&mut self, attempt: &str, within: Duration) -> Result<Reply, Trouble> {
+    /// Returns the next reply that reports no error.
+    fn reply(&mut self, action: &str, within: Duration) -> Result<Reply, UserError> {
         let next = self.replies.next(&[], Some(Instant::now() + within));
-        match next.map_err(|error| Trouble::new(attempt, error))? {
+        match next.map_err(|error| UserError::new(action, error))? {
             Next::Line(line) => match Reply::parse(&line) {
-                Some(Reply::Cannot(trouble)) => Err(trouble),
+                Some(Reply::Cannot(error)) => Err(error),
                 Some(reply) => Ok(reply),
-                None => Err(Trouble::new(attempt, format!("the program said `{line}`"))),
+                None => Err(UserError::new(action, format!("the program said `{line}`"))),
             },
-            Next::Ended => Err(Trouble::new(attempt, "it has ended")),
+            Next::Ended => Err(UserError::new(action, "it has ended")),
             Next::Late | Next::Other => {
-                Err(Trouble::new(attempt, format!("it says nothing for {} s", within.as_secs())))
+                Err(UserError::new(action, format!("it says nothing for {} s", within.as_secs())))
             }
         }
     }

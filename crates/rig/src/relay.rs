@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 
 use crate::command;
 use crate::text::{parse_time, time};
@@ -49,17 +49,17 @@ pub(crate) fn words(words: &[OsString]) -> Option<&[OsString]> {
 ///
 /// # Errors
 /// The program does not start, or bytes cannot be passed on.
-pub(crate) fn run(words: &[OsString]) -> Result<(), Trouble> {
-    let attempt = "pass bytes on after a delay";
+pub(crate) fn run(words: &[OsString]) -> Result<(), UserError> {
+    let action = "pass bytes on after a delay";
     let [delay, program, arguments @ ..] = words else {
-        return Err(Trouble::new(attempt, "a delay and a program are missing"));
+        return Err(UserError::new(action, "a delay and a program are missing"));
     };
-    let delay = parse_time(&delay.to_string_lossy()).map_err(|why| Trouble::new(attempt, why))?;
+    let delay = parse_time(&delay.to_string_lossy()).map_err(|why| UserError::new(action, why))?;
     let delay = Duration::from_nanos(delay);
-    let fail = |error: io::Error| Trouble::new(attempt, error);
+    let fail = |error: io::Error| UserError::new(action, error);
     let mut there = Command::new(program);
     there.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut there = command::start(&mut there, attempt)?;
+    let mut there = command::start(&mut there, action)?;
     let own = |end: io::Result<std::os::fd::OwnedFd>| end.map(File::from).map_err(fail);
     let (input, output) =
         (own(io::stdin().as_fd().try_clone_to_owned())?, own(io::stdout().as_fd().try_clone_to_owned())?);

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use model::Trouble;
+use model::UserError;
 use rustix::process::{PidfdFlags, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -29,17 +29,17 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
     if let Some(words) = relay::words(words) {
         let passed = relay::run(words);
         // Its standard output belongs to the program in front of it.
-        if let Err(trouble) = &passed {
-            let _ = writeln!(io::stderr(), "{trouble}");
+        if let Err(error) = &passed {
+            let _ = writeln!(io::stderr(), "{error}");
         }
         return passed.is_ok();
     }
     let built = Spec::parse(words).and_then(|spec| Ok((ends()?, Work::build(&spec, &own_program(words))?)));
     let (ends, mut work) = match built {
         Ok(built) => built,
-        Err(trouble) => {
+        Err(error) => {
             // The owner may be gone.
-            let _ = Reply::Cannot(trouble).send(&mut replies);
+            let _ = Reply::Cannot(error).send(&mut replies);
             return false;
         }
     };
@@ -66,8 +66,8 @@ fn own_program(words: &[OsString]) -> Vec<OsString> {
 /// Descriptors that can be read when the rig must end without a command.
 type Ends = Vec<Box<dyn AsFd>>;
 
-fn ends() -> Result<Ends, Trouble> {
-    let fail = |error| Trouble::new("listen to signals", error);
+fn ends() -> Result<Ends, UserError> {
+    let fail = |error| UserError::new("listen to signals", error);
     let (from, to) = UnixStream::pair().map_err(fail)?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, to.try_clone().map_err(fail)?).map_err(fail)?;
@@ -94,7 +94,7 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
             Some(JOIN) => work.join(&words.collect::<Vec<_>>()),
             Some(SERVED) => send_served(work.served(), replies),
             Some(TAKE) => send_served(work.take_served(), replies),
-            _ => Err(Trouble::new(
+            _ => Err(UserError::new(
                 format!("understand `{line}`"),
                 format!("a rig understands {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
             )),
@@ -105,14 +105,14 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
     Ok(())
 }
 
-fn send_served(served: Option<Served>, replies: &mut impl Write) -> Result<(), Trouble> {
+fn send_served(served: Option<Served>, replies: &mut impl Write) -> Result<(), UserError> {
     let served = served.ok_or_else(|| {
-        Trouble::new("tell what was served", "this rig has no server")
-            .remedy("ask a fuse, a disk over one, or a neighbour")
+        UserError::new("tell what was served", "this rig has no server")
+            .help("ask a fuse, a disk over one, or a neighbour")
     })?;
     let mut text = io::BufWriter::new(replies);
     let sent = served.requests.iter().try_for_each(|request| Reply::Request(*request).send(&mut text));
-    sent.and_then(|()| text.flush()).map_err(|error| Trouble::new("tell what was served", error))
+    sent.and_then(|()| text.flush()).map_err(|error| UserError::new("tell what was served", error))
 }
 
 /// The rig that was built.
@@ -126,7 +126,7 @@ enum Work {
 }
 
 impl Work {
-    fn build(spec: &Spec, program: &[OsString]) -> Result<Self, Trouble> {
+    fn build(spec: &Spec, program: &[OsString]) -> Result<Self, UserError> {
         Ok(match spec {
             Spec::Fuse(spec) => Self::Fuse(Fuse::mount(spec, Faults::default())?),
             Spec::Disk(spec) => Self::Disk(Disk::build(spec)?),
@@ -150,7 +150,7 @@ impl Work {
         Reply::Ready(path, device, journal.map(|journal| journal.path().to_owned()))
     }
 
-    fn set(&mut self, words: &[&str]) -> Result<(), Trouble> {
+    fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
         match self {
             Self::Fuse(fuse) => {
                 let server = fuse.server();
@@ -160,23 +160,21 @@ impl Work {
             Self::Disk(disk) => disk.set(words),
             Self::Group(group) => group.set(words),
             Self::Network(network) => network.set(words),
-            Self::Neighbour(_) | Self::Hogs(_) => Err(Trouble::new(
+            Self::Neighbour(_) | Self::Hogs(_) => Err(UserError::new(
                 format!("change `{}` of a rig", words.join(" ")),
                 "nothing of it can be changed",
             )),
         }
     }
 
-    fn join(&mut self, words: &[&str]) -> Result<(), Trouble> {
-        let attempt = || format!("take process `{}` into a rig", words.join(" "));
+    fn join(&mut self, words: &[&str]) -> Result<(), UserError> {
+        let action = || format!("take process `{}` into a rig", words.join(" "));
         match (self, words) {
             (Self::Group(group), [process]) => match process.parse() {
                 Ok(process) => group.join(process),
-                Err(_) => Err(Trouble::new(attempt(), "that is not the number of a process")),
+                Err(_) => Err(UserError::new(action(), "that is not the number of a process")),
             },
-            _ => {
-                Err(Trouble::new(attempt(), "it is no group of processes").remedy("ask a quota or a memory"))
-            }
+            _ => Err(UserError::new(action(), "it is no group of processes").help("ask a quota or a memory")),
         }
     }
 

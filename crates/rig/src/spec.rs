@@ -12,7 +12,7 @@ mod server;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::Trouble;
+use model::UserError;
 use model::size::{self, Size};
 
 use crate::text::{escape, parse_time, time, unescape, unescape_text};
@@ -393,7 +393,7 @@ impl Spec {
     ///
     /// # Errors
     /// The word that is not understood.
-    pub fn parse(words: &[OsString]) -> Result<Self, Trouble> {
+    pub fn parse(words: &[OsString]) -> Result<Self, UserError> {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let mut spec: Self = match words.first().map(AsRef::as_ref) {
             Some("fuse") => Self::fuse().into(),
@@ -405,7 +405,7 @@ impl Spec {
             Some("network") => Self::network(200_000_000).into(),
             kind => {
                 let kind = kind.unwrap_or_default();
-                return Err(Trouble::new(
+                return Err(UserError::new(
                     format!("make a rig `{kind}`"),
                     "the kinds are fuse, disk, neighbour, hogs, quota, memory and network",
                 ));
@@ -417,13 +417,13 @@ impl Spec {
         if let Self::Neighbour(spec) = &spec
             && spec.directory == Path::new("")
         {
-            return Err(Trouble::new("make a neighbour", "it is not said where").remedy("say in=DIRECTORY"));
+            return Err(UserError::new("make a neighbour", "it is not said where").help("say in=DIRECTORY"));
         }
         Ok(spec)
     }
 
     /// Applies one word: `service=2ms`.
-    fn put(&mut self, word: &str) -> Result<(), Trouble> {
+    fn put(&mut self, word: &str) -> Result<(), UserError> {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let put = match self {
             Self::Fuse(spec) => spec.put(key, value),
@@ -440,7 +440,7 @@ impl Spec {
                 _ => Ok(false),
             },
         };
-        let fail = |why: String| Err(Trouble::new(format!("understand `{word}` of a rig"), why));
+        let fail = |why: String| Err(UserError::new(format!("understand `{word}` of a rig"), why));
         match put {
             Ok(true) => Ok(()),
             Ok(false) => fail(format!("there is no word `{key}`")),
@@ -450,27 +450,27 @@ impl Spec {
 }
 
 /// Applies words on times, which a live server accepts: `service=2ms slots=8`.
-pub(crate) fn change_timing(timing: Timing, words: &[&str]) -> Result<Timing, Trouble> {
+pub(crate) fn change_timing(timing: Timing, words: &[&str]) -> Result<Timing, UserError> {
     change(timing, words, put_timing)
 }
 
 /// Applies words on limits, which a live disk accepts: `read_iops=2000`.
-pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Throttle, Trouble> {
+pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Throttle, UserError> {
     change(throttle, words, put_throttle)
 }
 
 /// Applies words on the share, which a live group accepts: `cpus=0.5`.
-pub(crate) fn change_quota(quota: QuotaSpec, words: &[&str]) -> Result<QuotaSpec, Trouble> {
+pub(crate) fn change_quota(quota: QuotaSpec, words: &[&str]) -> Result<QuotaSpec, UserError> {
     change(quota, words, QuotaSpec::put)
 }
 
 /// Applies words on the memory, which a live group accepts: `limit=32m`.
-pub(crate) fn change_memory(memory: MemorySpec, words: &[&str]) -> Result<MemorySpec, Trouble> {
+pub(crate) fn change_memory(memory: MemorySpec, words: &[&str]) -> Result<MemorySpec, UserError> {
     change(memory, words, MemorySpec::put)
 }
 
 /// Applies words on the rate, which a live network accepts: `rate=20mbit`.
-pub(crate) fn change_network(network: NetworkSpec, words: &[&str]) -> Result<NetworkSpec, Trouble> {
+pub(crate) fn change_network(network: NetworkSpec, words: &[&str]) -> Result<NetworkSpec, UserError> {
     change(
         network,
         words,
@@ -482,10 +482,10 @@ fn change<T>(
     mut value: T,
     words: &[&str],
     put: fn(&mut T, &str, &str) -> Result<bool, String>,
-) -> Result<T, Trouble> {
+) -> Result<T, UserError> {
     for word in words {
         let (key, new) = word.split_once('=').unwrap_or((word, ""));
-        let fail = |why| Trouble::new(format!("change `{word}` of a rig that lives"), why);
+        let fail = |why| UserError::new(format!("change `{word}` of a rig that lives"), why);
         match put(&mut value, key, new) {
             Ok(true) => {}
             Ok(false) => return Err(fail(format!("`{key}` cannot be changed"))),
@@ -554,7 +554,7 @@ mod tests {
     use super::*;
     use crate::timing::{ServiceStep, Slow, Span, Stall, TimedDirections};
 
-    fn parse(line: &str) -> Result<Spec, Trouble> {
+    fn parse(line: &str) -> Result<Spec, UserError> {
         Spec::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
     }
 

@@ -175,7 +175,7 @@ fn remove(path: &Path, flags: AtFlags) -> Outcome {
 }
 
 fn words(errno: Errno) -> String {
-    model::Trouble::new("", io::Error::from(errno)).cause
+    model::UserError::new("", io::Error::from(errno)).cause
 }
 
 fn open(directory: &Path) -> Result<OwnedFd, Errno> {

@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use model::Trouble;
+use model::UserError;
 
 use crate::identity;
 use crate::journal::Journal;
@@ -42,12 +42,12 @@ impl Throttle {
     }
 
     /// Makes these the limits of a device ("7:3") in that cgroup; the journal undoes it.
-    pub(crate) fn set(&self, journal: &mut Journal, cgroup: &Path, device: &str) -> Result<(), Trouble> {
+    pub(crate) fn set(&self, journal: &mut Journal, cgroup: &Path, device: &str) -> Result<(), UserError> {
         let sequence = identity::sequence(&identity::directory(device));
         for (name, new) in self.limits() {
             let file = cgroup.join(name);
-            let attempt = || format!("limit {device} in {}", file.display());
-            let old = read(&file, device).ok_or_else(|| Trouble::new(attempt(), "it cannot be read"))?;
+            let action = || format!("limit {device} in {}", file.display());
+            let old = read(&file, device).ok_or_else(|| UserError::new(action(), "it cannot be read"))?;
             if old != new {
                 journal.note(Step::Throttle {
                     file: file.clone(),
@@ -57,7 +57,7 @@ impl Throttle {
                     sequence,
                 })?;
                 fs::write(&file, format!("{device} {new}"))
-                    .map_err(|error| Trouble::new(attempt(), error))?;
+                    .map_err(|error| UserError::new(action(), error))?;
             }
         }
         Ok(())

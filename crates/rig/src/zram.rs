@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{fs, io};
 
-use model::Trouble;
+use model::UserError;
 
 use crate::identity;
 use crate::journal::Journal;
@@ -24,9 +24,9 @@ impl Zram {
     ///
     /// # Errors
     /// Only root may, and only where the module is loaded.
-    pub fn new(size_bytes: u64) -> Result<Self, Trouble> {
+    pub fn new(size_bytes: u64) -> Result<Self, UserError> {
         let fail = |error| {
-            Trouble::new("make a zram device", error).remedy("run this as root, and `modprobe zram` first")
+            UserError::new("make a zram device", error).help("run this as root, and `modprobe zram` first")
         };
         let mut journal = Journal::open()?;
         // Reading makes a device and returns its number, so that the step cannot be written down before.
@@ -34,9 +34,9 @@ impl Zram {
         let number = number.trim().to_owned();
         let sequence = identity::sequence(&directory(&number));
         let noted = journal.note(Step::Zram { number: number.clone(), bytes: size_bytes, sequence });
-        if let Err(trouble) = noted {
+        if let Err(error) = noted {
             let _ = remove(&number);
-            return Err(trouble);
+            return Err(error);
         }
         let device = Self { number, _journal: journal };
         fs::write(device.attribute("disksize"), size_bytes.to_string()).map_err(fail)?;

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use model::Trouble;
+use model::UserError;
 
 use crate::data_location::DataLocation;
 use crate::hang_detection;
@@ -19,10 +19,10 @@ pub fn drop_all() -> std::io::Result<()> {
 ///
 /// # Errors
 /// The step that failed, or that hangs.
-pub fn drop_names(directory: &DataLocation) -> Result<(), Trouble> {
-    let attempt = "drop the machine's caches";
+pub fn drop_names(directory: &DataLocation) -> Result<(), UserError> {
+    let action = "drop the machine's caches";
     let refused = |error: std::io::Error| {
-        Trouble::new(attempt, error).remedy("run it outside of the container, or leave --cold and cold away")
+        UserError::new(action, error).help("run it outside of the container, or leave --cold and cold away")
     };
     let target = directory.descriptor().as_fd().try_clone_to_owned().map_err(refused)?;
     let drop = move || {
@@ -32,5 +32,5 @@ pub fn drop_names(directory: &DataLocation) -> Result<(), Trouble> {
         // A journal holds blocks of inodes until the first time has dropped its own lists.
         drop_all()
     };
-    hang_detection::write_with_progress(attempt, move |_| drop())?.map_err(refused)
+    hang_detection::write_with_progress(action, move |_| drop())?.map_err(refused)
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use model::Trouble;
+use model::UserError;
 use model::json::FromJson;
 use model::marker::{FILE_NAME, Marker, is_sent_program, is_work_directory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
@@ -45,10 +45,10 @@ pub enum CleanOutcome {
 ///
 /// # Errors
 /// Fails if the directory cannot be read.
-pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, CleanOutcome)>, Trouble> {
+pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, CleanOutcome)>, UserError> {
     let fail = |errno: Errno| {
-        Trouble::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
-            .remedy("name the directory that was tested")
+        UserError::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
+            .help("name the directory that was tested")
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = rustix::fs::open(target, flags, Mode::empty()).map_err(fail)?;
@@ -255,7 +255,7 @@ mod tests {
         vec![NamePattern::files("data-", 4, 2)]
     }
 
-    fn clean(target: &Path) -> Result<Vec<(PathBuf, CleanOutcome)>, Trouble> {
+    fn clean(target: &Path) -> Result<Vec<(PathBuf, CleanOutcome)>, UserError> {
         super::clean(target, &AtomicU64::new(0))
     }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use model::marker::{Client, NamePattern, is_work_directory};
-use model::{Target, Trouble};
+use model::{Target, UserError};
 use rustix::fs::{Mode, OFlags};
 
 use crate::dataset::Origin;
@@ -58,8 +58,8 @@ impl DataLocation {
         Self::Device { device, path: path.parent().unwrap_or(Path::new("/")).to_owned(), name }
     }
 
-    /// Returns the attempt to open the home of a target, for messages.
-    pub fn attempt(target: &Target) -> String {
+    /// Returns the action of opening the home of a target, for messages.
+    pub fn action(target: &Target) -> String {
         if target.is_only_read() {
             format!("open {}", target.path)
         } else {
@@ -82,7 +82,7 @@ impl DataLocation {
         if !target.is_only_read() {
             return WorkDirectory::create(path, rules, client, progress).map(Self::Own);
         }
-        let error = |cause: &dyn std::fmt::Display| Trouble::new(Self::attempt(target), cause);
+        let error = |cause: &dyn std::fmt::Display| UserError::new(Self::action(target), cause);
         // The path was resolved, so it has both.
         let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {
@@ -98,10 +98,10 @@ impl DataLocation {
     ///
     /// # Errors
     /// There is none, it is that of another run or client, its client has ended, or it does not answer.
-    pub fn for_client(&self, name: &str, number: u32) -> Result<Self, Trouble> {
+    pub fn for_client(&self, name: &str, number: u32) -> Result<Self, UserError> {
         let path = self.path().with_file_name(name);
-        let attempt = format!("open {}, the directory of another client", path.display());
-        let fail = |cause: &dyn std::fmt::Display| Trouble::new(&attempt, cause);
+        let action = format!("open {}, the directory of another client", path.display());
+        let fail = |cause: &dyn std::fmt::Display| UserError::new(&action, cause);
         let Self::Own(own_directory) = self else {
             return Err(fail(&"this client has no work directory beside it"));
         };
@@ -117,8 +117,7 @@ impl DataLocation {
         let (parent, own) = (own(own_directory.parent())?, own(own_directory.descriptor())?);
         let rules = own_directory.rules().to_vec();
         let work = move || peer::open(parent.as_fd(), &name, own.as_fd(), &client, &rules);
-        let directory =
-            hang_detection::wait_with_progress(&attempt, || 0, work)?.map_err(|why| fail(&why))?;
+        let directory = hang_detection::wait_with_progress(&action, || 0, work)?.map_err(|why| fail(&why))?;
         Ok(Self::OtherClient { directory, path })
     }
 
@@ -152,7 +151,7 @@ impl DataLocation {
     ///
     /// # Errors
     /// As [`WorkDirectory::empty_of`].
-    pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
+    pub fn empty_of(&self, prefix: &str) -> Result<(), UserError> {
         match self {
             Self::Own(directory) => directory.empty_of(prefix),
             Self::Existing { .. } | Self::OtherClient { .. } | Self::Device { .. } => Ok(()),

@@ -25,7 +25,7 @@ use engine::sample::Sample;
 use engine::skew::Skew;
 use engine::verb::Steps;
 use engine::worker::{Layout, Stamping};
-use model::Trouble;
+use model::UserError;
 use model::machine::ring_bytes;
 use model::plan::Stop;
 use model::run::{Extents, Residency};
@@ -73,7 +73,7 @@ pub struct DataOutcome {
     /// Features that the engine had to do without, each with the reason.
     pub missing_features: Vec<String>,
     /// Failure that ended the test early.
-    pub failure: Option<Trouble>,
+    pub failure: Option<UserError>,
     /// True if that failure was a block that differs from the written data.
     pub is_damaged: bool,
     /// True if blocks could not be compared, because an earlier test failed while it wrote.
@@ -168,9 +168,9 @@ impl Task for DataPhase<'_> {
         let Self { task, dataset, meter } = *self;
         task::driven(&task.inputs, meter, on_event, |drive| {
             let PhaseInputs { phase, time_ns, rate_ops_per_second, .. } = task.inputs;
-            let attempt = "run a test on data";
-            let dataset = dataset.ok_or_else(|| Trouble::new(attempt, "there is no data set"))?;
-            let data = phase.workload.data().ok_or_else(|| Trouble::new(attempt, "it is one on files"))?;
+            let action = "run a test on data";
+            let dataset = dataset.ok_or_else(|| UserError::new(action, "there is no data set"))?;
+            let data = phase.workload.data().ok_or_else(|| UserError::new(action, "it is one on files"))?;
             let outcome = run(&task, data, dataset, drive)?;
             let totals = PhaseTotals::from_data(data, outcome, drive.collected.ops);
             let totals = PhaseTotals { rate_ops_per_second, ..totals };
@@ -187,20 +187,20 @@ const LEAD_NS_PER_WORKER: u64 = 20_000;
 /// Runs the test. Sets `drive.start_ns` to the instant at which workers began.
 ///
 /// # Errors
-/// Returns the trouble that kept the test from starting.
+/// Returns the error that kept the test from starting.
 fn run(
     task: &DataTask<'_>,
     data: &DataWork,
     dataset: &mut DataSet,
     drive: &mut Drive<'_>,
-) -> Result<DataOutcome, Trouble> {
+) -> Result<DataOutcome, UserError> {
     let inputs = &task.inputs;
     let workload = &inputs.phase.workload;
     let group_number = task.group;
     let writes_blocks = group_number.is_some() && data.writes() && data.verb != DataVerb::Discard;
     if writes_blocks && task.budget.left_bytes() < data.block_bytes {
-        let attempt = format!("write to {}", task.directory.path().display());
-        return Err(limit_reached(&attempt).remedy("raise --write-limit"));
+        let action = format!("write to {}", task.directory.path().display());
+        return Err(limit_reached(&action).help("raise --write-limit"));
     }
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
@@ -239,8 +239,8 @@ fn run(
     };
     let is_cut = requested_ops < planned_ops;
     if is_cut && task.is_fill {
-        let attempt = format!("fill the data in {}", task.directory.path().display());
-        return Err(limit_reached(&attempt).remedy("raise --write-limit"));
+        let action = format!("fill the data in {}", task.directory.path().display());
+        return Err(limit_reached(&action).help("raise --write-limit"));
     }
     // Until the workers have ended, nobody else may take these.
     let taken_bytes = if writes_blocks {
@@ -293,7 +293,7 @@ fn run(
         drive.readers.push(reader);
     }
     let pool = WorkerPool::start(works).map_err(|error| {
-        Trouble::new(format!("start {members} threads"), error).remedy("ask for fewer threads or less depth")
+        UserError::new(format!("start {members} threads"), error).help("ask for fewer threads or less depth")
     })?;
     let mut outcome = DataOutcome {
         size_bytes: zoned.as_ref().map_or(span.size_bytes, Zoned::size_bytes),
@@ -320,9 +320,9 @@ fn run(
         residency.after = hang_detection::sample("look at the page cache", sample).flatten();
     }
     // The last close of a file waits for writeback, and for the server.
-    let attempt = format!("close the files in {}", task.directory.path().display());
+    let action = format!("close the files in {}", task.directory.path().display());
     let writes = data.writes();
-    let closing = hang_detection::begin(&attempt, move || {
+    let closing = hang_detection::begin(&action, move || {
         // Each close flushes and returns its error; dropping a descriptor would lose the error.
         let close = |file: &OwnedFd| match rustix::io::fcntl_dupfd_cloexec(file, 0) {
             Ok(copy) => engine::files::close(copy),
@@ -333,7 +333,7 @@ fn run(
     if hang_detection::hanging().is_none() {
         let closed = closing.wait(drive.meter.activity());
         let closed = closed
-            .and_then(|closed| closed.map_err(|errno| Trouble::new(attempt, std::io::Error::from(errno))));
+            .and_then(|closed| closed.map_err(|errno| UserError::new(action, std::io::Error::from(errno))));
         outcome.failure = outcome.failure.or(closed.err());
     }
     if let Some(group) = group {
@@ -533,7 +533,7 @@ fn first_failure(
     reports: Vec<Option<Report>>,
     group: Option<&FileGroup>,
     directory: &DataLocation,
-) -> (Option<Trouble>, bool) {
+) -> (Option<UserError>, bool) {
     let is_mismatch =
         |report: &Report| matches!(report.result, Err(Failure { cause: Cause::Mismatch(_), .. }));
     let mut errors: Vec<_> = reports.into_iter().flatten().collect();
@@ -554,8 +554,8 @@ fn first_failure(
     let path = group
         .map_or_else(|| directory.path().to_owned(), |group| directory.path().join(group.name(failure.file)));
     let place = failure.offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
-    let attempt = format!("{} {}{place}", failure.call, path.display());
-    (Some(Trouble::new(attempt, failure.cause).remedy(remedy(&failure))), is_damaged)
+    let action = format!("{} {}{place}", failure.call, path.display());
+    (Some(UserError::new(action, failure.cause).help(remedy(&failure))), is_damaged)
 }
 
 /// Returns the bytes that each ring may lock with its buffers, once all rings are made.
@@ -566,7 +566,7 @@ fn lockable_share(lockable_bytes: u64, workload: &Workload) -> u64 {
 
 /// Refuses files that an earlier test should have made and has not. Otherwise the missing data would look
 /// like a fault of the files.
-fn check_filled(group: &FileGroup, data: &DataWork, directory: &DataLocation) -> Result<(), Trouble> {
+fn check_filled(group: &FileGroup, data: &DataWork, directory: &DataLocation) -> Result<(), UserError> {
     let cause = match group.filled {
         FillProgress::Whole | FillProgress::Discarded => return Ok(()),
         _ if data.fresh => return Ok(()),
@@ -575,7 +575,7 @@ fn check_filled(group: &FileGroup, data: &DataWork, directory: &DataLocation) ->
         FillProgress::Not => "the test that should have written the files did not run",
         FillProgress::Partly => "the test that should have written the files did not finish",
     };
-    Err(Trouble::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
+    Err(UserError::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
 }
 
 fn open_files(
@@ -583,7 +583,7 @@ fn open_files(
     data: &DataWork,
     can_be_direct: bool,
     directory: &DataLocation,
-) -> Result<Arc<[OwnedFd]>, Trouble> {
+) -> Result<Arc<[OwnedFd]>, UserError> {
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
         // A rewrite reads through the same descriptor; a stream of the C library only writes.
@@ -606,13 +606,13 @@ fn is_buffered(file: &OwnedFd) -> bool {
 fn open_with_progress<T: Send + 'static>(
     group: &FileGroup,
     directory: &DataLocation,
-    open: impl FnOnce(&FileGroup, BorrowedFd<'_>, &Path) -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
-    let attempt = format!("open the data set in {}", directory.path().display());
+    open: impl FnOnce(&FileGroup, BorrowedFd<'_>, &Path) -> Result<T, UserError> + Send + 'static,
+) -> Result<T, UserError> {
+    let action = format!("open the data set in {}", directory.path().display());
     let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+    let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
     let (group, path) = (group.clone(), directory.path().to_owned());
-    hang_detection::wait_with_progress(&attempt, || 0, move || open(&group, descriptor.as_fd(), &path))?
+    hang_detection::wait_with_progress(&action, || 0, move || open(&group, descriptor.as_fd(), &path))?
 }
 
 /// Checks the alignment of the file, which may need more than its device does.
@@ -621,7 +621,7 @@ fn check_alignment(
     data: &DataWork,
     files: &[OwnedFd],
     directory: &DataLocation,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     let align = files.first().filter(|_| data.direct).and_then(|file| observe::direct_io(file.as_fd()));
     let Some(align) = align.map(|align| u64::from(align.offset_align_bytes)).filter(|align| *align > 1)
     else {
@@ -631,11 +631,11 @@ fn check_alignment(
         return Ok(());
     }
     let path = directory.path().join(group.name(0));
-    Err(Trouble::new(
+    Err(UserError::new(
         format!("use blocks of {} bytes for direct I/O on {}", data.block_bytes, path.display()),
         format!("the file system needs multiples of {align}"),
     )
-    .remedy(format!("use blocks of {}, or add :buffered", data.block_bytes.next_multiple_of(align))))
+    .help(format!("use blocks of {}, or add :buffered", data.block_bytes.next_multiple_of(align))))
 }
 
 /// Residency below this share counts as nothing: the kernel keeps a page of a file here and there.
@@ -689,8 +689,8 @@ fn prepare_cache(
     data: &DataWork,
     cache: CacheMode,
     drive: &mut Drive<'_>,
-) -> Result<CacheState, Trouble> {
-    let attempt = "prepare the page cache";
+) -> Result<CacheState, UserError> {
+    let action = "prepare the page cache";
     let files = Arc::clone(files);
     let (part, is_existing) = (group.part(), group.origin == Origin::Read);
     let (direct, reads) = (data.direct, data.reads());
@@ -751,8 +751,8 @@ fn prepare_cache(
     };
     let mut moved = drive.meter.activity();
     let activity = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
-    hang_detection::wait_with_progress(attempt, activity, prepare)?
-        .map_err(|error| Trouble::new(attempt, error))
+    hang_detection::wait_with_progress(action, activity, prepare)?
+        .map_err(|error| UserError::new(action, error))
 }
 
 fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
@@ -775,7 +775,7 @@ fn open_spans(
     directory: &DataLocation,
     share: &Share,
     unit_bytes: u64,
-) -> Result<Vec<(Span, OwnedFd)>, Trouble> {
+) -> Result<Vec<(Span, OwnedFd)>, UserError> {
     let access = if data.writes() { OFlags::WRONLY } else { OFlags::RDONLY };
     let (start, end) = (share.first_unit * unit_bytes, (share.first_unit + share.units) * unit_bytes);
     open_with_progress(group, directory, move |group, descriptor, path| {

@@ -15,7 +15,7 @@ use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
 use engine::discard::discard;
-use model::Trouble;
+use model::UserError;
 use model::marker::NamePattern;
 use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
@@ -176,7 +176,7 @@ impl FileGroup {
         path: &Path,
         index: u64,
         flags: OFlags,
-    ) -> Result<OwnedFd, Trouble> {
+    ) -> Result<OwnedFd, UserError> {
         let name = self.name(index);
         let opened = match self.origin {
             Origin::Made => open_at(directory, &name, flags),
@@ -187,14 +187,15 @@ impl FileGroup {
         opened.map_err(|errno| {
             let direct = flags.contains(OFlags::DIRECT);
             let how = if direct { " for direct I/O" } else { "" };
-            let attempt = format!("open {}{how}", path.join(name).display());
-            let error = Trouble::new(attempt, std::io::Error::from(errno));
+            let action = format!("open {}{how}", path.join(name).display());
+            let error = UserError::new(action, std::io::Error::from(errno));
             match errno {
-                Errno::INVAL if direct => error
-                    .remedy("this file system refuses O_DIRECT: add :buffered to the test, or --buffered"),
-                Errno::MFILE => error.remedy("raise the limit of open files (ulimit -n)"),
+                Errno::INVAL if direct => {
+                    error.help("this file system refuses O_DIRECT: add :buffered to the test, or --buffered")
+                }
+                Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
                 Errno::NXIO if self.origin == Origin::Erased => {
-                    error.remedy("the device went away or changed its size; look at the kernel's log")
+                    error.help("the device went away or changed its size; look at the kernel's log")
                 }
                 _ => error,
             }
@@ -212,17 +213,17 @@ impl FileGroup {
         budget: &Arc<Budget>,
         deadline_ns: u64,
         meter: &mut Meter,
-    ) -> Result<(), Trouble> {
-        let attempt = format!("write what was discarded in {} again", directory.path().display());
+    ) -> Result<(), UserError> {
+        let action = format!("write what was discarded in {} again", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
-        let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+        let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
         let written = Arc::new(AtomicU64::new(0));
         let writing = Writing {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&written),
             budget: Arc::clone(budget),
             room: meter.room().cloned(),
-            attempt: attempt.clone(),
+            action: action.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
             deadline_ns,
@@ -230,7 +231,7 @@ impl FileGroup {
         let (is_given_up, group) = (Arc::clone(&writing.is_given_up), self.clone());
         let mut activity = meter.activity();
         hang_detection::wait_with_progress(
-            &attempt,
+            &action,
             || written.load(Ordering::Relaxed).wrapping_add(activity()),
             move || {
                 (0..group.files).try_for_each(|index| {
@@ -261,7 +262,7 @@ impl FileGroup {
         directory: BorrowedFd<'_>,
         path: &Path,
         flags: OFlags,
-    ) -> Result<Arc<[OwnedFd]>, Trouble> {
+    ) -> Result<Arc<[OwnedFd]>, UserError> {
         (0..u64::from(self.files)).map(|index| self.open_file(directory, path, index, flags)).collect()
     }
 }
@@ -314,28 +315,28 @@ impl DataSet {
         deadline_ns: u64,
         progress: &LayoutProgress,
         mut activity: impl FnMut() -> u64,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, UserError> {
         let device = match directory.existing() {
             Some((name, Origin::Read)) => return Ok(Self::existing(plan, name)),
             Some((name, _)) => Some(name.to_owned()),
             None => None,
         };
-        let attempt = format!("lay out the data set in {}", directory.path().display());
+        let action = format!("lay out the data set in {}", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
-        let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+        let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
         let writing = Writing {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
             budget: Arc::clone(owner.budget),
             room: owner.room.clone(),
-            attempt: attempt.clone(),
+            action: action.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
             deadline_ns,
         };
         let is_given_up = Arc::clone(&writing.is_given_up);
         let first = owner.first.map(|first| first.descriptor().try_clone_to_owned()).transpose();
-        let first = first.map_err(|error| Trouble::new(&attempt, error))?;
+        let first = first.map_err(|error| UserError::new(&action, error))?;
         let task = Layout {
             plan: plan.clone(),
             number: owner.number,
@@ -347,7 +348,7 @@ impl DataSet {
         };
         // The layout has a thread of its own: a device that hangs must not keep us from reporting it.
         hang_detection::wait_with_progress(
-            &attempt,
+            &action,
             || progress.bytes.load(Ordering::Relaxed).wrapping_add(activity()),
             move || task.run(descriptor.as_fd()),
         )
@@ -390,17 +391,17 @@ impl DataSet {
 ///
 /// # Errors
 /// The directory and the cause.
-pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), Trouble> {
-    let attempt = format!("discard blocks of files in {}", directory.path().display());
+pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), UserError> {
+    let action = format!("discard blocks of files in {}", directory.path().display());
     let punch = |directory: BorrowedFd<'_>, name: &str| {
         discard(open_at(directory, name, OFlags::RDWR)?.as_fd(), false, 0, CHUNK_BYTES)
     };
     // A device answers for itself, with the first discard.
-    let Some(punched) = on_scratch_file(directory, plan, &attempt, punch)? else { return Ok(()) };
+    let Some(punched) = on_scratch_file(directory, plan, &action, punch)? else { return Ok(()) };
     punched.map_err(|errno| {
-        let error = Trouble::new(&attempt, std::io::Error::from(errno));
+        let error = UserError::new(&action, std::io::Error::from(errno));
         match errno {
-            Errno::OPNOTSUPP => error.remedy(
+            Errno::OPNOTSUPP => error.help(
                 "this file system cannot punch holes: leave discard away (--precondition in place of --purge), or name a directory on \
                  ext4, XFS, btrfs or tmpfs",
             ),
@@ -418,21 +419,21 @@ pub fn refuses_direct(
     directory: &DataLocation,
     plan: &Dataset,
     budget: &Arc<Budget>,
-) -> Result<bool, Trouble> {
-    let attempt = format!("try direct I/O in {}", directory.path().display());
+) -> Result<bool, UserError> {
+    let action = format!("try direct I/O in {}", directory.path().display());
     let is_refused = match directory.existing() {
         Some((name, Origin::Read)) => {
             let (name, descriptor) = (name.to_owned(), directory.descriptor().try_clone_to_owned());
-            let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+            let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
             let read = |file: &OwnedFd, block: &mut [u8]| rustix::io::pread(file, block, 0);
             let work = move || is_direct_refused(descriptor.as_fd(), &name, OFlags::RDONLY, read);
-            Some(hang_detection::wait_with_progress(&attempt, || 0, work)?)
+            Some(hang_detection::wait_with_progress(&action, || 0, work)?)
         }
         Some(_) => None,
         None if !budget.take(DIRECT_BYTES as u64) => None,
         None => {
             let write = |file: &OwnedFd, block: &mut [u8]| rustix::io::pwrite(file, block, 0);
-            on_scratch_file(directory, plan, &attempt, move |directory, name| {
+            on_scratch_file(directory, plan, &action, move |directory, name| {
                 is_direct_refused(directory, name, OFlags::WRONLY, write)
             })?
         }
@@ -467,13 +468,13 @@ fn is_direct_refused(
 fn on_scratch_file<T: Send + 'static>(
     directory: &DataLocation,
     plan: &Dataset,
-    attempt: &str,
+    action: &str,
     work: impl FnOnce(BorrowedFd<'_>, &str) -> T + Send + 'static,
-) -> Result<Option<T>, Trouble> {
+) -> Result<Option<T>, UserError> {
     let Some(group) = plan.groups.first().filter(|_| directory.existing().is_none()) else { return Ok(None) };
     let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
     let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| Trouble::new(attempt, error))?;
+    let descriptor = descriptor.map_err(|error| UserError::new(action, error))?;
     let work = move || {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         drop(rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
@@ -481,9 +482,9 @@ fn on_scratch_file<T: Send + 'static>(
         rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
         Ok(result)
     };
-    hang_detection::wait_with_progress(attempt, || 0, work)?
+    hang_detection::wait_with_progress(action, || 0, work)?
         .map(Some)
-        .map_err(|errno: Errno| Trouble::new(attempt, std::io::Error::from(errno)))
+        .map_err(|errno: Errno| UserError::new(action, std::io::Error::from(errno)))
 }
 
 /// Returns the offset of a client's part of `file_bytes` in a file of a group.
@@ -525,9 +526,9 @@ struct Layout {
     writing: Writing,
 }
 
-/// Returns the trouble of work that would write more than the run may.
-pub fn limit_reached(attempt: &str) -> Trouble {
-    Trouble::new(attempt, "the run has written all that its write limit allows")
+/// Returns the error of work that would write more than the run may.
+pub fn limit_reached(action: &str) -> UserError {
+    UserError::new(action, "the run has written all that its write limit allows")
 }
 
 /// State of writing files in a separate thread.
@@ -536,7 +537,7 @@ struct Writing {
     bytes: Arc<AtomicU64>,
     budget: Arc<Budget>,
     room: Option<RoomWatch>,
-    attempt: String,
+    action: String,
     /// Path of the directory, for messages.
     path: PathBuf,
     /// Raised when no thread waits for it any more.
@@ -545,7 +546,7 @@ struct Writing {
 }
 
 impl Layout {
-    fn run(&self, directory: BorrowedFd<'_>) -> Result<DataSet, Trouble> {
+    fn run(&self, directory: BorrowedFd<'_>) -> Result<DataSet, UserError> {
         let plan = &self.plan;
         let mut size_bytes = plan.size_bytes_max;
         let mut groups = Vec::with_capacity(plan.groups.len());
@@ -571,7 +572,7 @@ impl Layout {
             let first = self.first.as_ref().filter(|_| plan.is_of_all_clients(index));
             for file in 0..group.files {
                 if self.writing.is_given_up.load(Ordering::Relaxed) {
-                    return Err(Trouble::new(&self.writing.attempt, "it took too long"));
+                    return Err(UserError::new(&self.writing.action, "it took too long"));
                 }
                 let opened = match first {
                     Some(first) => self.open_of_all(first.as_fd(), &laid_out, file)?,
@@ -603,7 +604,12 @@ impl Layout {
     }
 
     /// Writes the first part of a file. Returns the size of a data set that lasts some seconds at that rate.
-    fn calibrate(&self, writer: &mut Writer<'_>, group: &DataGroup, most_bytes: u64) -> Result<u64, Trouble> {
+    fn calibrate(
+        &self,
+        writer: &mut Writer<'_>,
+        group: &DataGroup,
+        most_bytes: u64,
+    ) -> Result<u64, UserError> {
         let plan = &self.plan;
         let needed = plan.group_file_bytes(group, plan.size_bytes_min).max(plan.unit_bytes);
         let wished = plan.group_file_bytes(group, DATASET_BYTES_MIN.min(most_bytes)).max(needed);
@@ -627,19 +633,19 @@ impl Layout {
     }
 
     /// Opens a file that the first client has made for all. A file with another name elsewhere is none.
-    fn open_of_all(&self, first: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, Trouble> {
+    fn open_of_all(&self, first: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, UserError> {
         let path = &self.writing.path;
         let opened = group.open_file(first, path, file.into(), OFlags::WRONLY)?;
         let about = rustix::fs::fstat(&opened);
         let is_own = about.is_ok_and(|about| {
             about.st_nlink == 1 && FileType::from_raw_mode(about.st_mode) == FileType::RegularFile
         });
-        let attempt = || format!("open {} of the first client", group.name(file.into()));
-        is_own.then_some(opened).ok_or_else(|| Trouble::new(attempt(), "it is not the file that it made"))
+        let action = || format!("open {} of the first client", group.name(file.into()));
+        is_own.then_some(opened).ok_or_else(|| UserError::new(action(), "it is not the file that it made"))
     }
 
     /// Makes a file of a group, or opens the device.
-    fn open(&self, directory: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, Trouble> {
+    fn open(&self, directory: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, UserError> {
         if group.origin == Origin::Erased {
             return group.open_file(directory, &self.writing.path, file.into(), OFlags::WRONLY);
         }
@@ -654,20 +660,20 @@ fn set_size(file: &OwnedFd, bytes: u64) -> bool {
 }
 
 impl Writing {
-    fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Trouble> {
+    fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, UserError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|errno| self.fail("make", name, None, errno))
     }
 
-    fn fail(&self, call: &str, name: &str, offset_bytes: Option<u64>, errno: Errno) -> Trouble {
+    fn fail(&self, call: &str, name: &str, offset_bytes: Option<u64>, errno: Errno) -> UserError {
         let place = offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
-        let attempt = format!("{call} {}{place} for the data set", self.path.join(name).display());
-        let error = Trouble::new(attempt, std::io::Error::from(errno));
+        let action = format!("{call} {}{place} for the data set", self.path.join(name).display());
+        let error = UserError::new(action, std::io::Error::from(errno));
         match errno {
-            Errno::NOSPC | Errno::DQUOT => error.remedy("make room, or ask for a smaller --size"),
-            Errno::FBIG => error.remedy("raise the limit of file sizes (ulimit -f), or use a smaller --size"),
-            Errno::IO => error.remedy("the device failed; look at the kernel's log"),
+            Errno::NOSPC | Errno::DQUOT => error.help("make room, or ask for a smaller --size"),
+            Errno::FBIG => error.help("raise the limit of file sizes (ulimit -f), or use a smaller --size"),
+            Errno::IO => error.help("the device failed; look at the kernel's log"),
             _ => error,
         }
     }
@@ -708,12 +714,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn write_until(&mut self, end_bytes: u64) -> Result<(), Trouble> {
+    fn write_until(&mut self, end_bytes: u64) -> Result<(), UserError> {
         self.write_for(end_bytes, end_bytes, u64::MAX)
     }
 
     /// Writes at least `needed_bytes`, then goes on up to `wished_bytes` until `until_ns`.
-    fn write_for(&mut self, needed_bytes: u64, wished_bytes: u64, until_ns: u64) -> Result<(), Trouble> {
+    fn write_for(&mut self, needed_bytes: u64, wished_bytes: u64, until_ns: u64) -> Result<(), UserError> {
         let end_bytes = wished_bytes;
         while self.written_bytes < end_bytes {
             let now_ns = Monotonic.now_ns();
@@ -722,23 +728,21 @@ impl<'a> Writer<'a> {
             }
             if now_ns >= self.writing.deadline_ns {
                 let cause = "the run's total time is used up before the data set is written";
-                return Err(Trouble::new(&self.writing.attempt, cause)
-                    .remedy("ask for a smaller --size, or a longer --time"));
+                return Err(UserError::new(&self.writing.action, cause)
+                    .help("ask for a smaller --size, or a longer --time"));
             }
             let Writing { stop, is_given_up, .. } = self.writing;
             if stop.load(Ordering::Relaxed) || is_given_up.load(Ordering::Relaxed) {
-                return Err(Trouble::new(&self.writing.attempt, "interrupted"));
+                return Err(UserError::new(&self.writing.action, "interrupted"));
             }
             if let Some(shortage) =
-                self.writing.room.as_ref().and_then(|room| room.shortage(&self.writing.attempt))
+                self.writing.room.as_ref().and_then(|room| room.shortage(&self.writing.action))
             {
                 return Err(shortage);
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
             if !self.writing.budget.take(len as u64) {
-                return Err(
-                    limit_reached(&self.writing.attempt).remedy("raise --write-limit, or lower --size")
-                );
+                return Err(limit_reached(&self.writing.action).help("raise --write-limit, or lower --size"));
             }
             let offset_bytes = self.first_bytes + self.written_bytes;
             let (file, generation) = (self.number, self.generation);
@@ -759,7 +763,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes all of a chunk, even after a short write: a chunk begins with a stamp, its remainder does not.
-    fn write(&self, chunk: &[u8], offset_bytes: u64) -> Result<(), Trouble> {
+    fn write(&self, chunk: &[u8], offset_bytes: u64) -> Result<(), UserError> {
         let mut written = 0;
         while written < chunk.len() {
             match rustix::io::pwrite(&self.file, &chunk[written..], offset_bytes + written as u64) {
@@ -774,7 +778,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn make_durable(&mut self) -> Result<(), Trouble> {
+    fn make_durable(&mut self) -> Result<(), UserError> {
         rustix::fs::fdatasync(&self.file)
             .map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
         // This is only advice: a file system that ignores it keeps its pages.

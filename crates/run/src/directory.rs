@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use model::Trouble;
+use model::UserError;
 use model::json::ToJson;
 use model::marker::{self, Client, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NamePattern};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
@@ -98,13 +98,13 @@ pub struct RemovalOutcome {
 #[derive(Debug)]
 pub struct CreateError {
     /// The failure.
-    pub error: Trouble,
+    pub error: UserError,
     /// True if a part of it may be left in the target.
     pub has_leftovers: bool,
 }
 
-impl From<Trouble> for CreateError {
-    fn from(error: Trouble) -> Self {
+impl From<UserError> for CreateError {
+    fn from(error: UserError) -> Self {
         Self { error, has_leftovers: false }
     }
 }
@@ -134,7 +134,7 @@ impl WorkDirectory {
     /// name and marker, and its run in the marker. Every step raises `progress`.
     ///
     /// # Errors
-    /// Returns the attempt, its path and the cause. The error lists remains that could not be removed. It also lists a
+    /// Returns the action, its path and the cause. The error lists remains that could not be removed. It also lists a
     /// directory that has replaced the new one, which is not touched.
     pub fn create(
         target: &Path,
@@ -143,17 +143,17 @@ impl WorkDirectory {
         progress: &AtomicU64,
     ) -> Result<Self, CreateError> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
-        let attempt = || format!("make a work directory in {}", target.display());
+        let action = || format!("make a work directory in {}", target.display());
         let fail = |errno: Errno| {
-            let error = Trouble::new(attempt(), std::io::Error::from(errno));
+            let error = UserError::new(action(), std::io::Error::from(errno));
             match errno {
-                Errno::ROFS => error.remedy("choose a directory that you can write to"),
+                Errno::ROFS => error.help("choose a directory that you can write to"),
                 Errno::ACCESS | Errno::PERM => {
                     let denial = observe::denial(&observe::Root::system(), target);
-                    error.remedy(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
+                    error.help(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
                 }
-                Errno::NOSPC | Errno::DQUOT => error.remedy("make room there first"),
-                Errno::MFILE => error.remedy("raise the limit of open files (ulimit -n)"),
+                Errno::NOSPC | Errno::DQUOT => error.help("make room there first"),
+                Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
                 _ => error,
             }
         };
@@ -161,11 +161,11 @@ impl WorkDirectory {
             rustix::fs::open(target, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let parent = parent.map_err(fail)?;
         let left = |name: &CStr, errno| {
-            let Trouble { attempt, cause, .. } = fail(errno);
+            let UserError { action, cause, .. } = fail(errno);
             let left = target.join(name.to_string_lossy().as_ref());
             let cause = format!("{cause}, and {} is left: it cannot be removed", left.display());
-            let remedy = format!("when it can, `skye clean {}` removes it", target.display());
-            CreateError { error: Trouble::new(attempt, cause).remedy(remedy), has_leftovers: true }
+            let help = format!("when it can, `skye clean {}` removes it", target.display());
+            CreateError { error: UserError::new(action, cause).help(help), has_leftovers: true }
         };
         // The last two are for the directory and its marker: once the directory is made, neither may be
         // lacking.
@@ -192,7 +192,7 @@ impl WorkDirectory {
                 }
                 Err(Unusable::Other(why)) => {
                     let cause = format!("{} is not the directory that was just made: {why}", path.display());
-                    return Err(Trouble::new(attempt(), cause).remedy(
+                    return Err(UserError::new(action(), cause).help(
                     "nothing in it was touched; choose a directory in which nobody else can rename files",
                 ).into());
                 }
@@ -246,20 +246,19 @@ impl WorkDirectory {
     ///
     /// # Errors
     /// Fails if something cannot be removed, or if the removal hangs.
-    pub fn empty_of(&self, prefix: &str) -> Result<(), Trouble> {
-        let attempt = format!("empty {}", self.path.display());
+    pub fn empty_of(&self, prefix: &str) -> Result<(), UserError> {
+        let action = format!("empty {}", self.path.display());
         let rules: Vec<_> =
             self.rules.iter().filter(|rule| rule.prefix.starts_with(prefix)).cloned().collect();
         let place = Arc::clone(&self.place);
         let progress = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&progress);
         let work = move || removal::remove_contents(place.directory.as_fd(), &rules, &seen);
-        let removal =
-            hang_detection::wait_with_progress(&attempt, || progress.load(Ordering::Relaxed), work)?;
+        let removal = hang_detection::wait_with_progress(&action, || progress.load(Ordering::Relaxed), work)?;
         // A file that no rule produces is in no one's way.
         let is_stuck = |why: &str| ![removal::NOT_OURS, removal::UNNAMED].contains(&why);
         let stuck = removal.left.into_iter().find(|(_, why)| is_stuck(why));
-        stuck.map_or(Ok(()), |(name, why)| Err(Trouble::new(attempt, format!("{name}: {why}"))))
+        stuck.map_or(Ok(()), |(name, why)| Err(UserError::new(action, format!("{name}: {why}"))))
     }
 
     /// Starts to remove the directory with all files that the rules produce, in a separate thread. A removal that hangs
@@ -296,7 +295,7 @@ impl PendingRemoval {
     ///
     /// # Errors
     /// Fails if the removal hangs. The error contains the path that is left.
-    pub fn wait(mut self) -> Result<RemovalOutcome, Trouble> {
+    pub fn wait(mut self) -> Result<RemovalOutcome, UserError> {
         // While another call hangs, the data that devices move belongs to others.
         let counts = hang_detection::hanging().is_none();
         let activity = || {
@@ -305,7 +304,7 @@ impl PendingRemoval {
         };
         self.work.wait(activity).map_err(|error| {
             let target = self.path.parent().unwrap_or(&self.path).display();
-            error.remedy(format!("when it answers again, `skye clean {target}` removes it"))
+            error.help(format!("when it answers again, `skye clean {target}` removes it"))
         })
     }
 }

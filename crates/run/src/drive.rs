@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic};
 use engine::recorder::{DeltaReader, INTERVAL_NS};
-use model::Trouble;
+use model::UserError;
 use model::plan::PrecisionGoal;
 use model::run::Frame;
 use observe::StepReader;
@@ -148,28 +148,28 @@ const STILL_NS: u64 = 2_000_000_000;
 /// Interval between checks of the rate: a check costs far less than this, but not nothing.
 const CHECK_INTERVAL_NS: u64 = 500_000_000;
 
-/// Returns the trouble of a client that was not to begin.
-pub fn others_have_ended() -> Trouble {
-    Trouble::new("begin with the other clients", "one of them had ended before")
+/// Returns the error of a client that was not to begin.
+pub fn others_have_ended() -> UserError {
+    UserError::new("begin with the other clients", "one of them had ended before")
 }
 
-fn panicked(attempt: &str, message: &str) -> Trouble {
-    Trouble::new(attempt, format!("a worker of skye panicked: {message}"))
-        .remedy("please report this as a bug of skye")
+fn panicked(action: &str, message: &str) -> UserError {
+    UserError::new(action, format!("a worker of skye panicked: {message}"))
+        .help("please report this as a bug of skye")
 }
 
 impl Drive<'_> {
     /// Waits until every member has answered. Answers come in the order of the members; a member that failed
     /// gives `None`.
     ///
-    /// The trouble says that a member panicked, or did not answer within [`hang_detection::hang_timeout`] after the
+    /// The error says that a member panicked, or did not answer within [`hang_detection::hang_timeout`] after the
     /// expected time. The other members have then been told to stop.
     pub fn answers<C: Send + 'static, R: Send + 'static>(
         &mut self,
         pool: &mut WorkerPool<C, R>,
         expected: Expected,
         is_measured: bool,
-    ) -> (Vec<Option<R>>, Option<Trouble>) {
+    ) -> (Vec<Option<R>>, Option<UserError>) {
         let mut answers: Vec<Option<R>> = (0..pool.len()).map(|_| None).collect();
         let mut error = None;
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
@@ -256,7 +256,7 @@ impl Drive<'_> {
     pub fn ready<C: Send + 'static, R: Send + 'static>(
         &mut self,
         pool: &mut WorkerPool<C, R>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), UserError> {
         let mut workers = Vec::new();
         while pool.is_busy() {
             let still_for = hang_detection::hang_timeout(false);

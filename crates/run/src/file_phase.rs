@@ -26,7 +26,7 @@ use engine::pacing::OpenLoop;
 use engine::pattern::Permutation;
 use engine::recorder::{self, DeltaReader, Recorder};
 use engine::{Failure, failure::Cause};
-use model::Trouble;
+use model::UserError;
 use model::plan::Clients;
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::workload::{
@@ -129,7 +129,7 @@ pub struct FileOutcome {
     /// Operations that ended in another way than a load file says.
     pub unexpected: Option<Unexpected>,
     /// Failure that ended it early.
-    pub failure: Option<Trouble>,
+    pub failure: Option<UserError>,
 }
 
 /// Inputs of a test on files.
@@ -205,11 +205,11 @@ struct Report {
 /// Runs the test. Sets `drive.start_ns` to the instant at which the first round began.
 ///
 /// # Errors
-/// Returns the trouble that kept the test from starting.
-fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, Trouble> {
+/// Returns the error that kept the test from starting.
+fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, UserError> {
     let workload = &task.inputs.phase.workload;
     let Some(work) = workload.files() else {
-        return Err(Trouble::new("run a test on files", "it is one on data"));
+        return Err(UserError::new("run a test on files", "it is one on data"));
     };
     let threads = u64::from(workload.threads);
     // The threads of a mix agree in memory on who works on which file.
@@ -256,7 +256,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         let before = of_clients + thread * (work.files / threads) + thread.min(work.files % threads);
         let parent = task.directory.descriptor().try_clone_to_owned();
         let member = Member {
-            parent: parent.map_err(|error| Trouble::new("start a thread", error))?,
+            parent: parent.map_err(|error| UserError::new("start a thread", error))?,
             owner: if work.shared { 0 } else { thread },
             thread,
             threads,
@@ -286,7 +286,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         drive.readers.push(reader);
     }
     let pool = WorkerPool::start(works).map_err(|error| {
-        Trouble::new(format!("start {threads} threads"), error).remedy("ask for fewer threads")
+        UserError::new(format!("start {threads} threads"), error).help("ask for fewer threads")
     })?;
     let mut outcome = FileOutcome { files: work.files, ..FileOutcome::default() };
     drive_rounds(task, work, &mut allowance, pool, set, drive, &mut outcome);
@@ -294,8 +294,8 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     Ok(outcome)
 }
 
-fn unread() -> Trouble {
-    Trouble::new("run a mix", "only its name is known, not its flows")
+fn unread() -> UserError {
+    UserError::new("run a mix", "only its name is known, not its flows")
 }
 
 fn drive_rounds(
@@ -326,7 +326,7 @@ struct Rounds<'a, 'd> {
 }
 
 impl Rounds<'_, '_> {
-    fn run(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<(), Trouble> {
+    fn run(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<(), UserError> {
         self.drive.ready(pool)?;
         self.drive.start_ns = Monotonic.now_ns();
         // If directories are shared, the first thread makes those that the others open.
@@ -365,7 +365,7 @@ impl Rounds<'_, '_> {
     }
 
     /// Runs one round; false if no other can follow.
-    fn round(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, Trouble> {
+    fn round(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, UserError> {
         let all = 0..pool.len();
         let prepared = self.untimed(pool, all.clone(), |deadline_ns| Command::Prepare { deadline_ns })?;
         if self.drive.is_stopped() {
@@ -417,7 +417,7 @@ impl Rounds<'_, '_> {
     }
 
     /// Measures a round; false if it was not to begin.
-    fn measure(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, Trouble> {
+    fn measure(&mut self, pool: &mut WorkerPool<Command, Report>) -> Result<bool, UserError> {
         let (visited, operations) = (visited(self.work, self.set), operations(self.work, self.set));
         if self.drive.is_continuous {
             // The files were made before the phase.
@@ -477,7 +477,7 @@ impl Rounds<'_, '_> {
         pool: &mut WorkerPool<Command, Report>,
         members: std::ops::Range<usize>,
         command: impl Fn(u64) -> Command,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, UserError> {
         let now_ns = Monotonic.now_ns();
         // A test that is one part makes its files once. Others would make them for each round.
         let least_ns = if self.drive.is_continuous { POPULATING_NS_MIN } else { UNTIMED_NS_MIN };
@@ -492,7 +492,7 @@ impl Rounds<'_, '_> {
     }
 
     /// Takes over the state from the reports; true if all work was done.
-    fn take(&mut self, reports: Vec<Option<Report>>, error: Option<Trouble>) -> Result<bool, Trouble> {
+    fn take(&mut self, reports: Vec<Option<Report>>, error: Option<UserError>) -> Result<bool, UserError> {
         let mut failed = error;
         let mut is_whole = true;
         for (thread, report) in reports.into_iter().enumerate() {
@@ -508,7 +508,7 @@ impl Rounds<'_, '_> {
             if let (Err(failure), None) = (report.result, &failed) {
                 let owner = if self.work.shared { 0 } else { thread };
                 let path = self.task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
-                let attempt = match failure.cause {
+                let action = match failure.cause {
                     Cause::Names { .. } => format!("come upon every file in {}", path.display()),
                     Cause::Foreign => format!("remove all of {}", path.display()),
                     _ if self.work.verb == FileVerb::Replay => {
@@ -518,8 +518,8 @@ impl Rounds<'_, '_> {
                     _ => format!("{} file {} in {}", failure.call, failure.file, path.display()),
                 };
                 failed = Some(
-                    Trouble::new(attempt, failure.cause)
-                        .remedy(remedy(&failure, self.task.directory.descriptor())),
+                    UserError::new(action, failure.cause)
+                        .help(remedy(&failure, self.task.directory.descriptor())),
                 );
             }
         }

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use model::Trouble;
+use model::UserError;
 use observe::Root;
 
 use crate::meter::LowWatermark;
@@ -113,7 +113,7 @@ pub fn hanging() -> Option<String> {
 
 /// Work in a separate thread.
 pub struct SupervisedCall<T> {
-    attempt: String,
+    action: String,
     thread: Arc<AtomicI32>,
     state: State<T>,
 }
@@ -131,7 +131,7 @@ const STACK_BYTES: usize = 2 << 20;
 
 /// Starts `work` in a separate thread.
 pub fn begin<T: Send + 'static>(
-    attempt: &str,
+    action: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> SupervisedCall<T> {
     let (sender, receiver) = sync_channel(1);
@@ -151,7 +151,7 @@ pub fn begin<T: Send + 'static>(
         Ok(_) => State::Working(result, receiver),
         Err(_) => take_result(&work).map_or(State::Lost, |work| State::Done(work())),
     };
-    SupervisedCall { attempt: attempt.to_owned(), thread, state }
+    SupervisedCall { action: action.to_owned(), thread, state }
 }
 
 /// Calls that the thread of the work was seen in, one after the other. Getting a CPU is no sign of movement.
@@ -187,7 +187,7 @@ impl<T> SupervisedCall<T> {
     /// # Errors
     /// Fails if the work stood still for too long, and leaves its thread to itself. Fails if the work
     /// panicked.
-    pub fn wait(self, progress: impl FnMut() -> u64) -> Result<T, Trouble> {
+    pub fn wait(self, progress: impl FnMut() -> u64) -> Result<T, UserError> {
         self.wait_with(hang_timeout, progress)
     }
 
@@ -195,14 +195,14 @@ impl<T> SupervisedCall<T> {
         self,
         hang_timeout: fn(bool) -> Duration,
         mut progress: impl FnMut() -> u64,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, UserError> {
         let (result, receiver) = match self.state {
             State::Working(result, receiver) => (result, receiver),
             State::Done(result) => return Ok(result),
-            State::Lost => return Err(Trouble::new(self.attempt, "no thread can be made")),
+            State::Lost => return Err(UserError::new(self.action, "no thread can be made")),
         };
-        wait_for(&self.attempt, &self.thread, &receiver, hang_timeout, &mut progress)?;
-        take_result(&result).ok_or_else(|| Trouble::new(self.attempt, PANICKED))
+        wait_for(&self.action, &self.thread, &receiver, hang_timeout, &mut progress)?;
+        take_result(&result).ok_or_else(|| UserError::new(self.action, PANICKED))
     }
 }
 
@@ -210,12 +210,12 @@ const PANICKED: &str = "a thread of skye panicked";
 
 /// Waits until the work says that it is done.
 fn wait_for(
-    attempt: &str,
+    action: &str,
     thread: &Arc<AtomicI32>,
     receiver: &Receiver<()>,
     hang_timeout: fn(bool) -> Duration,
     progress: &mut dyn FnMut() -> u64,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     let mut calls = Calls::default();
     let mut progress = || (progress(), calls.sample(thread.load(Ordering::Relaxed)));
     let mut seen = progress();
@@ -232,7 +232,7 @@ fn wait_for(
                 went_on_after(moved_at.elapsed());
                 return Ok(());
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(Trouble::new(attempt, PANICKED)),
+            Err(RecvTimeoutError::Disconnected) => return Err(UserError::new(action, PANICKED)),
             Err(RecvTimeoutError::Timeout) => {}
         }
         let now = progress();
@@ -242,7 +242,7 @@ fn wait_for(
             has_moved |= now.0 != seen.0;
             (seen, moved_at) = (now, Instant::now());
         } else if moved_at.elapsed() > hang_timeout(has_moved) {
-            return Err(hangs(attempt, &[thread.load(Ordering::Relaxed)], moved_at.elapsed()));
+            return Err(hangs(action, &[thread.load(Ordering::Relaxed)], moved_at.elapsed()));
         }
     }
 }
@@ -252,11 +252,11 @@ fn wait_for(
 /// # Errors
 /// As [`SupervisedCall::wait`].
 pub fn wait_with_progress<T: Send + 'static>(
-    attempt: &str,
+    action: &str,
     progress: impl FnMut() -> u64,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Trouble> {
-    begin(attempt, work).wait(progress)
+) -> Result<T, UserError> {
+    begin(action, work).wait(progress)
 }
 
 /// Makes or changes a file in a separate thread. Waits while bytes are written or the machine writes pages: a sync may
@@ -265,9 +265,9 @@ pub fn wait_with_progress<T: Send + 'static>(
 /// # Errors
 /// As [`SupervisedCall::wait`].
 pub fn write_with_progress<T: Send + 'static>(
-    attempt: &str,
+    action: &str,
     work: impl FnOnce(&AtomicU64) -> T + Send + 'static,
-) -> Result<T, Trouble> {
+) -> Result<T, UserError> {
     let written = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&written);
     let (root, mut low_watermark) = (Root::system(), LowWatermark::default());
@@ -275,12 +275,12 @@ pub fn write_with_progress<T: Send + 'static>(
         low_watermark.is_new(observe::unwritten_bytes(&root));
         low_watermark.count() + written.load(Ordering::Relaxed)
     };
-    wait_with_progress(attempt, progress, move || work(&theirs))
+    wait_with_progress(action, progress, move || work(&theirs))
 }
 
 /// Runs a check that nothing depends on. Returns `None` if it hangs, which does not mean that the target hangs.
-pub fn sample<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    match begin(attempt, work).state {
+pub fn sample<T: Send + 'static>(action: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match begin(action, work).state {
         State::Working(result, receiver) => {
             receiver.recv_timeout(hang_timeout(true)).ok().and_then(|()| take_result(&result))
         }
@@ -291,7 +291,7 @@ pub fn sample<T: Send + 'static>(attempt: &str, work: impl FnOnce() -> T + Send 
 
 /// Returns the error about threads that hang, and abandons them. It contains the call of the first thread that is in
 /// one.
-pub fn hangs(attempt: &str, threads: &[i32], still_for: Duration) -> Trouble {
+pub fn hangs(action: &str, threads: &[i32], still_for: Duration) -> UserError {
     let seconds = still_for.as_secs();
     let since = SystemTime::now().checked_sub(still_for).unwrap_or_else(SystemTime::now);
     let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() % 86_400);
@@ -303,8 +303,8 @@ pub fn hangs(attempt: &str, threads: &[i32], still_for: Duration) -> Trouble {
     };
     let mut left = HUNG_CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     left.extend(threads.iter().map(|thread| HungCall { thread: *thread, says: says.clone() }));
-    Trouble::new(attempt, format!("{says}, for {seconds} s"))
-        .remedy("look at the kernel's log for the device or server")
+    UserError::new(action, format!("{says}, for {seconds} s"))
+        .help("look at the kernel's log for the device or server")
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use engine::stdio::protocol::{Job, Verify};
 use engine::uring::Options;
 use engine::verb::Steps;
 use engine::worker::{Limits, Stamping, WorkerResult};
-use model::Trouble;
+use model::UserError;
 use model::workload::{Access, DataWork, Engine};
 use rustix::io::Errno;
 
@@ -60,7 +60,7 @@ pub struct Report {
     /// Features that its engine had to do without, each with the reason.
     pub missing_features: Vec<String>,
     /// Error of its separate process.
-    pub error: Option<Trouble>,
+    pub error: Option<UserError>,
 }
 
 /// A member that works on blocks.
@@ -202,7 +202,7 @@ pub fn stdio_work(
                 StdioChild::start(program, job, &spans)
             }
             None => {
-                Err(Trouble::new("start a process for the calls of the C library", "no program is known"))
+                Err(UserError::new("start a process for the calls of the C library", "no program is known"))
             }
         };
         match child.as_ref().ok().and_then(|child| i32::try_from(child.id()).ok()) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::clock::{Clock, Monotonic};
 use engine::discard::{discard, is_device};
-use model::Trouble;
+use model::UserError;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -26,20 +26,20 @@ pub fn purge(
     directory: &DataLocation,
     stop: &Arc<AtomicBool>,
     mut activity: impl FnMut() -> u64,
-) -> Result<u64, Trouble> {
-    let attempt = format!("discard all data in {}", directory.path().display());
+) -> Result<u64, UserError> {
+    let action = format!("discard all data in {}", directory.path().display());
     let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| Trouble::new(&attempt, error))?;
+    let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
     let purged = Arc::new(AtomicU64::new(0));
     let (theirs, files, path) = (Arc::clone(&purged), group.clone(), directory.path().to_owned());
-    let (stop, words) = (Arc::clone(stop), attempt.clone());
+    let (stop, words) = (Arc::clone(stop), action.clone());
     let start_ns = Monotonic.now_ns();
     group.filled = FillProgress::Discarded;
-    let work = move || -> Result<(), Trouble> {
+    let work = move || -> Result<(), UserError> {
         let failed = |errno: Errno| {
-            let error = Trouble::new(&words, std::io::Error::from(errno));
+            let error = UserError::new(&words, std::io::Error::from(errno));
             match errno {
-                Errno::OPNOTSUPP => error.remedy(
+                Errno::OPNOTSUPP => error.help(
                     "this file system or device discards nothing; write --precondition in place of --purge",
                 ),
                 _ => error,
@@ -51,7 +51,7 @@ pub fn purge(
             let mut offset_bytes = 0;
             while offset_bytes < files.file_bytes {
                 if stop.load(Ordering::Relaxed) {
-                    return Err(Trouble::new(&words, "interrupted"));
+                    return Err(UserError::new(&words, "interrupted"));
                 }
                 let bytes = PURGE_BYTES.min(files.file_bytes - offset_bytes);
                 discard(file.as_fd(), is_device, offset_bytes, bytes).map_err(failed)?;
@@ -63,6 +63,6 @@ pub fn purge(
         Ok(())
     };
     let moved = || purged.load(Ordering::Relaxed).wrapping_add(activity());
-    hang_detection::wait_with_progress(&attempt, moved, work)??;
+    hang_detection::wait_with_progress(&action, moved, work)??;
     Ok(Monotonic.now_ns().saturating_sub(start_ns))
 }

@@ -86,7 +86,7 @@ fn reread(
     seed: u64,
     interrupt: &Arc<AtomicBool>,
 ) -> Option<Reread> {
-    let attempt = "read some blocks twice";
+    let action = "read some blocks twice";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let (group, path) = (group.clone(), directory.path().to_owned());
     let interrupt = Arc::clone(interrupt);
@@ -115,7 +115,7 @@ fn reread(
         let blocks = second.len() as u64;
         Some(Reread { blocks, first_mean_ns, first_p99_ns, second_mean_ns, second_p99_ns })
     };
-    hang_detection::wait_with_progress(attempt, || 0, work).ok().flatten()
+    hang_detection::wait_with_progress(action, || 0, work).ok().flatten()
 }
 
 /// Returns the median time of a sync of a file without new data.
@@ -162,7 +162,7 @@ fn mean_and_p99(latencies_ns: &[u64]) -> (u64, u64) {
 
 /// Writes a file of data that compresses, and measures the space that it takes.
 fn compressible(directory: &DataLocation) -> Option<CompressibleProbe> {
-    let attempt = "write a file of data that compresses";
+    let action = "write a file of data that compresses";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let work = move || {
         let name = format!("{PREFIX}{:0DIGITS$x}", 0);
@@ -184,5 +184,5 @@ fn compressible(directory: &DataLocation) -> Option<CompressibleProbe> {
         let _ = rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty());
         found
     };
-    hang_detection::wait_with_progress(attempt, || 0, work).ok().flatten()
+    hang_detection::wait_with_progress(action, || 0, work).ok().flatten()
 }

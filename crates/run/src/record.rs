@@ -18,7 +18,7 @@ use model::run::{
 };
 use model::target::{Target, TargetKind};
 use model::workload::{CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
-use model::{Trouble, spec};
+use model::{UserError, spec};
 
 use crate::collect::{self, Collector, Distribution};
 use crate::data_phase::DataOutcome;
@@ -297,12 +297,12 @@ pub struct PhaseTotals {
     /// Reason for an early end without a failure.
     pub cut_short: Option<String>,
     /// Failure that ended it early.
-    pub failure: Option<Trouble>,
+    pub failure: Option<UserError>,
 }
 
 impl PhaseTotals {
     /// Returns the totals of a phase in which nothing was measured.
-    pub fn failed(failure: Trouble) -> Self {
+    pub fn failed(failure: UserError) -> Self {
         Self { failure: Some(failure), ..Self::default() }
     }
 

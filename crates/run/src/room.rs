@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::size;
-use model::{Plan, Target, Trouble};
+use model::{Plan, Target, UserError};
 
 use crate::data_location::DataLocation;
 
@@ -73,15 +73,15 @@ impl RoomWatch {
     }
 
     /// Returns the error of a write that would leave less than the reserve.
-    pub fn shortage(&self, attempt: &str) -> Option<Trouble> {
+    pub fn shortage(&self, action: &str) -> Option<UserError> {
         let free_bytes = self.0.short_bytes.load(Ordering::Relaxed);
         let [free, reserve] = [free_bytes, self.0.reserve_bytes].map(size::binary);
         (free_bytes != ENOUGH).then(|| {
-            Trouble::new(
-                attempt,
+            UserError::new(
+                action,
                 format!("only {free} of the file system is free, less than the reserve of {reserve}"),
             )
-            .remedy("make room, or use a smaller --size")
+            .help("make room, or use a smaller --size")
         })
     }
 }

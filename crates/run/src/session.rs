@@ -19,7 +19,7 @@ use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate};
-use model::{SimDevice, Trouble, marker, spec};
+use model::{SimDevice, UserError, marker, spec};
 use observe::Root;
 
 use crate::data_location::DataLocation;
@@ -151,19 +151,19 @@ impl Session {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
         rules.extend(probes::rules(plan, target));
-        let attempt = DataLocation::attempt(target);
-        let remedy =
+        let action = DataLocation::action(target);
+        let help =
             format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
         let made = Arc::new(AtomicU64::new(0));
         let (theirs, place) = (Arc::clone(&made), target.clone());
         let number = plan.clients.and_then(|clients| clients.number);
         let client = number.zip(run).map(|(number, run)| marker::Client { number, run: run.to_owned() });
         let work = move || DataLocation::open(&place, rules, client.as_ref(), &theirs);
-        let directory = hang_detection::wait_with_progress(&attempt, || made.load(Ordering::Relaxed), work)
+        let directory = hang_detection::wait_with_progress(&action, || made.load(Ordering::Relaxed), work)
             .map_err(|error| CreateError {
-                error: if target.is_only_read() { error } else { error.remedy(remedy) },
-                has_leftovers: made.load(Ordering::Relaxed) > 0,
-            })??;
+            error: if target.is_only_read() { error } else { error.help(help) },
+            has_leftovers: made.load(Ordering::Relaxed) > 0,
+        })??;
         Ok(Self::at(root, plan, target, seed, interrupt, directory))
     }
 
@@ -282,7 +282,7 @@ impl Session {
     ///
     /// # Errors
     /// Fails if a write fails or hangs, or if the time is used up.
-    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError> {
         self.clear()?;
         self.open_first()?;
         let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
@@ -314,7 +314,7 @@ impl Session {
     ///
     /// # Errors
     /// Fails if a removal fails or hangs.
-    pub fn clear(&mut self) -> Result<(), Trouble> {
+    pub fn clear(&mut self) -> Result<(), UserError> {
         let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         on_disk.dataset = None;
         if on_disk.is_dirty || self.phases_run > 0 {
@@ -563,14 +563,14 @@ impl Session {
     }
 
     /// Returns the rate at which operations of an open loop are due.
-    fn rate_of(&self, phase: &PlannedPhase) -> Result<Option<f64>, Trouble> {
+    fn rate_of(&self, phase: &PlannedPhase) -> Result<Option<f64>, UserError> {
         match phase.workload.arrival() {
             Arrival::Closed => Ok(None),
             Arrival::Open { rate: OpenRate::PerSecond(rate), .. } => Ok(Some(rate as f64)),
             Arrival::Open { rate: OpenRate::Percent(percent), .. } => {
                 let closed = spec::print(&phase.requested_workload().arriving(Arrival::Closed));
                 let reached = self.reached.get(&closed).ok_or_else(|| {
-                    Trouble::new(
+                    UserError::new(
                         format!("start operations at {percent} % of what `{closed}` reaches"),
                         "that test gave no rate",
                     )

@@ -13,7 +13,7 @@ use engine::verb::{Steps, Verb};
 use engine::worker::{Layout, Limits, WorkerResult};
 use model::run::Frame;
 use model::workload::{Arrival, DataWork};
-use model::{SimDevice, Trouble};
+use model::{SimDevice, UserError};
 
 use crate::collect::Collector;
 use crate::data_phase::{DataOutcome, members, pattern, planned_ops, shares};
@@ -59,15 +59,15 @@ impl Task for SimTask<'_> {
 }
 
 /// Runs the test.
-fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble> {
+fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, UserError> {
     let phase = task.inputs.phase;
     let Some(data) = phase.workload.data() else {
-        return Err(Trouble::new("simulate a test on files", "it has no data"));
+        return Err(UserError::new("simulate a test on files", "it has no data"));
     };
     // Each worker has one CPU, whatever machine computes this: the same seed gives the same result
     // everywhere.
     let world = SimSystem::new(task.device, phase.workload.threads, task.seed)
-        .map_err(|problem| Trouble::new(format!("simulate {}", task.device.name), problem))?;
+        .map_err(|problem| UserError::new(format!("simulate {}", task.device.name), problem))?;
     let world = Rc::new(RefCell::new(world));
     world.borrow_mut().set_age(*task.age_bytes);
     let ended = simulate(&task, data, &world, sinks);
@@ -80,8 +80,8 @@ fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, Trouble>
     outcome.missed = ended.iter().map(|ended| ended.missed).sum();
     outcome.failure = ended.iter().find_map(|ended| ended.result.err()).map(|failure| {
         let offset = failure.offset_bytes.unwrap_or(0);
-        Trouble::new(format!("{} {} at offset {offset}", failure.call, task.device.name), failure.cause)
-            .remedy("its description asks for this error")
+        UserError::new(format!("{} {} at offset {offset}", failure.call, task.device.name), failure.cause)
+            .help("its description asks for this error")
     });
     if let Some(zoned) = &mut sinks.collected.zoned {
         zoned.leave(sinks.collected.read_bytes, outcome.last_done_ns);

@@ -14,7 +14,7 @@ use engine::clock::{Clock, Monotonic};
 use engine::recorder::Recorder;
 use engine::stdio::protocol::{self, Channel, Command, Counts, Job, Report};
 use engine::worker::WorkerResult;
-use model::Trouble;
+use model::UserError;
 
 use crate::hang_detection;
 
@@ -69,8 +69,8 @@ impl StdioChild {
     /// thread ends. Each span comes with its file, opened for this process alone.
     ///
     /// # Errors
-    /// Returns the trouble that kept it from starting or from getting ready.
-    pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, Trouble> {
+    /// Returns the error that kept it from starting or from getting ready.
+    pub fn start(program: Program, job: Job, parts: &[(Span, OwnedFd)]) -> Result<Self, UserError> {
         Self::start_within(hang_detection::hang_timeout(true) / GRACE_SHARE, program, job, parts)
     }
 
@@ -79,7 +79,7 @@ impl StdioChild {
         mut program: Program,
         job: Job,
         parts: &[(Span, OwnedFd)],
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, UserError> {
         let started = (|| -> io::Result<_> {
             let (ours, theirs) = UnixStream::pair()?;
             program.arg(std::process::id().to_string());
@@ -90,15 +90,15 @@ impl StdioChild {
             drop(program);
             Ok((process, Channel::new(ours)))
         })();
-        let (process, channel) = started.map_err(|error| Trouble::new(START, error))?;
+        let (process, channel) = started.map_err(|error| UserError::new(START, error))?;
         let mut child = Self { process, channel, is_write: job.is_write, grace };
         // A process that ends early refuses messages, but its exit status says more than that.
         let sent = child.channel.set_timeout(POLL_INTERVAL).and_then(|()| child.send_job(job, parts));
         match child.report(Instant::now() + grace, || false) {
             ReportEvent::Report(Report::Ready) => {
-                sent.map(|()| child).map_err(|error| Trouble::new(START, error))
+                sent.map(|()| child).map_err(|error| UserError::new(START, error))
             }
-            ReportEvent::Report(Report::Error(text)) => Err(Trouble::new(START, text)),
+            ReportEvent::Report(Report::Error(text)) => Err(UserError::new(START, text)),
             event => Err(child.error(START, &event)),
         }
     }
@@ -110,14 +110,14 @@ impl StdioChild {
 
     /// Lets it work from `start_ns` until `deadline_ns`, or until `stop` is raised, and records its counts.
     ///
-    /// The trouble says that it died or hangs; the end is then the time at which that was noticed.
+    /// The error says that it died or hangs; the end is then the time at which that was noticed.
     pub fn run(
         &mut self,
         start_ns: u64,
         deadline_ns: u64,
         stop: &AtomicBool,
         mut recorder: Recorder,
-    ) -> (WorkerResult, Option<Trouble>) {
+    ) -> (WorkerResult, Option<UserError>) {
         recorder.start(start_ns);
         // If the process has gone, the loop below notices.
         let _ = self.channel.send(&Command::Start { start_ns, deadline_ns }, None);
@@ -193,36 +193,36 @@ impl StdioChild {
         }
     }
 
-    /// Returns the trouble for which the process is given up.
-    fn error(&mut self, attempt: &str, event: &ReportEvent) -> Trouble {
+    /// Returns the error for which the process is given up.
+    fn error(&mut self, action: &str, event: &ReportEvent) -> UserError {
         let bug = "please report this as a bug of skye";
         match event {
-            ReportEvent::Nothing => Trouble::new(
-                attempt,
+            ReportEvent::Nothing => UserError::new(
+                action,
                 format!("the process for it does not answer for {} s", self.grace.as_secs()),
             )
-            .remedy("look at the kernel's log for the device or server"),
+            .help("look at the kernel's log for the device or server"),
             ReportEvent::End => {
                 let how = match self.process.status() {
                     Ok(status) => how_it_ended(status),
                     Err(error) => error.to_string(),
                 };
-                Trouble::new(attempt, format!("the process for it ended: {how}"))
-                    .remedy("look at the kernel's log for a lack of memory, and at limits of CPU time")
+                UserError::new(action, format!("the process for it ended: {how}"))
+                    .help("look at the kernel's log for a lack of memory, and at limits of CPU time")
             }
-            ReportEvent::Report(Report::Error(text)) => Trouble::new(attempt, text),
+            ReportEvent::Report(Report::Error(text)) => UserError::new(action, text),
             ReportEvent::Report(report) => {
-                Trouble::new(attempt, format!("the process for it said `{report:?}`")).remedy(bug)
+                UserError::new(action, format!("the process for it said `{report:?}`")).help(bug)
             }
             ReportEvent::Nonsense(line) => {
-                Trouble::new(attempt, format!("the process for it said `{line}`")).remedy(bug)
+                UserError::new(action, format!("the process for it said `{line}`")).help(bug)
             }
-            ReportEvent::Call => Trouble::new(attempt, "it was told to stop"),
+            ReportEvent::Call => UserError::new(action, "it was told to stop"),
         }
     }
 }
 
-/// Name of the attempt before anything is measured.
+/// Name of the action before anything is measured.
 const START: &str = "start a process for the calls of the C library";
 
 /// Reason why [`StdioChild::report`] returned.
@@ -289,7 +289,7 @@ mod tests {
         program
     }
 
-    fn start(script: &str, grace: Duration) -> Result<StdioChild, Trouble> {
+    fn start(script: &str, grace: Duration) -> Result<StdioChild, UserError> {
         let span = Span { file: 0, start_bytes: 0, end_bytes: 4096 };
         let parts = [0, 1].map(|_| (span, OwnedFd::from(File::open("/dev/null").unwrap())));
         StdioChild::start_within(grace, fake(script), job(), &parts)
@@ -298,7 +298,7 @@ mod tests {
     const READY: &str = "hear Span; hear Span; hear Job; echo '\"Ready\"'; hear Start\n";
     const LONG: Duration = Duration::from_secs(10);
 
-    fn run(script: &str, grace: Duration, stopped: bool) -> (WorkerResult, Option<Trouble>, [u64; 3], u64) {
+    fn run(script: &str, grace: Duration, stopped: bool) -> (WorkerResult, Option<UserError>, [u64; 3], u64) {
         let mut child = start(&format!("{READY}{script}"), grace).unwrap();
         let pid = child.process.0.id();
         assert!(Path::new(&format!("/proc/{pid}")).exists());

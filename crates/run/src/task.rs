@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::clock::{Clock, Monotonic, Timer};
 use model::plan::{PlannedPhase, PrecisionGoal};
 use model::workload::{CacheMode, FileVerb, Work};
-use model::{Trouble, load, mix};
+use model::{UserError, load, mix};
 
 use crate::collect::Collector;
 use crate::drive::{Drive, PhaseEvent};
@@ -46,8 +46,8 @@ pub struct PhaseInputs<'a> {
 
 /// Measurements of one phase, before they become a record.
 pub struct Measured {
-    /// Totals, or the trouble that kept the phase from starting.
-    pub totals: Result<PhaseTotals, Trouble>,
+    /// Totals, or the error that kept the phase from starting.
+    pub totals: Result<PhaseTotals, UserError>,
     /// Counts of the workers.
     pub collected: Collector,
     /// Counters of the machine during the phase.
@@ -58,7 +58,7 @@ pub struct Measured {
 
 impl Measured {
     /// Returns the measurements of a phase that did not start.
-    pub fn nothing(phase: &PlannedPhase, error: Trouble) -> Self {
+    pub fn nothing(phase: &PlannedPhase, error: UserError) -> Self {
         Self {
             totals: Err(error),
             collected: Collector::new(steps(phase).len()),
@@ -105,7 +105,7 @@ pub fn driven(
     inputs: &PhaseInputs<'_>,
     meter: &mut Meter,
     on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    work: impl FnOnce(&mut Drive<'_>) -> Result<PhaseTotals, Trouble>,
+    work: impl FnOnce(&mut Drive<'_>) -> Result<PhaseTotals, UserError>,
 ) -> Measured {
     meter.settle(&inputs.interrupt);
     let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use model::Trouble;
+use model::UserError;
 use observe::thread;
 
 use crate::hang_detection::{hang_timeout, hangs};
@@ -170,7 +170,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
     ///
     /// # Errors
     /// Fails if a member that had answered does not end.
-    pub fn dismiss(self, mut activity: impl FnMut() -> u64) -> Result<(), Trouble> {
+    pub fn dismiss(self, mut activity: impl FnMut() -> u64) -> Result<(), UserError> {
         // If one member hangs, the others may too, and that wait is not repeated.
         let hang_timeout = if self.is_busy() { END_GRACE } else { hang_timeout(true) };
         let mut leaving = Vec::new();

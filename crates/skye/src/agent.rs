@@ -13,7 +13,7 @@ use model::marker::is_work_directory;
 use model::plan::{self, Clients};
 use model::run::Environment;
 use model::size::Size;
-use model::{Machine, Plan, Request, Trouble};
+use model::{Machine, Plan, Request, UserError};
 use observe::Root;
 use run::{
     CreateError, LayoutProgress, OtherClient, PhaseEvent, Session, StartSignal, Time, Watch, hang_detection,
@@ -163,12 +163,12 @@ impl Agent<'_> {
         false
     }
 
-    fn refuse(&self, error: Trouble) {
+    fn refuse(&self, error: UserError) {
         self.wire.send(&FromAgent::Failed { error, is_refusal: true });
     }
 
     /// Plans the request for this target, within the limits of the command line.
-    fn plan(&mut self, request: Request, clients: Clients) -> Result<FromAgent, Trouble> {
+    fn plan(&mut self, request: Request, clients: Clients) -> Result<FromAgent, UserError> {
         let place = self.place.as_ref().ok_or_else(|| unexpected("plan the run"))?;
         if self.session.is_some() {
             return Err(unexpected("plan the run"));
@@ -176,7 +176,7 @@ impl Agent<'_> {
         if clients.number.is_some_and(|number| number >= clients.count) {
             let cause =
                 format!("its number is {:?}, and there are {} clients", clients.number, clients.count);
-            return Err(Trouble::new("plan the run", cause));
+            return Err(UserError::new("plan the run", cause));
         }
         let target = &place.target;
         let request = within_limits(request, clients.count, self.arguments, target, &self.machine)?;
@@ -185,20 +185,21 @@ impl Agent<'_> {
         Ok(FromAgent::Planned { plan: Box::new(plan) })
     }
 
-    fn check_machine(&mut self) -> Result<FromAgent, Trouble> {
+    fn check_machine(&mut self) -> Result<FromAgent, UserError> {
         let place = self.place.as_ref().ok_or_else(|| unexpected("look at the machine"))?;
         let checks = doctor::checks(&self.root, &self.machine, &place.target, &self.arguments.dir);
-        let checks = checks.map_err(|cause| Trouble::new("look at the machine", cause))?;
+        let checks = checks.map_err(|cause| UserError::new("look at the machine", cause))?;
         Ok(FromAgent::Looked { checks })
     }
 
     /// Returns the name of its work directory, and of all work directories in its directory.
-    fn neighbours(&self) -> Result<FromAgent, Trouble> {
-        let attempt = "list its directory";
+    fn neighbours(&self) -> Result<FromAgent, UserError> {
+        let action = "list its directory";
         if simulation::is_named(&self.arguments.dir) {
             return Ok(FromAgent::Neighbours { own: String::new(), names: Vec::new() });
         }
-        let entries = std::fs::read_dir(&self.arguments.dir).map_err(|error| Trouble::new(attempt, error))?;
+        let entries =
+            std::fs::read_dir(&self.arguments.dir).map_err(|error| UserError::new(action, error))?;
         let names = entries.flatten().map(|entry| entry.file_name());
         let ours = names.filter(|name| is_work_directory(name.as_encoded_bytes()));
         let names = ours.filter_map(|name| name.into_string().ok()).take(NEIGHBOURS_MAX).collect();
@@ -211,7 +212,7 @@ impl Agent<'_> {
         name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
 
-    fn open(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) -> Result<FromAgent, Trouble> {
+    fn open(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) -> Result<FromAgent, UserError> {
         let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
             return Err(unexpected("make a work directory"));
         };
@@ -227,11 +228,11 @@ impl Agent<'_> {
         Ok(FromAgent::Opened { hidden_sources, clock_read_ns, own: self.own_name() })
     }
 
-    fn session(&mut self, attempt: &str) -> Result<&mut Session, Trouble> {
-        self.session.as_mut().ok_or_else(|| unexpected(attempt))
+    fn session(&mut self, action: &str) -> Result<&mut Session, UserError> {
+        self.session.as_mut().ok_or_else(|| unexpected(action))
     }
 
-    fn lay_out(&mut self, time_ns: u64, first: Option<String>) -> Result<FromAgent, Trouble> {
+    fn lay_out(&mut self, time_ns: u64, first: Option<String>) -> Result<FromAgent, UserError> {
         let progress = LayoutProgress::default();
         let session = self.session("lay out files")?;
         session.set_first(first);
@@ -239,7 +240,7 @@ impl Agent<'_> {
         Ok(FromAgent::LaidOut { bytes: progress.bytes.load(Ordering::Relaxed) })
     }
 
-    fn clear(&mut self) -> Result<FromAgent, Trouble> {
+    fn clear(&mut self) -> Result<FromAgent, UserError> {
         self.session("remove files")?.clear()?;
         Ok(FromAgent::Cleared {})
     }
@@ -251,13 +252,13 @@ impl Agent<'_> {
         index: usize,
         repetition: u32,
         time: Time,
-    ) -> Result<FromAgent, Trouble> {
-        let attempt = "run a test";
+    ) -> Result<FromAgent, UserError> {
+        let action = "run a test";
         let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(index)).cloned();
-        let phase = phase.ok_or_else(|| Trouble::new(attempt, "the plan has no such test"))?;
+        let phase = phase.ok_or_else(|| UserError::new(action, "the plan has no such test"))?;
         let own = self.plan.as_ref().and_then(|plan| plan.clients?.number).unwrap_or_default();
         let Self { session, wire, interruption, seed, .. } = self;
-        let session = session.as_mut().ok_or_else(|| unexpected(attempt))?;
+        let session = session.as_mut().ok_or_else(|| unexpected(action))?;
         session.set_other(other.map(|frames::OtherClient { number, directory, is_sound }| OtherClient {
             number,
             directory,
@@ -296,9 +297,9 @@ impl Agent<'_> {
     }
 
     /// Samples the machine from `at_ns` until the coordinator requests the result.
-    fn watch(&mut self, at_ns: u64) -> Result<FromAgent, Trouble> {
-        let attempt = "watch this machine";
-        let place = self.place.as_ref().ok_or_else(|| unexpected(attempt))?;
+    fn watch(&mut self, at_ns: u64) -> Result<FromAgent, UserError> {
+        let action = "watch this machine";
+        let place = self.place.as_ref().ok_or_else(|| unexpected(action))?;
         let mut watch = None;
         loop {
             let now_ns = Monotonic.now_ns();
@@ -316,7 +317,7 @@ impl Agent<'_> {
             match self.wire.next_within(pause) {
                 Ok(None) => {}
                 Ok(Some(ToAgent::Watched {})) => break,
-                Ok(Some(_)) | Err(fleet::agent::ConnectionLost) => return Err(unexpected(attempt)),
+                Ok(Some(_)) | Err(fleet::agent::ConnectionLost) => return Err(unexpected(action)),
             }
             if self.interruption.is_raised() {
                 break;
@@ -342,9 +343,9 @@ impl Agent<'_> {
     }
 }
 
-/// Returns the trouble of a command that comes too early, too late or twice.
-fn unexpected(attempt: &str) -> Trouble {
-    Trouble::new(attempt, "the coordinator asks for it at another time than a skye would")
+/// Returns the error of a command that comes too early, too late or twice.
+fn unexpected(action: &str) -> UserError {
+    UserError::new(action, "the coordinator asks for it at another time than a skye would")
 }
 
 /// Says that a measured part is ready, and waits for the order to begin it and then for its instant. A signal or the end
@@ -389,9 +390,9 @@ fn within_limits(
     arguments: &AgentArguments,
     target: &model::Target,
     machine: &Machine,
-) -> Result<Request, Trouble> {
+) -> Result<Request, UserError> {
     if let Some(more) = request.allow.iter().find(|allow| !arguments.allow.contains(allow)) {
-        return Err(Trouble::new(
+        return Err(UserError::new(
             "plan the run",
             format!("--allow {more} is not on the agent's command line"),
         ));

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use engine::data::mix;
 use family::bonniepp::arguments::{Barrier, Options, Seats, Seed};
 use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
-use model::Trouble;
+use model::UserError;
 use model::run::{PhaseRecord, Run, Status};
 
 use crate::dialect::{self, Bench, Clients, Documents, Phrase, Phrases, print_note};
@@ -79,14 +79,14 @@ fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
 
 /// Returns a seed that follows from a file's content: the same file gives the same offsets and names.
 fn seed_of(path: &Path) -> Result<u64, Failure> {
-    let attempt = || format!("take random numbers from {}", path.display());
+    let action = || format!("take random numbers from {}", path.display());
     let mut bytes = Vec::new();
     inputs::open_any(path)
         .and_then(|file| file.take(SEED_BYTES_MAX).read_to_end(&mut bytes))
-        .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
+        .map_err(|error| Failure::failed(UserError::new(action(), error)))?;
     if bytes.is_empty() {
         return Err(Failure::failed(
-            Trouble::new(attempt(), "it is empty").remedy("name a file with something in it"),
+            UserError::new(action(), "it is empty").help("name a file with something in it"),
         ));
     }
     let word = |chunk: &[u8]| chunk.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use model::Trouble;
+use model::UserError;
 use run::{PendingRemoval, RemovalOutcome, hang_detection};
 
 use crate::exit;
@@ -23,7 +23,7 @@ pub fn later(removing: PendingRemoval) {
 }
 
 /// Returns lines about the files that a removal has left.
-pub fn leftover_lines(removed: Result<RemovalOutcome, Trouble>) -> Vec<String> {
+pub fn leftover_lines(removed: Result<RemovalOutcome, UserError>) -> Vec<String> {
     match removed {
         Ok(removed) => {
             let more = removed.left.len().saturating_sub(LINES_MAX);

@@ -14,7 +14,7 @@ use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
 use model::size::Size;
-use model::{Machine, SimDevice, Target, Trouble};
+use model::{Machine, SimDevice, Target, UserError};
 use observe::Root;
 use report::text;
 use run::Session;
@@ -300,7 +300,7 @@ pub fn become_requested_user(
     let changes = before.is_root() && (user.is_some() || group.is_some());
     let former = (changes && file.is_none()).then(Former::start).transpose();
     let former = former
-        .map_err(|error| Failure::failed(Trouble::new("start a process that saves the results", error)))?;
+        .map_err(|error| Failure::failed(UserError::new("start a process that saves the results", error)))?;
     let identity = match (user, group) {
         (None, None) => before,
         _ => privileges::become_user(user, group).map_err(Failure::failed)?,

@@ -19,7 +19,7 @@ use model::run::{
 use model::size;
 use model::target::Backing;
 use model::workload::Engine;
-use model::{Machine, Plan, Trouble, spec};
+use model::{Machine, Plan, UserError, spec};
 use observe::Root;
 use run::ceilings::Ceilings;
 use run::{LayoutProgress, PhaseEvent, Session, Tick, Time, hang_detection};
@@ -437,7 +437,7 @@ impl Driver {
         left
     }
 
-    fn fail(&mut self, error: &Trouble) {
+    fn fail(&mut self, error: &UserError) {
         self.has_failed = true;
         let message = error.to_string();
         self.view.above(|| terminal::error(&message));
@@ -445,7 +445,7 @@ impl Driver {
     }
 
     /// Lays out files, and fills the data if the plan requires it.
-    fn lay_out(&mut self, side: &mut dyn Side, repetition: u32) -> Result<(), Trouble> {
+    fn lay_out(&mut self, side: &mut dyn Side, repetition: u32) -> Result<(), UserError> {
         self.view.preparing("laying out files");
         let progress = LayoutProgress::default();
         let left = self.deadline.saturating_duration_since(Instant::now());
@@ -467,7 +467,7 @@ impl Driver {
     }
 
     /// Runs all tests once. Does not try tests whose data could not be laid out.
-    fn repetition(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), Trouble>) {
+    fn repetition(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), UserError>) {
         let lacking = laid_out.err().map(|error| {
             self.fail(&error);
             format!("its files could not be laid out: {}", error.cause)
@@ -676,7 +676,7 @@ impl Driver {
             return second;
         }
         if let Some(reason) = second.reason.take_if(|_| second.status == Status::Failed) {
-            self.fail(&Trouble::new(format!("measure {} again", phase.id), reason));
+            self.fail(&UserError::new(format!("measure {} again", phase.id), reason));
             return first;
         }
         if judge::disagreement(&second, phase).is_some_and(|after| after >= before)

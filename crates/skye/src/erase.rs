@@ -17,7 +17,7 @@ use std::time::Duration;
 use model::holding::{DeviceUsage, Part};
 use model::request::Allow;
 use model::target::{Erased, ErasedContents};
-use model::{Request, Target, Trouble, size};
+use model::{Request, Target, UserError, size};
 use observe::{BlockDevice, LoopFile, Obstacles, Root, Traffic};
 use run::hang_detection;
 use rustix::fs::OFlags;
@@ -52,7 +52,7 @@ struct Permission {
 /// A device that the user named to be erased, and its state when it was found.
 pub struct Erasure {
     permission: Permission,
-    attempt: String,
+    action: String,
     /// Its state before the first check.
     before: State,
     /// The device, for the document.
@@ -70,9 +70,9 @@ impl Erasure {
         word: &Path,
         target: &Target,
         request: &Request,
-    ) -> Result<Option<Self>, Trouble> {
+    ) -> Result<Option<Self>, UserError> {
         let Some(id) = request.erase.clone() else { return Ok(None) };
-        let attempt = match word == Path::new(&target.path) {
+        let action = match word == Path::new(&target.path) {
             true => format!("erase {}", target.path),
             false => format!("erase {}, which {} leads to", target.path, word.display()),
         };
@@ -82,7 +82,7 @@ impl Erasure {
             allows_data: request.erase_data == Some(true),
             unreadable_processes: request.allow.contains(&Allow::UnreadableProcesses),
         };
-        let (root, tried, target) = (root.clone(), attempt.clone(), target.clone());
+        let (root, tried, target) = (root.clone(), action.clone(), target.clone());
         let work = move |progress: &AtomicU64| {
             // The same lock that the run will hold: the kernel knows holders that sysfs does not show.
             let locked = lock(&target, OFlags::RDONLY);
@@ -91,25 +91,26 @@ impl Erasure {
                 Ok(device) => device,
                 Err(_) => open_raw(&target, OFlags::RDONLY).map_err(|errno| not_opened(&tried, errno))?,
             };
-            let before = State::now(&root, &target, &device).map_err(|error| Trouble::new(&tried, error))?;
+            let before =
+                State::now(&root, &target, &device).map_err(|error| UserError::new(&tried, error))?;
             let mut examined = examine(&root, &target, &device, &permission, progress)?;
             examined.locked(lock_error);
             let erased = examined.refuse(&tried, &target.path)?;
-            Ok(Some(Self { permission, attempt: tried, before, erased }))
+            Ok(Some(Self { permission, action: tried, before, erased }))
         };
-        with_progress(&attempt, work)
+        with_progress(&action, work)
     }
 
     /// Opens the device for writing, locked for as long as the descriptor is open, and makes all checks again on it.
     ///
     /// # Errors
     /// As [`Erasure::check`]; or the device has changed since.
-    pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, Trouble> {
+    pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, UserError> {
         let (permission, erased, before) = (self.permission.clone(), self.erased.clone(), self.before);
-        let (root, target, tried) = (root.clone(), target.clone(), self.attempt.clone());
+        let (root, target, tried) = (root.clone(), target.clone(), self.action.clone());
         let work = move |progress: &AtomicU64| {
-            let unknown = |error| Trouble::new(&tried, error);
-            let changed = |(cause, remedy): Change| Trouble::new(&tried, cause).remedy(remedy);
+            let unknown = |error| UserError::new(&tried, error);
+            let changed = |(cause, help): Change| UserError::new(&tried, cause).help(help);
             let device = lock(&target, OFlags::RDWR).map_err(|errno| not_opened(&tried, errno))?;
             let now = BlockDevice::from_fd(device.as_fd()).map_err(unknown)?;
             // The checks name what they find on another device or part of it, so this comes before them, too.
@@ -127,7 +128,7 @@ impl Erasure {
             let now = State::now(&root, &target, &device).map_err(unknown)?;
             now.change_since(&before).map_or(Ok(device), |change| Err(changed(change)))
         };
-        with_progress(&self.attempt, work)
+        with_progress(&self.action, work)
     }
 }
 
@@ -211,13 +212,13 @@ fn identity_change(now: &BlockDevice, before: &BlockDevice) -> Option<Change> {
 
 /// Runs checks of a device, which count their reads, for as long as they make progress.
 fn with_progress<T: Send + 'static>(
-    attempt: &str,
-    work: impl FnOnce(&AtomicU64) -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
+    action: &str,
+    work: impl FnOnce(&AtomicU64) -> Result<T, UserError> + Send + 'static,
+) -> Result<T, UserError> {
     let progress = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&progress);
     hang_detection::wait_with_progress(
-        attempt,
+        action,
         move || progress.load(Ordering::Relaxed),
         move || work(&theirs),
     )?
@@ -242,12 +243,12 @@ fn lock(target: &Target, flags: OFlags) -> Result<OwnedFd, Errno> {
     opened
 }
 
-fn not_opened(attempt: &str, errno: Errno) -> Trouble {
-    let error = Trouble::new(attempt, std::io::Error::from(errno));
+fn not_opened(action: &str, errno: Errno) -> UserError {
+    let error = UserError::new(action, std::io::Error::from(errno));
     match errno {
-        Errno::BUSY => error.remedy("close what uses it: fuser -v lists processes"),
-        Errno::ACCESS | Errno::PERM => error.remedy("run it as root, outside of containers"),
-        Errno::ROFS => error.remedy("it is read-only"),
+        Errno::BUSY => error.help("close what uses it: fuser -v lists processes"),
+        Errno::ACCESS | Errno::PERM => error.help("run it as root, outside of containers"),
+        Errno::ROFS => error.help("it is read-only"),
         _ => error,
     }
 }
@@ -274,13 +275,13 @@ fn examine(
     device: &OwnedFd,
     permission: &Permission,
     progress: &AtomicU64,
-) -> Result<Examination, Trouble> {
+) -> Result<Examination, UserError> {
     let tried = || format!("look at {}", target.path);
-    let now = BlockDevice::from_fd(device.as_fd()).map_err(|error| Trouble::new(tried(), error))?;
+    let now = BlockDevice::from_fd(device.as_fd()).map_err(|error| UserError::new(tried(), error))?;
     let top = target.top_device().filter(|top| (top.major, top.minor) == (now.major, now.minor));
     let holding = top.and_then(|_| observe::holding(root, target)).ok_or_else(|| {
-        Trouble::new(tried(), "sysfs does not show it, so its users are unknown")
-            .remedy("run skye outside of containers")
+        UserError::new(tried(), "sysfs does not show it, so its users are unknown")
+            .help("run skye outside of containers")
     })?;
     let (mut named, mut signatures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for (part, names) in names_of_all(root, &holding.parts, device, progress) {
@@ -425,7 +426,7 @@ impl Examination {
     ///
     /// # Errors
     /// All reasons why it may not, and their remedies.
-    fn refuse(self, attempt: &str, path: &str) -> Result<Erased, Trouble> {
+    fn refuse(self, action: &str, path: &str) -> Result<Erased, UserError> {
         let Self {
             erased,
             identity,
@@ -481,7 +482,7 @@ impl Examination {
         if reasons.is_empty() {
             return Ok(erased);
         }
-        Err(Trouble::new(attempt, reasons.join("; ")).remedy(remedies.join("; ")))
+        Err(UserError::new(action, reasons.join("; ")).help(remedies.join("; ")))
     }
 }
 
@@ -639,8 +640,8 @@ mod tests {
         assert_eq!(why, "something has written to it since the first check");
         let (why, _) = State { traffic: None, ..before }.change_since(&before).unwrap();
         assert!(why.contains("counters cannot be read"), "{why}");
-        let (_, remedy) = of(7, 1).change_since(&before).unwrap();
-        assert_eq!(remedy, "write 1 to queue/iostats of its disk below /sys/block");
+        let (_, help) = of(7, 1).change_since(&before).unwrap();
+        assert_eq!(help, "write 1 to queue/iostats of its disk below /sys/block");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use model::Trouble;
+use model::UserError;
 
 /// All requested work was done.
 pub const DONE: u8 = 0;
@@ -71,13 +71,13 @@ impl Failure {
         }
     }
 
-    /// Makes a refusal of a trouble.
-    pub fn refused(error: Trouble) -> Self {
+    /// Makes a refusal of an error.
+    pub fn refused(error: UserError) -> Self {
         Self::Refused(error.to_string())
     }
 
-    /// Makes a failure of a trouble.
-    pub fn failed(error: Trouble) -> Self {
+    /// Makes a failure of an error.
+    pub fn failed(error: UserError) -> Self {
         Self::Failed(error.to_string())
     }
 }

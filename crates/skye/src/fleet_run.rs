@@ -12,7 +12,7 @@ use model::run::Environment;
 use model::size::Size;
 use model::target::Backing;
 use model::workload::Probing;
-use model::{Request, Trouble};
+use model::{Request, UserError};
 use report::text::ClientChecks;
 use run::hang_detection;
 
@@ -199,12 +199,12 @@ impl FleetRun {
                 Err(errors) => errors,
             };
             if apart.is_empty() {
-                let (attempt, remedy) = match works_together {
+                let (action, help) = match works_together {
                     true => ("work in files of all clients", "leave shared (and files=1) away"),
                     false => ("read what other clients wrote", "write shift=0"),
                 };
                 let problem = "the clients do not see each other's files; name one directory of all, or";
-                let refusal = Failure::Refused(format!("cannot {attempt}: {problem} {remedy}"));
+                let refusal = Failure::Refused(format!("cannot {action}: {problem} {help}"));
                 return Err(self.unopened(refusal, interruption));
             }
             return Err(self.unopened(refusals(apart, interruption), interruption));
@@ -346,7 +346,7 @@ pub fn check_clients(
 }
 
 /// Returns the number of each client's directory. All make their work directories for that.
-fn directories_of(fleet: &mut Fleet, found: &[ClientTarget]) -> Result<Vec<usize>, Vec<Trouble>> {
+fn directories_of(fleet: &mut Fleet, found: &[ClientTarget]) -> Result<Vec<usize>, Vec<UserError>> {
     let Some(first) = found.first() else { return Ok(Vec::new()) };
     // A test that makes its files when it runs. It never does.
     let request = Request {
@@ -378,7 +378,7 @@ pub fn directory(target: &Path) -> Result<String, Failure> {
 }
 
 /// Returns one failure of all refusals: a line for each.
-fn refusals(errors: Vec<Trouble>, interruption: &Interruption) -> Failure {
+fn refusals(errors: Vec<UserError>, interruption: &Interruption) -> Failure {
     if interruption.is_raised() && errors.is_empty() {
         let message = format!("{}; nothing was written", interruption.reason());
         return match interruption.exit_code() {

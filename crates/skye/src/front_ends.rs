@@ -6,7 +6,7 @@ use std::path::Path;
 
 use family::bonniepp::{self, Line, Problem};
 use family::results::{self, Results};
-use model::Trouble;
+use model::UserError;
 use report::compare::{ForeignRate, Side};
 
 use crate::cli::{self, FamilyCommand};
@@ -109,7 +109,7 @@ type Lines = (Vec<Line>, Vec<Problem>);
 fn read<R: Read>(source: &str, open: impl FnOnce() -> std::io::Result<R>) -> Result<Lines, Failure> {
     let bytes = open()
         .and_then(|reader| inputs::read_limited(reader, inputs::DOCUMENT_BYTES_MAX))
-        .map_err(|error| Failure::failed(Trouble::new(format!("read results from {source}"), error)))?;
+        .map_err(|error| Failure::failed(UserError::new(format!("read results from {source}"), error)))?;
     Ok(bonniepp::read(&String::from_utf8_lossy(&bytes)))
 }
 

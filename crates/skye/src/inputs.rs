@@ -71,8 +71,8 @@ pub fn with_hang_check<T: Send + 'static>(
     call: impl FnOnce(&Path) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let theirs = path.to_owned();
-    let attempt = format!("look at {}", path.display());
-    hang_detection::wait_with_progress(&attempt, || 0, move || call(&theirs))
+    let action = format!("look at {}", path.display());
+    hang_detection::wait_with_progress(&action, || 0, move || call(&theirs))
         .map_err(|error| Error::other(error.cause))?
 }
 

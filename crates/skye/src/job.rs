@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use fleet::ranks::{self, Programs, RankInfo, Ranks};
-use model::{Machine, Trouble};
+use model::{Machine, UserError};
 
 use crate::cli::{Command, RunArguments};
 use crate::exit::{self, Failure};
@@ -51,7 +51,7 @@ pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
     // A signal of the launcher reaches rank 0 too, which ends all in order. If that takes too long, the launcher kills.
     let _interruption = Interruption::catch()?;
     let programs = || {
-        let error = |failure: Failure| Trouble::new("read the command line", failure);
+        let error = |failure: Failure| UserError::new("read the command line", failure);
         let request = preset::under(arguments.request(), preset::DEFAULT).map_err(error)?;
         let (directory, launcher) =
             (fleet_run::directory(&arguments.target).map_err(error)?, fleet_run::own_launcher());

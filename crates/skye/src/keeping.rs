@@ -76,12 +76,12 @@ const NO_STORE: &str = "neither XDG_STATE_HOME nor HOME is set";
 /// Checks that the store can be written to.
 fn usable_store() -> Result<(), String> {
     let directory = store::directory().ok_or(NO_STORE)?;
-    let attempt = format!("write {}", directory.display());
+    let action = format!("write {}", directory.display());
     let tried = directory.clone();
-    let done = hang_detection::write_with_progress(&attempt, move |_| outputs::try_directory(&tried));
+    let done = hang_detection::write_with_progress(&action, move |_| outputs::try_directory(&tried));
     let cause = match done {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => model::Trouble::new(attempt, error).cause,
+        Ok(Err(error)) => model::UserError::new(action, error).cause,
         Err(error) => error.cause,
     };
     Err(format!("{}: {cause}", directory.display()))

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use model::plan::Plan;
 use model::run::{Environment, MonitorRecord};
 use model::workload::Engine;
-use model::{PlannedPhase, Trouble};
+use model::{PlannedPhase, UserError};
 use observe::Root;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -80,8 +80,8 @@ impl Monitor {
     /// No other program can run beside these tests, or there is no place for its output.
     pub fn check(arguments: &RunArguments, plan: &Plan) -> Result<(), Failure> {
         let Some(command) = &arguments.beside else { return Ok(()) };
-        let refused = |cause: &str, remedy: &str| {
-            let error = Trouble::new(format!("run `{command}` beside the tests"), cause).remedy(remedy);
+        let refused = |cause: &str, help: &str| {
+            let error = UserError::new(format!("run `{command}` beside the tests"), cause).help(help);
             Err(Failure::refused(error))
         };
         let is_simulated = |phase: &PlannedPhase| phase.engine == Engine::Sim;
@@ -150,10 +150,10 @@ impl Monitor {
         if std::mem::replace(&mut self.has_started, true) || self.interruption.is_raised() {
             return;
         }
-        let again = (1u32..).map(|attempt| match attempt {
+        let again = (1u32..).map(|action| match action {
             1 => self.directory.join(format!("{id}.txt")),
             // The same test is measured a second time.
-            _ => self.directory.join(format!("{id}.again{attempt}.txt")),
+            _ => self.directory.join(format!("{id}.again{action}.txt")),
         });
         let path = again.into_iter().find(|path| !path.exists()).unwrap_or_default();
         let mut command = Command::new("sh");
@@ -167,8 +167,8 @@ impl Monitor {
                 self.watch();
             }
             Err(error) => {
-                let attempt = format!("start `{}` beside {id}", self.command);
-                self.warn(Trouble::new(attempt, error).remedy("make it run by itself with sh -c first"));
+                let action = format!("start `{}` beside {id}", self.command);
+                self.warn(UserError::new(action, error).help("make it run by itself with sh -c first"));
             }
         }
     }
@@ -187,10 +187,10 @@ impl Monitor {
         let is_new = running.floods() && !running.is_flooding;
         if is_new {
             running.is_flooding = true;
-            let attempt = format!("keep `{}` beside {} to its end", self.command, running.id);
+            let action = format!("keep `{}` beside {} to its end", self.command, running.id);
             let cause = format!("it had printed more than {}", model::size::binary(OUTPUT_BYTES_MAX));
-            let remedy = "have it write into files in $SKYE_OUTPUT, on another disk";
-            self.warn(Trouble::new(attempt, cause).remedy(remedy));
+            let help = "have it write into files in $SKYE_OUTPUT, on another disk";
+            self.warn(UserError::new(action, cause).help(help));
         }
         is_new
     }
@@ -206,25 +206,25 @@ impl Monitor {
         let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
         let output_file = ending.saved.is_ok().then(|| format!("{in_directory}/{name}"));
         if let Some(how) = ending.failed_early.as_ref().filter(|_| !running.is_flooding) {
-            let attempt = format!("keep `{}` beside {id} to its end", self.command);
-            let remedy = format!("what it printed is in {}", running.path.display());
-            self.warn(Trouble::new(attempt, format!("it had ended before with {how}")).remedy(remedy));
+            let action = format!("keep `{}` beside {id} to its end", self.command);
+            let help = format!("what it printed is in {}", running.path.display());
+            self.warn(UserError::new(action, format!("it had ended before with {how}")).help(help));
         }
         if !ending.left.is_empty() {
-            let attempt = format!("end `{}` beside {id}", self.command);
+            let action = format!("end `{}` beside {id}", self.command);
             let left = ending.left.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
             let cause = "some of its processes outlived INT, TERM and KILL";
-            let remedy = format!("end {left} as the user to whom they belong");
-            self.warn(Trouble::new(attempt, cause).remedy(remedy));
+            let help = format!("end {left} as the user to whom they belong");
+            self.warn(UserError::new(action, cause).help(help));
         } else if ending.ended_with == Some("KILL") && !self.interruption.is_repeated() {
-            let attempt = format!("let `{}` beside {id} end by itself", self.command);
+            let action = format!("let `{}` beside {id} end by itself", self.command);
             let cause = format!("it went on for {} s after INT, and was killed", CALLS[2].0.as_secs());
-            self.warn(Trouble::new(attempt, cause).remedy("make it end on INT or TERM"));
+            self.warn(UserError::new(action, cause).help("make it end on INT or TERM"));
         }
         if let Err(error) = ending.saved {
-            let attempt = format!("save what `{}` printed beside {id}", self.command);
+            let action = format!("save what `{}` printed beside {id}", self.command);
             self.warn(
-                Trouble::new(attempt, error).remedy("make room there, or name another place with -o DIR"),
+                UserError::new(action, error).help("make room there, or name another place with -o DIR"),
             );
         }
         self.record = Some(MonitorRecord {
@@ -241,7 +241,7 @@ impl Monitor {
         (self.record.take(), std::mem::take(&mut self.warnings))
     }
 
-    fn warn(&mut self, error: Trouble) {
+    fn warn(&mut self, error: UserError) {
         if !self.reported.contains(&error.cause) {
             self.reported.push(error.cause.clone());
             self.warnings.push(error.to_string());
@@ -258,10 +258,8 @@ impl Drop for Monitor {
 }
 
 fn no_place(command: &str, place: &Path, error: std::io::Error) -> Failure {
-    let attempt = format!("save what `{command}` prints in {}", place.display());
-    Failure::refused(
-        Trouble::new(attempt, error).remedy("name a directory that you can write to with -o DIR"),
-    )
+    let action = format!("save what `{command}` prints in {}", place.display());
+    Failure::refused(UserError::new(action, error).help("name a directory that you can write to with -o DIR"))
 }
 
 /// Returns the directory for the results of the run.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use model::{Run, Trouble};
+use model::{Run, UserError};
 use report::html::Embed;
 use run::hang_detection;
 
@@ -29,9 +29,9 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-fn write_error(path: &Path, error: &std::io::Error) -> Trouble {
-    Trouble::new(format!("write {}", path.display()), error)
-        .remedy("name a file in a directory that you can write to, with room in it")
+fn write_error(path: &Path, error: &std::io::Error) -> UserError {
+    UserError::new(format!("write {}", path.display()), error)
+        .help("name a file in a directory that you can write to, with room in it")
 }
 
 /// Checks before a run that a file can be written after it. Leaves an existing file untouched.
@@ -61,10 +61,10 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 fn with_hang_check<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce(&Path, &AtomicU64) -> std::io::Result<T> + Send + 'static,
-) -> Result<T, Trouble> {
+) -> Result<T, UserError> {
     let theirs = path.to_owned();
-    let attempt = format!("write {}", path.display());
-    hang_detection::write_with_progress(&attempt, move |written| work(&theirs, written))?
+    let action = format!("write {}", path.display());
+    hang_detection::write_with_progress(&action, move |written| work(&theirs, written))?
         .map_err(|error| write_error(path, &error))
 }
 
@@ -77,8 +77,8 @@ pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     match inputs.iter().any(|input| identity(input) == Some(own)) {
         false => Ok(()),
         true => Err(Failure::refused(
-            Trouble::new(format!("write {}", output.display()), "it is made from that very file")
-                .remedy("give it another name"),
+            UserError::new(format!("write {}", output.display()), "it is made from that very file")
+                .help("give it another name"),
         )),
     }
 }
@@ -129,8 +129,8 @@ pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Resu
         let Some(place) = inputs::with_hang_check(file, place).ok().flatten() else { continue };
         if !seen.insert(place) {
             return Err(Failure::refused(
-                Trouble::new(format!("write {}", file.display()), "two documents would have that name")
-                    .remedy("give each a name of its own"),
+                UserError::new(format!("write {}", file.display()), "two documents would have that name")
+                    .help("give each a name of its own"),
             ));
         }
     }
@@ -170,7 +170,7 @@ pub fn write(path: &Path, document: impl Into<Vec<u8>>) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The message contains the path, the cause, and what to do.
-pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), Trouble> {
+pub fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), UserError> {
     with_hang_check(path, move |path, written| {
         store::write_whole(path, |file| store::write_counted(file, &bytes, written))
     })

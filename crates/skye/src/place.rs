@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use model::request::Request;
 use model::target::TargetKind;
-use model::{Plan, SimDevice, Target, Trouble, spec};
+use model::{Plan, SimDevice, Target, UserError, spec};
 use observe::Root;
 use run::{CreateError, Session, hang_detection};
 
@@ -30,13 +30,13 @@ impl ResolvedTarget {
     ///
     /// # Errors
     /// There is no such target, reading it is not permitted, or the description of a device is invalid.
-    pub fn find(root: &Root, word: &Path) -> Result<Self, Trouble> {
+    pub fn find(root: &Root, word: &Path) -> Result<Self, UserError> {
         Ok(match simulation::target(word)? {
             Some((device, target)) => Self { target, device: Some(device), erasure: None },
             None => {
                 let target = real(root, word).map_err(|error| match word.to_str() {
                     Some(test) if spec::is_test(test) && word.symlink_metadata().is_err() => {
-                        error.remedy(format!("a test needs --test: skye run DIR --test {test}"))
+                        error.help(format!("a test needs --test: skye run DIR --test {test}"))
                     }
                     _ => error,
                 });
@@ -95,7 +95,7 @@ impl From<CreateError> for Failure {
 ///
 /// # Errors
 /// There is no such directory, or it does not respond.
-pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
+pub fn directory(root: &Root, word: &Path) -> Result<Target, UserError> {
     found(root, word, observe::target)
 }
 
@@ -104,7 +104,7 @@ pub fn directory(root: &Root, word: &Path) -> Result<Target, Trouble> {
 ///
 /// # Errors
 /// It is none of them, reading it is not permitted, or it does not respond.
-pub fn real(root: &Root, word: &Path) -> Result<Target, Trouble> {
+pub fn real(root: &Root, word: &Path) -> Result<Target, UserError> {
     found(root, word, |root, word| {
         let metadata = word.metadata().ok();
         let kind = metadata.as_ref().and_then(|metadata| observe::kind_of(metadata.file_type()));
@@ -114,7 +114,7 @@ pub fn real(root: &Root, word: &Path) -> Result<Target, Trouble> {
         }
         let target = observe::readable(root, word, &word.display().to_string())?;
         // No result of this run may replace it.
-        inputs::note(&word.metadata().map_err(|error| Trouble::new("look at the target", error))?);
+        inputs::note(&word.metadata().map_err(|error| UserError::new("look at the target", error))?);
         Ok(target)
     })
 }
@@ -124,7 +124,7 @@ pub fn real(root: &Root, word: &Path) -> Result<Target, Trouble> {
 ///
 /// # Errors
 /// As [`real`].
-pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble> {
+pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserError> {
     let name = name.to_owned();
     found(root, word, move |root, word| observe::readable(root, word, &name))
 }
@@ -132,19 +132,19 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, Trouble>
 fn found(
     root: &Root,
     word: &Path,
-    find: impl Fn(&Root, &Path) -> Result<Target, Trouble> + Send + 'static,
-) -> Result<Target, Trouble> {
+    find: impl Fn(&Root, &Path) -> Result<Target, UserError> + Send + 'static,
+) -> Result<Target, UserError> {
     let (root, word) = (root.clone(), word.to_owned());
-    let attempt = format!("use {} as the target", word.display());
+    let action = format!("use {} as the target", word.display());
     hang_detection::wait_with_progress(
-        &attempt,
+        &action,
         || 0,
         move || {
             // A path that does not resolve is reported below.
             if word.canonicalize().is_ok_and(|path| path.to_str().is_none()) {
-                let attempt = format!("use {} as the target", word.display());
-                return Err(Trouble::new(attempt, "its name is not UTF-8, as documents of runs are")
-                    .remedy("rename it, or mount it by another name (mount --bind)"));
+                let action = format!("use {} as the target", word.display());
+                return Err(UserError::new(action, "its name is not UTF-8, as documents of runs are")
+                    .help("rename it, or mount it by another name (mount --bind)"));
             }
             find(&root, &word)
         },

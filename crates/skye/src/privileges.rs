@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::Trouble;
+use model::UserError;
 use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, setgroups, setresgid, setresuid};
 
 /// The user and group that the process has now.
@@ -35,28 +35,28 @@ impl fmt::Display for Identity {
 ///
 /// # Errors
 /// There is no such user or group, or only root could become it. Nothing was changed then, or the process must end.
-pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, Trouble> {
+pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, UserError> {
     let current = Identity::current();
     let requested_identity = requested_identity(user, group, current)?;
     if requested_identity == current && !current.is_root() {
         return Ok(current);
     }
-    let attempt = || format!("become {requested_identity}");
+    let action = || format!("become {requested_identity}");
     if !current.is_root() {
-        return Err(Trouble::new(attempt(), "only root can become somebody else")
-            .remedy("leave -u and -g away, or start it as root"));
+        return Err(UserError::new(action(), "only root can become somebody else")
+            .help("leave -u and -g away, or start it as root"));
     }
     let (uid, gid) = (Uid::from_raw(requested_identity.uid), Gid::from_raw(requested_identity.gid));
     // The groups come first: afterwards, the right to give them up is gone.
     setgroups(&[gid])
         .and_then(|()| setresgid(gid, gid, gid))
         .and_then(|()| setresuid(uid, uid, uid))
-        .map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
+        .map_err(|errno| UserError::new(action(), std::io::Error::from(errno)))?;
     if Identity::current() != requested_identity {
-        return Err(Trouble::new(attempt(), format!("the kernel made it {} instead", Identity::current())));
+        return Err(UserError::new(action(), format!("the kernel made it {} instead", Identity::current())));
     }
     if !requested_identity.is_root() {
-        give_up_capabilities().map_err(|error| Trouble::new(attempt(), error))?;
+        give_up_capabilities().map_err(|error| UserError::new(action(), error))?;
     }
     Ok(requested_identity)
 }
@@ -81,42 +81,42 @@ fn requested_identity(
     user: Option<&str>,
     group: Option<&str>,
     current: Identity,
-) -> Result<Identity, Trouble> {
+) -> Result<Identity, UserError> {
     let mut identity = current;
     if let Some(word) = user {
-        let attempt = || format!("become the user `{word}`");
+        let action = || format!("become the user `{word}`");
         let number = word.parse::<u32>().ok();
         let found = match number {
             Some(number) => User::from_uid(Uid::from_raw(number)),
             None => User::from_name(word),
         };
-        let found = found.map_err(|errno| Trouble::new(attempt(), std::io::Error::from(errno)))?;
+        let found = found.map_err(|errno| UserError::new(action(), std::io::Error::from(errno)))?;
         identity = match (found, number) {
             (Some(user), _) => Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
             // A user number without a name belongs to no group.
             (None, Some(uid)) if uid != NOBODYS => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
             (None, _) => {
-                return Err(Trouble::new(attempt(), "there is no such user")
-                    .remedy("write the name or number of one; getent passwd lists them"));
+                return Err(UserError::new(action(), "there is no such user")
+                    .help("write the name or number of one; getent passwd lists them"));
             }
         };
     }
     if let Some(word) = group {
         identity.gid = group_of(word)?.ok_or_else(|| {
-            Trouble::new(format!("become the group `{word}`"), "there is no such group")
-                .remedy("write the name or number of one; getent group lists them")
+            UserError::new(format!("become the group `{word}`"), "there is no such group")
+                .help("write the name or number of one; getent group lists them")
         })?;
     }
     Ok(identity)
 }
 
 /// Returns the number of a group, by its name or number. A number need not have a name.
-fn group_of(word: &str) -> Result<Option<u32>, Trouble> {
+fn group_of(word: &str) -> Result<Option<u32>, UserError> {
     if let Ok(number) = word.parse() {
         return Ok(Some(number).filter(|number| *number != NOBODYS));
     }
     let found = Group::from_name(word)
-        .map_err(|errno| Trouble::new(format!("become the group `{word}`"), std::io::Error::from(errno)))?;
+        .map_err(|errno| UserError::new(format!("become the group `{word}`"), std::io::Error::from(errno)))?;
     Ok(found.map(|group| group.gid.as_raw()))
 }
 

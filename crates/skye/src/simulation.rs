@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use model::target::{Backing, Geometry, Space, TargetKind};
-use model::{SimDevice, Target, Trouble};
+use model::{SimDevice, Target, UserError};
 
 use crate::inputs;
 
@@ -26,15 +26,15 @@ pub fn absolute(word: &str) -> Option<std::io::Result<PathBuf>> {
 ///
 /// # Errors
 /// The description cannot be read or understood.
-pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, Trouble> {
+pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, UserError> {
     let Some(file) = word.to_str().and_then(|word| word.strip_prefix(PREFIX)) else { return Ok(None) };
-    let refused = |problem: String| Trouble::new(format!("simulate {file}"), problem);
+    let refused = |problem: String| UserError::new(format!("simulate {file}"), problem);
     let text = inputs::read_text(Path::new(file), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
-        let remedy = match word.symlink_metadata() {
+        let help = match word.symlink_metadata() {
             Ok(_) => format!("write ./{} for the directory of that name", word.display()),
             Err(_) => "name a file that describes a device, as in docs/simulated-devices.md".into(),
         };
-        refused(error.to_string()).remedy(remedy)
+        refused(error.to_string()).help(help)
     })?;
     let device = SimDevice::from_toml(&text).map_err(refused)?;
     let target = Target {

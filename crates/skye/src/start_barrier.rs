@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use family::bonniepp::arguments::SEATS_MAX;
-use model::Trouble;
+use model::UserError;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Longest wait for a program that has not taken its seat.
@@ -44,32 +44,32 @@ fn directory() -> PathBuf {
 ///
 /// # Errors
 /// The directory cannot be made, or is another user's.
-pub fn prepare(seats: u32) -> Result<(), Trouble> {
+pub fn prepare(seats: u32) -> Result<(), UserError> {
     remove()?;
     let directory = directory();
     let made = fs::DirBuilder::new().mode(0o700).create(&directory);
     made.and_then(|()| fs::write(directory.join(COUNT), seats.to_string()))
-        .map_err(|error| Trouble::new(format!("make seats in {}", directory.display()), error))
+        .map_err(|error| UserError::new(format!("make seats in {}", directory.display()), error))
 }
 
 /// Removes the seats.
 ///
 /// # Errors
 /// They cannot be removed, are another user's, or programs have taken them.
-pub fn remove() -> Result<(), Trouble> {
+pub fn remove() -> Result<(), UserError> {
     let directory = directory();
-    let attempt = format!("remove the seats in {}", directory.display());
-    let fail = |error: io::Error| Trouble::new(&attempt, error);
+    let action = format!("remove the seats in {}", directory.display());
+    let fail = |error: io::Error| UserError::new(&action, error);
     let about = match fs::symlink_metadata(&directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         about => about.map_err(fail)?,
     };
     if !is_ours(&about) {
-        return Err(Trouble::new("remove the seats", not_ours(&directory)));
+        return Err(UserError::new("remove the seats", not_ours(&directory)));
     }
     let is_taken = |number| matches!(read_seat(&directory, number), Other::At(place) if place != END);
     if (0..SEATS_MAX).any(is_taken) {
-        return Err(Trouble::new(&attempt, "programs have taken them").remedy("wait until these have ended"));
+        return Err(UserError::new(&action, "programs have taken them").help("wait until these have ended"));
     }
     // Other files are not ours: they stay, and removing the directory fails.
     for entry in fs::read_dir(&directory).map_err(fail)?.flatten() {
@@ -119,24 +119,24 @@ impl Seat {
     ///
     /// # Errors
     /// There are no seats, or all are taken.
-    pub fn take(interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
+    pub fn take(interrupt: Arc<AtomicBool>) -> Result<Self, UserError> {
         Self::take_in(directory(), interrupt)
     }
 
-    fn take_in(directory: PathBuf, interrupt: Arc<AtomicBool>) -> Result<Self, Trouble> {
-        let attempt = "meet other programs (-y)";
-        let remedy = "make seats for N programs before: skye bonnie++ -p N";
+    fn take_in(directory: PathBuf, interrupt: Arc<AtomicBool>) -> Result<Self, UserError> {
+        let action = "meet other programs (-y)";
+        let help = "make seats for N programs before: skye bonnie++ -p N";
         let fail = |error: &dyn std::fmt::Display| {
-            Trouble::new(attempt, format!("{}: {error}", directory.display()))
+            UserError::new(action, format!("{}: {error}", directory.display()))
         };
         let about = fs::symlink_metadata(&directory).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                Trouble::new(attempt, format!("there are no seats in {}", directory.display())).remedy(remedy)
+                UserError::new(action, format!("there are no seats in {}", directory.display())).help(help)
             }
             _ => fail(&error),
         })?;
         if !is_ours(&about) {
-            return Err(Trouble::new(attempt, not_ours(&directory)));
+            return Err(UserError::new(action, not_ours(&directory)));
         }
         let count = File::open(directory.join(COUNT)).map_err(|error| fail(&error))?;
         // Held until this program has its seat, so that two never begin at the same time.
@@ -151,8 +151,8 @@ impl Seat {
         }
         let number = (0..seats).find(|number| read_seat(&directory, *number) == Other::Free);
         let Some(number) = number else {
-            let taken = Trouble::new(attempt, format!("all {seats} seats are taken"));
-            return Err(taken.remedy("wait until these programs have ended"));
+            let taken = UserError::new(action, format!("all {seats} seats are taken"));
+            return Err(taken.help("wait until these programs have ended"));
         };
         // It gets its name once it is locked: a seat without a lock is that of a program that has ended.
         let joining = directory.join(JOINING);

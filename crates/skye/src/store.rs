@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::run::{Environment, NextRun, PhaseRecord, Status};
 use model::target::Target;
-use model::{Plan, Run, Trouble};
+use model::{Plan, Run, UserError};
 use run::hang_detection;
 
 use crate::{inputs, run_names};
@@ -59,8 +59,8 @@ pub fn accepts(plan: &Plan) -> bool {
 ///
 /// # Errors
 /// The message contains the path, the cause, and what to do.
-pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, Trouble> {
-    let attempt = format!("save the run in {}", directory.display());
+pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf, UserError> {
+    let action = format!("save the run in {}", directory.display());
     let document = report::json::write(run).into_bytes();
     let started_at = run.started_at.clone();
     let (directory, reserved) = (directory.to_owned(), reserved.map(Path::to_owned));
@@ -84,9 +84,9 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
         }
         Err(Error::other("all names are taken"))
     };
-    hang_detection::write_with_progress(&attempt, work)?.map_err(|error| {
-        Trouble::new(attempt, error)
-            .remedy("make room or name another place with -o DIR; the run is still printed here")
+    hang_detection::write_with_progress(&action, work)?.map_err(|error| {
+        UserError::new(action, error)
+            .help("make room or name another place with -o DIR; the run is still printed here")
     })
 }
 
@@ -368,8 +368,8 @@ pub fn read(path: &Path) -> Result<Run, String> {
 /// The message contains the path, and why it cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
     let bytes = inputs::read(path, inputs::DOCUMENT_BYTES_MAX).map_err(|error| {
-        Trouble::new(format!("read the run {}", path.display()), error)
-            .remedy("name a saved run; skye list shows them")
+        UserError::new(format!("read the run {}", path.display()), error)
+            .help("name a saved run; skye list shows them")
             .to_string()
     })?;
     let refused = |problem: String| format!("cannot read the run {}: {problem}", path.display());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::Trouble;
+use model::UserError;
 use report::list::{Entry, Summary};
 use report::slug;
 use report::text::Detail;
@@ -179,12 +179,12 @@ fn places_of_sent_programs() -> Vec<PathBuf> {
 type Found = Vec<(PathBuf, CleanOutcome)>;
 
 /// Cleans as long as something is removed. The target may be on a server that does not answer.
-fn clean_in(directory: &Path) -> Result<Result<Found, Trouble>, Trouble> {
+fn clean_in(directory: &Path) -> Result<Result<Found, UserError>, UserError> {
     let progress = Arc::new(AtomicU64::new(0));
     let (seen, theirs) = (Arc::clone(&progress), directory.to_owned());
-    let attempt = format!("clean {}", directory.display());
+    let action = format!("clean {}", directory.display());
     hang_detection::wait_with_progress(
-        &attempt,
+        &action,
         || progress.load(Ordering::Relaxed),
         move || run::clean(&theirs, &seen),
     )

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use family::zcav::arguments::Options;
 use family::zcav::{self as form, Log};
-use model::Trouble;
+use model::UserError;
 use model::run::PhaseRecord;
 use observe::Root;
 
@@ -126,8 +126,8 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
         let full = path.canonicalize().ok().or_else(by_parent).unwrap_or_else(|| path.to_owned());
         if seen.contains(&full) {
             return Err(Failure::failed(
-                Trouble::new(format!("write {}", path.display()), "it is named for other results, too")
-                    .remedy("name one file for each"),
+                UserError::new(format!("write {}", path.display()), "it is named for other results, too")
+                    .help("name one file for each"),
             ));
         }
         seen.push(full);
@@ -139,12 +139,12 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
 fn refuse_measured(path: &Path, all: &[ResolvedTarget]) -> Result<(), Failure> {
     let Some(found) = all.iter().find(|found| found.is(path)) else { return Ok(()) };
     let cause = format!("it is {}, which is measured", found.name);
-    Err(Failure::failed(Trouble::new(format!("write {}", path.display()), cause).remedy("name another file")))
+    Err(Failure::failed(UserError::new(format!("write {}", path.display()), cause).help("name another file")))
 }
 
 /// Refuses a file for results that holds anything but results: among file names, a wrong one is soon named.
 fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
-    let attempt = || format!("write {}", path.display());
+    let action = || format!("write {}", path.display());
     outputs::check(path)?;
     if !path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         return Ok(());
@@ -152,13 +152,13 @@ fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(HEAD_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| Failure::failed(Trouble::new(attempt(), error)))?;
+        .map_err(|error| Failure::failed(UserError::new(action(), error)))?;
     if bytes.len() as u64 <= HEAD_BYTES_MAX && is_ours(&String::from_utf8_lossy(&bytes)) {
         return Ok(());
     }
     Err(Failure::failed(
-        Trouble::new(attempt(), "it holds something else than results of zcav")
-            .remedy("name another file, or remove it"),
+        UserError::new(action(), "it holds something else than results of zcav")
+            .help("name another file, or remove it"),
     ))
 }
 

@@ -185,7 +185,7 @@ fn access(health: &Health) -> Check {
 fn planned(health: &Health, standard: &Request) -> Check {
     let plan = match plan(standard, &health.target, &health.machine) {
         Ok(plan) => plan,
-        Err(trouble) => return check(Fail, "plan", format!("a run would be refused: {trouble}")),
+        Err(error) => return check(Fail, "plan", format!("a run would be refused: {error}")),
     };
     let tests = plan.phases.len();
     let Some(dataset) = &plan.dataset else { return fine("plan", format!("{}: {tests} tests", plan.preset)) };

@@ -1,6 +1,6 @@
 //! From the options of bonnie to tests of skye that do the same work.
 
-use model::Trouble;
+use model::UserError;
 use model::request::Request;
 
 use super::arguments::Options;
@@ -31,15 +31,15 @@ pub struct Translation {
 ///
 /// # Errors
 /// The files are too small for the seekers; the message has the request and a remedy.
-pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Trouble> {
+pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, UserError> {
     let all_bytes = options.all_mib().saturating_mul(1 << 20);
     let sought_bytes = u64::from(options.seekers) * SEEK_BYTES;
     if sought_bytes > all_bytes {
-        return Err(Trouble::new(
+        return Err(UserError::new(
             format!("seek with -p {} in -s {}", options.seekers, options.size_mib),
             format!("each needs a block of 16 KiB of its own, of which there are {}", all_bytes / SEEK_BYTES),
         )
-        .remedy(format!("write -s {} or more", sought_bytes.div_ceil(1 << 20))));
+        .help(format!("write -s {} or more", sought_bytes.div_ceil(1 << 20))));
     }
     let (tests, specs) = tests(options).into_iter().unzip();
     let request = Request {
@@ -55,22 +55,22 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
 ///
 /// # Errors
 /// The files do not fit; the message has the needed and the free space.
-pub fn check_room(options: &Options, free_bytes: u64) -> Result<(), Trouble> {
+pub fn check_room(options: &Options, free_bytes: u64) -> Result<(), UserError> {
     let (all_mib, free_mib) = (options.all_mib(), free_bytes >> 20);
     if all_mib <= free_mib {
         return Ok(());
     }
-    let (options_text, remedy) = match options.volumes {
+    let (options_text, help) = match options.volumes {
         1 => (format!("-s {}", options.size_mib), "make room, or write a smaller -s"),
         volumes => {
             (format!("-s {} -v {volumes}", options.size_mib), "make room, or write a smaller -s or -v")
         }
     };
-    Err(Trouble::new(
+    Err(UserError::new(
         format!("test with {options_text} in {}", options.directory.display()),
         format!("{all_mib} MiB are needed and {free_mib} MiB are free"),
     )
-    .remedy(remedy))
+    .help(help))
 }
 
 fn tests(options: &Options) -> Vec<(Test, String)> {

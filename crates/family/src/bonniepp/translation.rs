@@ -1,6 +1,6 @@
 //! From the options of bonnie++ to tests of skye that do the same work.
 
-use model::Trouble;
+use model::UserError;
 use model::request::Request;
 use model::size::{self, Size};
 use model::spec::FILES_MAX;
@@ -30,7 +30,7 @@ pub struct Translation {
 /// # Errors
 /// The file is smaller than twice the memory, or there are too many files. The message has the request and a
 /// remedy.
-pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Trouble> {
+pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, UserError> {
     let memory_mib = options.memory_mib.unwrap_or(memory_bytes >> 20);
     let copies = u64::from(options.concurrency);
     let mut specs = Vec::new();
@@ -45,11 +45,11 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
     if let Some(files) = &options.files {
         let all = files.units * FILES_UNIT * copies;
         if all > FILES_MAX {
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("test with -n {} -c {copies}", files.units),
                 format!("{all} files are more than {FILES_MAX}"),
             )
-            .remedy("write a smaller -n"));
+            .help("write a smaller -n"));
         }
         specs.extend(file_tests(options, files, all));
     }
@@ -84,7 +84,7 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Tr
 
 /// Size of each copy's file, in MiB: the given size, or by default twice the memory. A given size must make files of at
 /// least twice the memory.
-fn size_of(data: &DataOptions, memory_mib: u64, copies: u64, options: &Options) -> Result<u64, Trouble> {
+fn size_of(data: &DataOptions, memory_mib: u64, copies: u64, options: &Options) -> Result<u64, UserError> {
     let Some(mib) = data.size_mib else {
         let wished = (2 * memory_mib).max(SIZE_MIB_MIN);
         // More than half a GiB becomes a whole one, as in the original.
@@ -98,11 +98,11 @@ fn size_of(data: &DataOptions, memory_mib: u64, copies: u64, options: &Options) 
         None => format!("this system has {memory_mib} MiB of memory"),
     };
     let least = (2 * memory_mib).div_ceil(copies);
-    Err(Trouble::new(
+    Err(UserError::new(
         format!("test with -s {mib}{}", if copies > 1 { format!(" -c {copies}") } else { String::new() }),
         format!("{memory}, and a file of less than twice as much is read from there"),
     )
-    .remedy(format!(
+    .help(format!(
         "write -s {least} or more, -r 0 for no check, or -D to bypass the memory with -r 0; skye without bonnie++ reads \
          from the device, whatever the size"
     )))
@@ -216,9 +216,7 @@ mod tests {
     fn translated(line: &str) -> Result<Translation, String> {
         let words = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
         match Options::parse(words) {
-            Ok(Command::Measure(options)) => {
-                translate(&options, MEMORY).map_err(|trouble| trouble.to_string())
-            }
+            Ok(Command::Measure(options)) => translate(&options, MEMORY).map_err(|error| error.to_string()),
             other => panic!("{line}: {other:?}"),
         }
     }

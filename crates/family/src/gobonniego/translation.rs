@@ -1,6 +1,6 @@
 //! From the options of GoBonnieGo to tests of skye that do the same work.
 
-use model::Trouble;
+use model::UserError;
 use model::request::{Request, Seconds};
 use model::size;
 use model::spec::CONCURRENCY_MAX;
@@ -66,16 +66,15 @@ pub fn check_room(
     translation: &Translation,
     directory: &str,
     free_bytes: u64,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     if translation.size_bytes <= free_bytes {
         return Ok(());
     }
     let [size, free] = [translation.size_bytes, free_bytes].map(size::binary);
     let why = if options.size_gib.is_none() { ", twice the memory as no -size was given," } else { "" };
     let cause = format!("the files take {size}{why} and {free} are free");
-    Err(Trouble::new(format!("test in {directory}"), cause).remedy(
-        "write a smaller -size, such as -size 0.5 for half a GiB, or make room, or name another -dir",
-    ))
+    Err(UserError::new(format!("test in {directory}"), cause)
+        .help("write a smaller -size, such as -size 0.5 for half a GiB, or make room, or name another -dir"))
 }
 
 /// Describes the treatment of the caches.
@@ -154,7 +153,7 @@ mod tests {
                 panic!("{line}")
             };
             let checked = check_room(&options, &translate(&options, 4, MEMORY, false), "/mnt", free_bytes);
-            checked.err().map(|trouble| trouble.to_string())
+            checked.err().map(|error| error.to_string())
         };
         assert_eq!(refused("", 6 << 30), None);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use model::Trouble;
+use model::UserError;
 
 use super::MIB;
 use super::arguments::Options;
@@ -33,9 +33,9 @@ pub struct Layout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// No part of the file lies in the range.
-    TooSmall(Trouble),
+    TooSmall(UserError),
     /// The file has too many blocks.
-    TooMany(Trouble),
+    TooMany(UserError),
 }
 
 impl Layout {
@@ -44,21 +44,22 @@ impl Layout {
     /// # Errors
     /// There is nothing to visit, or too much.
     pub fn from_options(options: &Options, name: &str, size_bytes: u64) -> Result<Self, Refusal> {
-        let attempt = || format!("measure {name}");
+        let action = || format!("measure {name}");
         let start_bytes = options.start_mib.saturating_mul(MIB);
         if size_bytes <= start_bytes {
             let error = match size_bytes {
-                0 => Trouble::new(attempt(), "it is empty")
-                    .remedy("name a file or device with something in it"),
-                _ => Trouble::new(
-                    attempt(),
+                0 => {
+                    UserError::new(action(), "it is empty").help("name a file or device with something in it")
+                }
+                _ => UserError::new(
+                    action(),
                     format!(
                         "it has {} MiB and ends before MiB {}",
                         size_bytes.div_ceil(MIB),
                         options.start_mib
                     ),
                 )
-                .remedy(format!("write -r START:END with a START below {}", size_bytes.div_ceil(MIB))),
+                .help(format!("write -r START:END with a START below {}", size_bytes.div_ceil(MIB))),
             };
             return Err(Refusal::TooSmall(error));
         }
@@ -88,8 +89,8 @@ impl Layout {
                 .div_ceil(options.every.saturating_mul(MIB).saturating_mul(VISITS_MAX))
                 .saturating_add(1);
             return Err(Refusal::TooMany(
-                Trouble::new(
-                    attempt(),
+                UserError::new(
+                    action(),
                     format!(
                         "{} blocks of {} MiB in {} passes are more than the {VISITS_MAX} whose times can be kept",
                         layout.blocks_count(),
@@ -97,7 +98,7 @@ impl Layout {
                         options.passes
                     ),
                 )
-                .remedy(format!("write -b {least_mib} or more, or leave -b away")),
+                .help(format!("write -b {least_mib} or more, or leave -b away")),
             ));
         }
         Ok(layout)

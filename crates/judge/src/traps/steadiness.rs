@@ -88,13 +88,13 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         false => Finding::FewRounds { rounds: Count(record.figures.rounds.len() as u64), operations },
         true => Finding::Short { elapsed_seconds: elapsed(input), operations },
     };
-    let remedy = match input.phase.stop.passes {
+    let help = match input.phase.stop.passes {
         _ if input.phase.workload.is_continuous() => longer(input),
         _ if is_of_preset(input) => None,
         Some(_) => Some(Advice::MoreFiles {}),
         None => Some(Advice::FewerFilesOrLongerTime {}),
     };
-    Some(TrapFinding::new(finding, remedy))
+    Some(TrapFinding::new(finding, help))
 }
 
 /// Returns true if no steady part was found, and only because the time was too short for one, or the operations too few.

@@ -7,7 +7,7 @@ use crate::request::Request;
 use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target, TargetKind};
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{CacheMode, DataVerb, Engine, FileKind, FileVerb, FilesWork, Work, Workload};
 
 /// Divisor of the memory: the buffers of one test may take a quarter.
@@ -47,13 +47,13 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
     };
     let is_erased = target.erased.is_some();
     if data.writes() && !is_erased {
-        let remedy = match target.kind {
+        let help = match target.kind {
             TargetKind::Device => format!(
                 "{read}; if nothing on it is needed, --erase ID allows them, with the ID that `skye doctor {path}` prints"
             ),
             _ => read.into(),
         };
-        return Some((format!("{path} is {kind}, which skye only reads"), remedy));
+        return Some((format!("{path} is {kind}, which skye only reads"), help));
     }
     let of_own_files = [
         ("files", data.files.is_some()),
@@ -68,7 +68,7 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
 }
 
 /// Refuses tests that several clients cannot make in one file or directory of all.
-pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), Trouble> {
+pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), UserError> {
     for phase in phases {
         let cause = match &phase.workload.work {
             Work::Files(files)
@@ -78,24 +78,24 @@ pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), Trouble> {
             }
             _ => continue,
         };
-        let attempt = format!("run `{}` with several clients", spec::print(phase.requested_workload()));
-        return Err(Trouble::new(attempt, cause).remedy("leave shared away"));
+        let action = format!("run `{}` with several clients", spec::print(phase.requested_workload()));
+        return Err(UserError::new(action, cause).help("leave shared away"));
     }
     Ok(())
 }
 
 /// Refuses to erase anything but a block device that was found to be free.
-pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Trouble> {
+pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), UserError> {
     if target.erased.is_some() {
         return Ok(());
     }
     if request.erase.is_some() {
         let cause = format!("it is {}, and --erase is for block devices alone", target.kind.name());
-        let remedy = match target.kind {
+        let help = match target.kind {
             TargetKind::File => "name a directory, in which skye makes files of its own to write to",
             _ => "leave --erase away",
         };
-        return Err(Trouble::new(format!("erase {}", target.path), cause).remedy(remedy));
+        return Err(UserError::new(format!("erase {}", target.path), cause).help(help));
     }
     let given = [
         ("--erase-signature", !request.erase_signature.is_empty()),
@@ -103,8 +103,8 @@ pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Tro
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         let cause = format!("{option} means nothing without --erase");
-        return Err(Trouble::new(format!("test in {}", target.path), cause)
-            .remedy(format!("add --erase ID, or drop {option}")));
+        return Err(UserError::new(format!("test in {}", target.path), cause)
+            .help(format!("add --erase ID, or drop {option}")));
     }
     Ok(())
 }
@@ -114,16 +114,16 @@ pub(super) fn check_given<'a>(
     tests: impl Iterator<Item = &'a Workload>,
     request: &Request,
     target: &Target,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     for workload in tests {
-        if let Some((cause, remedy)) = given_refused(workload, target) {
-            return Err(Trouble::new(format!("run `{}`", spec::print(workload)), cause).remedy(remedy));
+        if let Some((cause, help)) = given_refused(workload, target) {
+            return Err(UserError::new(format!("run `{}`", spec::print(workload)), cause).help(help));
         }
     }
     if target.is_only_read() && request.verify == Some(true) {
         let cause = "nobody knows what it should hold, as skye has not written it";
-        return Err(Trouble::new(format!("compare what is read of {}", target.path), cause)
-            .remedy("leave --verify away, or name a directory"));
+        return Err(UserError::new(format!("compare what is read of {}", target.path), cause)
+            .help("leave --verify away, or name a directory"));
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ pub(super) fn verify_note(request: &Request, phases: &[PlannedPhase]) -> Option<
 }
 
 /// Refuses blocks that `O_DIRECT` does not take on this target.
-pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(), UserError> {
     let Some(align) =
         target.direct_io.map(|direct| u64::from(direct.offset_align_bytes)).filter(|align| *align > 0)
     else {
@@ -163,11 +163,11 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
                 Some((decimal, binary)) => (format!("{decimal} is {bytes} bytes"), binary),
                 None => (format!("blocks have {bytes} bytes"), bytes.next_multiple_of(align)),
             };
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path),
                 format!("{block}; direct I/O needs multiples of {align} here"),
             )
-            .remedy(format!(
+            .help(format!(
                 "{} is {works}: write {}{0}, or add :buffered",
                 size::exact(works),
                 data.access
@@ -187,17 +187,20 @@ pub(super) fn polling_refused(target: &Target) -> Option<String> {
 }
 
 /// Refuses to poll a device that cannot be polled.
-pub(super) fn check_polling(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+pub(super) fn check_polling(phases: &[PlannedPhase], target: &Target) -> Result<(), UserError> {
     let polls = |phase: &&PlannedPhase| phase.workload.data().is_some_and(|data| data.iopoll);
     let (Some(phase), Some(cause)) = (phases.iter().find(polls), polling_refused(target)) else {
         return Ok(());
     };
-    Err(Trouble::new(format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path), cause)
-        .remedy("leave iopoll away"))
+    Err(UserError::new(
+        format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path),
+        cause,
+    )
+    .help("leave iopoll away"))
 }
 
 /// Refuses a ring for discards of a device: the kernel's call for them, `BLKDISCARD`, is none that a ring makes.
-pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<(), UserError> {
     let discards = |phase: &&PlannedPhase| {
         let discards = phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard);
         discards && phase.engine == Engine::Uring
@@ -205,13 +208,13 @@ pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<
     let Some(phase) = phases.iter().find(discards).filter(|_| target.kind == TargetKind::Device) else {
         return Ok(());
     };
-    let attempt = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
+    let action = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
     let cause = "a block device discards by a system call of its own, which is none of io_uring";
-    Err(Trouble::new(attempt, cause).remedy("leave engine=uring away: depth is then made of threads"))
+    Err(UserError::new(action, cause).help("leave engine=uring away: depth is then made of threads"))
 }
 
 /// Refuses buffers that take too much of the memory.
-pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Result<(), Trouble> {
+pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Result<(), UserError> {
     for phase in phases {
         let workload = &phase.workload;
         let Some(data) = workload.data() else { continue };
@@ -225,7 +228,7 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
         let worker_bytes = COUNTS_BYTES.saturating_add(read_bytes).saturating_add(pool_bytes) + stdio_bytes;
         let buffers_bytes = worker_bytes.saturating_mul(u64::from(workers));
         if buffers_bytes > machine.memory_bytes / BUFFER_SHARE {
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("run `{}`", spec::print(phase.requested_workload())),
                 format!(
                     "its buffers need {}, more than a quarter of the memory of {}",
@@ -233,7 +236,7 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
                     size::binary(machine.memory_bytes)
                 ),
             )
-            .remedy("ask for smaller blocks or buffers, less depth or fewer threads"));
+            .help("ask for smaller blocks or buffers, less depth or fewer threads"));
         }
     }
     Ok(())
@@ -245,7 +248,7 @@ pub(super) fn check_open_files(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
     machine: &Machine,
-) -> Result<Option<String>, Trouble> {
+) -> Result<Option<String>, UserError> {
     let needed = |phase: &PlannedPhase| {
         let threads = u64::from(phase.workload.threads);
         let group = dataset.and_then(|dataset| dataset.groups.get(dataset.group_of(&phase.workload)?));
@@ -260,9 +263,9 @@ pub(super) fn check_open_files(
         threads * (WATCHED_FILES + each) + shared
     };
     let Some(phase) = phases.iter().max_by_key(|phase| needed(phase)) else { return Ok(None) };
-    let attempt = format!("run `{}`", spec::print(phase.requested_workload()));
-    let remedy = (phase.workload.threads > 1).then_some("use fewer threads");
-    check_limit(attempt, needed(phase), machine.open_files_max, remedy)?;
+    let action = format!("run `{}`", spec::print(phase.requested_workload()));
+    let help = (phase.workload.threads > 1).then_some("use fewer threads");
+    check_limit(action, needed(phase), machine.open_files_max, help)?;
     let ample = needed(phase) + OPEN_FILES + COUNTER_FILES;
     let most = machine.open_files_max.filter(|most| *most < ample);
     Ok(most.map(|most| format!("RLIMIT_NOFILE of {most} may leave counters unread: {ample} suffice")))
@@ -272,17 +275,17 @@ pub(super) fn check_open_files(
 ///
 /// # Errors
 /// The system allows this process fewer open files.
-pub fn check_clients(clients: usize, open_files_max: Option<u64>) -> Result<(), Trouble> {
-    let attempt = format!("start {clients} clients");
-    check_limit(attempt, clients as u64 * CLIENT_FILES, open_files_max, Some("name fewer clients"))
+pub fn check_clients(clients: usize, open_files_max: Option<u64>) -> Result<(), UserError> {
+    let action = format!("start {clients} clients");
+    check_limit(action, clients as u64 * CLIENT_FILES, open_files_max, Some("name fewer clients"))
 }
 
-fn check_limit(attempt: String, files: u64, most: Option<u64>, remedy: Option<&str>) -> Result<(), Trouble> {
+fn check_limit(action: String, files: u64, most: Option<u64>, help: Option<&str>) -> Result<(), UserError> {
     let needed = files + OPEN_FILES;
     let Some(most) = most.filter(|most| *most < needed) else { return Ok(()) };
     let cause = format!("it needs {needed} open files, and RLIMIT_NOFILE allows this process {most}");
-    let or = remedy.map(|remedy| format!(", or {remedy}")).unwrap_or_default();
-    Err(Trouble::new(attempt, cause).remedy(format!("raise the limit (ulimit -Hn {needed}){or}")))
+    let or = help.map(|help| format!(", or {help}")).unwrap_or_default();
+    Err(UserError::new(action, cause).help(format!("raise the limit (ulimit -Hn {needed}){or}")))
 }
 
 /// Refuses to drop the machine's caches unless that is requested and possible, and cold names where there are none.
@@ -292,37 +295,35 @@ pub(super) fn check_cold(
     is_by_flag: bool,
     target: &Target,
     machine: &Machine,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     let mut workloads = phases.iter().map(PlannedPhase::requested_workload);
     let cold = workloads.find(|workload| workload.files().is_some_and(|files| files.cold));
-    let attempt = match (cold, cache) {
+    let action = match (cold, cache) {
         (Some(workload), _) => format!("run `{}`", spec::print(workload)),
         (None, CacheMode::DropAll) => "drop all caches of this machine".into(),
         _ => return Ok(()),
     };
-    let refused = |cause: &str| Trouble::new(attempt.clone(), cause);
+    let refused = |cause: &str| UserError::new(action.clone(), cause);
     let without = if is_by_flag { ", or leave --cold away" } else { "" };
     if cache != CacheMode::DropAll {
-        let remedy = match is_by_flag {
+        let help = match is_by_flag {
             true => "leave --cache away: --cold drops all caches",
             false => "add --cache drop-all if every other program here may pay for it",
         };
-        return Err(refused("cached names can only be dropped for the whole machine").remedy(remedy));
+        return Err(refused("cached names can only be dropped for the whole machine").help(help));
     }
     if !machine.is_root {
-        return Err(
-            refused("only root may drop the machine's caches").remedy(format!("run as root{without}"))
-        );
+        return Err(refused("only root may drop the machine's caches").help(format!("run as root{without}")));
     }
     if cold.is_some() && target.backing == Backing::Memory {
         let cause = format!("{} keeps names in memory alone, so none is ever cold", target.file_system);
-        return Err(refused(&cause).remedy(format!("name a directory on a disk or a server{without}")));
+        return Err(refused(&cause).help(format!("name a directory on a disk or a server{without}")));
     }
     Ok(())
 }
 
 /// Refuses attributes where files can have none, if the kernel has said so.
-pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Result<(), UserError> {
     let uses = |workload: &&Workload| workload.files().is_some_and(|files| files.verb.uses_attributes());
     let Some(workload) = phases.iter().map(PlannedPhase::requested_workload).find(uses) else {
         return Ok(());
@@ -330,17 +331,17 @@ pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Resu
     if target.user_attributes != Some(false) {
         return Ok(());
     }
-    let attempt = format!("run `{}` in {}", spec::print(workload), target.path);
+    let action = format!("run `{}` in {}", spec::print(workload), target.path);
     let cause = format!("files have no user attributes on {}, as it is mounted", target.file_system);
-    Err(Trouble::new(attempt, cause)
-        .remedy("leave xattr-set and xattr-get away, or mount it with user attributes"))
+    Err(UserError::new(action, cause)
+        .help("leave xattr-set and xattr-get away, or mount it with user attributes"))
 }
 
 /// Largest number of names of a file on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
 const EXT4_LINKS_MAX: u64 = 65_000;
 
 /// Refuses more hard links to one file than its file system allows, where that is known.
-pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<(), Trouble> {
+pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<(), UserError> {
     if target.file_system != "ext4" {
         return Ok(());
     }
@@ -350,13 +351,11 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
         let names = files.files.div_ceil(u64::from(workload.threads));
         if names > EXT4_LINKS_MAX {
             let files_max = EXT4_LINKS_MAX * u64::from(workload.threads);
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("run `{}` in {}", spec::print(workload), target.path),
                 format!("a file can have {EXT4_LINKS_MAX} names on ext4, not {names}"),
             )
-            .remedy(format!(
-                "write files={files_max} or less, ask for more threads, or write kind=symlink"
-            )));
+            .help(format!("write files={files_max} or less, ask for more threads, or write kind=symlink")));
         }
     }
     Ok(())
@@ -389,7 +388,7 @@ mod tests {
         let refusal = |specs: &[&str], most: u64| {
             let machine = Machine { open_files_max: Some(most), ..crate::plan::fixtures::machine(None) };
             let target = disk_that_polls(None);
-            crate::plan::plan(&request_for(specs), &target, &machine).err().map(|trouble| trouble.to_string())
+            crate::plan::plan(&request_for(specs), &target, &machine).err().map(|error| error.to_string())
         };
         let refused = refusal(&["create:t3000", "create:t4096"], 20_000).unwrap();
         let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE allows this process 20000";
@@ -445,7 +444,7 @@ mod tests {
         let on = |request: &Request, is_root: bool, backing: Backing| {
             let machine = Machine { is_root, ..crate::plan::fixtures::machine(None) };
             let target = Target { backing, ..disk_that_polls(None) };
-            crate::plan::plan(request, &target, &machine).map_err(|trouble| trouble.to_string())
+            crate::plan::plan(request, &target, &machine).map_err(|error| error.to_string())
         };
         let cold = |specs: &[&str]| Request { cold: Some(true), ..request_for(specs) };
         let all = cold(&[

@@ -5,7 +5,7 @@ use crate::machine::{Machine, ring_bytes};
 use crate::size;
 use crate::spec;
 use crate::target::Backing;
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{DataVerb, DataWork, Engine, RequestedEngine, Workload};
 
 /// Chooses how a test is issued, and its replacement if that engine has no depth.
@@ -16,7 +16,7 @@ pub(super) fn choose(
     requested: &Workload,
     backing: Backing,
     machine: &Machine,
-) -> Result<(Engine, Option<Workload>), Trouble> {
+) -> Result<(Engine, Option<Workload>), UserError> {
     if backing == Backing::Simulated {
         return check_simulated(requested).map(|()| (Engine::Sim, None));
     }
@@ -30,16 +30,16 @@ pub(super) fn choose(
         None => Engine::Sync,
     };
     if let Some(reason) = io_uring_refused.filter(|_| engine.has_ring()) {
-        let mut remedy = format!("leave {} away", ring_words(data).join(" and "));
+        let mut help = format!("leave {} away", ring_words(data).join(" and "));
         if engine == Engine::Uring {
-            remedy.push_str(": depth is then made of threads");
+            help.push_str(": depth is then made of threads");
         }
         return Err(
-            Trouble::new(format!("run `{}` with io_uring", spec::print(requested)), reason).remedy(remedy)
+            UserError::new(format!("run `{}` with io_uring", spec::print(requested)), reason).help(help)
         );
     }
     if !engine.has_depth() && requested.in_flight() > spec::CONCURRENCY_MAX {
-        return Err(Trouble::new(
+        return Err(UserError::new(
             format!("run `{}`", spec::print(requested)),
             format!(
                 "without io_uring that is {} threads, more than {}",
@@ -47,7 +47,7 @@ pub(super) fn choose(
                 spec::CONCURRENCY_MAX
             ),
         )
-        .remedy("ask for less depth or fewer threads"));
+        .help("ask for less depth or fewer threads"));
     }
     let instead = (!engine.has_depth() && requested.iodepth > 1).then(|| {
         Workload { threads: requested.in_flight(), iodepth: 1, work: requested.work.clone() }
@@ -83,10 +83,10 @@ fn ring_refused(requested: &Workload, machine: &Machine) -> Option<String> {
 }
 
 /// Refuses what a simulated device cannot serve.
-fn check_simulated(requested: &Workload) -> Result<(), Trouble> {
-    let refused = |cause: String, remedy: &str| {
-        Err(Trouble::new(format!("run `{}` on a simulated device", spec::print(requested)), cause)
-            .remedy(remedy))
+fn check_simulated(requested: &Workload) -> Result<(), UserError> {
+    let refused = |cause: String, help: &str| {
+        Err(UserError::new(format!("run `{}` on a simulated device", spec::print(requested)), cause)
+            .help(help))
     };
     match requested.data() {
         None => refused(

@@ -10,7 +10,7 @@ use crate::request::Request;
 use crate::size;
 use crate::spec;
 use crate::target::Target;
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{DataVerb, DataWork, Engine, Probing, Workload, ZONES_MAX};
 
 /// The files that data tests work on.
@@ -242,17 +242,17 @@ fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
 }
 
 /// Returns the group of an erased device: all threads of all tests work in it, so that it has one content.
-fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>, Trouble> {
+fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>, UserError> {
     let mut contents = on_files(phases)
         .map(|(phase, data)| (phase, DataGroup { is_shared: false, ..DataGroup::from_work(data, 1) }));
     let Some((_, group)) = contents.next() else { return Ok(Vec::new()) };
     match contents.find(|(_, other)| *other != group) {
         None => Ok(vec![group]),
-        Some((phase, _)) => Err(Trouble::new(
+        Some((phase, _)) => Err(UserError::new(
             format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path),
             "a device holds one kind of content, and the tests ask for several",
         )
-        .remedy("give all tests on data the same compress and dedupe")),
+        .help("give all tests on data the same compress and dedupe")),
     }
 }
 
@@ -263,7 +263,7 @@ fn mark_fresh(
     phases: &[PlannedPhase],
     path: &str,
     is_together: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     for index in 0..groups.len() {
         let all: &[DataGroup] = groups;
         let is_on_group =
@@ -277,14 +277,14 @@ fn mark_fresh(
         // Tests that write bytes may run before it, into empty files. Tests that read would find nothing.
         let reader = on_group().take_while(|(phase, _)| phase.id != maker.id).find(|(_, data)| data.reads());
         if let Some((reader, _)) = reader {
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("run `{}` in {path}", spec::print(reader.requested_workload())),
                 format!(
                     "there is nothing to read before `{}` has made the files",
                     spec::print(maker.requested_workload())
                 ),
             )
-            .remedy("put it after that test"));
+            .help("put it after that test"));
         }
         groups[index].is_fresh = true;
     }
@@ -293,14 +293,11 @@ fn mark_fresh(
     };
     match on_files(phases).find(|(_, data)| is_unmade(data)) {
         None => Ok(()),
-        Some((phase, data)) => Err(Trouble::new(
+        Some((phase, data)) => Err(UserError::new(
             format!("run `{}` in {path}", spec::print(phase.requested_workload())),
             "no test makes the file in which its blocks take turns",
         )
-        .remedy(format!(
-            "put write:seq{}:shared:interleaved:fresh before it",
-            size::exact(data.block_bytes)
-        ))),
+        .help(format!("put write:seq{}:shared:interleaved:fresh before it", size::exact(data.block_bytes)))),
     }
 }
 
@@ -312,7 +309,7 @@ pub(super) fn plan_dataset(
     machine: &Machine,
     room: &Room,
     is_together: bool,
-) -> Result<Option<Dataset>, Trouble> {
+) -> Result<Option<Dataset>, UserError> {
     let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
     let unit_bytes = unit_bytes(phases, filled_bytes);
     if target.is_only_read() {
@@ -336,8 +333,8 @@ pub(super) fn plan_dataset(
     // Each group needs that space. Where nothing is written, only the offsets must fit.
     let copies = groups.len() as u64;
     let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
-    let attempt = || format!("lay out the data set in {}", room.path);
-    let refuse = |cause: String| Trouble::new(attempt(), cause);
+    let action = || format!("lay out the data set in {}", room.path);
+    let refuse = |cause: String| UserError::new(action(), cause);
     let files_min = groups.iter().map(|group| u64::from(group.files.max(1))).min();
     let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].is_fresh);
@@ -353,7 +350,7 @@ pub(super) fn plan_dataset(
             let size_bytes = requested_size.resolve(free, machine.memory_bytes);
             if size_bytes < least {
                 return Err(refuse(format!("{} is too small for these tests", size::binary(size_bytes)))
-                    .remedy(format!(
+                    .help(format!(
                         "ask for --size {} or more, which holds one block for each operation in flight",
                         size::exact(least)
                     )));
@@ -376,10 +373,10 @@ pub(super) fn plan_dataset(
         }
     };
     if is_erased && size_bytes > usable {
-        return Err(refuse(format!("it has {}", size::binary(free))).remedy("ask for a smaller --size"));
+        return Err(refuse(format!("it has {}", size::binary(free))).help("ask for a smaller --size"));
     }
     if let Some(files) = files_min {
-        room.refuse_file(attempt(), size_bytes.max(least) / files)?;
+        room.refuse_file(action(), size_bytes.max(least) / files)?;
     }
     if size_bytes > usable || size_bytes < least {
         let needed = size_bytes.max(least).saturating_mul(copies.max(1));
@@ -388,7 +385,7 @@ pub(super) fn plan_dataset(
             Some(_) if least <= usable => "use a smaller --size",
             _ => "use smaller blocks, less depth or fewer threads",
         };
-        return Err(refuse(cause).remedy(room.remedy(needed, less)));
+        return Err(refuse(cause).help(room.help(needed, less)));
     }
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
@@ -410,7 +407,7 @@ fn existing_dataset(
     target: &Target,
     machine: &Machine,
     unit_bytes: u64,
-) -> Result<Option<Dataset>, Trouble> {
+) -> Result<Option<Dataset>, UserError> {
     let in_flight = |phase: &PlannedPhase| {
         let data = phase.workload.data()?;
         // The last zone may end within a block.
@@ -423,16 +420,14 @@ fn existing_dataset(
     let whole_bytes = target.space.total_bytes;
     let requested_bytes = request.size.map(|size| size.resolve(whole_bytes, machine.memory_bytes));
     let size_bytes = requested_bytes.unwrap_or(whole_bytes) / unit_bytes * unit_bytes;
-    let refused = |cause: String| Trouble::new(format!("read {}", target.path), cause);
+    let refused = |cause: String| UserError::new(format!("read {}", target.path), cause);
     if size_bytes > whole_bytes {
-        return Err(
-            refused(format!("it has {}", size::binary(whole_bytes))).remedy("ask for a smaller --size")
-        );
+        return Err(refused(format!("it has {}", size::binary(whole_bytes))).help("ask for a smaller --size"));
     }
     if size_bytes < least.max(1) {
         let (has, needs) = (size::binary(requested_bytes.unwrap_or(whole_bytes)), size::binary(least));
         return Err(refused(format!("of its {has} too few are whole blocks: the tests need {needs}"))
-            .remedy("name a larger one or a directory, or ask for smaller blocks or less depth"));
+            .help("name a larger one or a directory, or ask for smaller blocks or less depth"));
     }
     let group = DataGroup {
         is_shared: false,
@@ -460,13 +455,13 @@ pub(super) fn check_parts(
     phases: &[PlannedPhase],
     dataset: Option<&Dataset>,
     target: &Target,
-) -> Result<(), Trouble> {
+) -> Result<(), UserError> {
     let Some(dataset) = dataset else { return Ok(()) };
     for phase in phases {
         let Some(data) = phase.workload.data() else { continue };
-        let refused = |cause: String, remedy: String| {
-            let attempt = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
-            Err(Trouble::new(attempt, cause).remedy(remedy))
+        let refused = |cause: String, help: String| {
+            let action = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
+            Err(UserError::new(action, cause).help(help))
         };
         let whole_bytes = dataset.size_bytes_max;
         let range = data.range_of(whole_bytes);

@@ -89,7 +89,7 @@ pub(super) fn planned_on(request: &Request, target: &Target) -> Result<Plan, Str
 }
 
 fn checked(request: &Request, target: &Target, machine: &Machine) -> Result<Plan, String> {
-    let make = |request: &Request| plan(request, target, machine).map_err(|trouble| trouble.to_string());
+    let make = |request: &Request| plan(request, target, machine).map_err(|error| error.to_string());
     let first = make(request)?;
     let loads = first.to_request().loads;
     let again = Request { loads, ..Request::from_toml(&first.to_request().to_toml())? };

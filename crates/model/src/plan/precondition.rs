@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::request::{Preconditioning, Request, Seconds};
 use crate::spec;
 use crate::target::{Backing, Target};
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{Arrival, DataVerb, DataWork, Engine, Work, Workload};
 
 /// Times that a fill writes all data (section "Workload Independent Preconditioning" of the specification).
@@ -38,19 +38,18 @@ pub struct Precondition {
 }
 
 /// Refuses to precondition where that is impossible.
-pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target) -> Result<(), Trouble> {
+pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target) -> Result<(), UserError> {
     if request.precondition.is_none() {
         return Ok(());
     }
-    let attempt = || format!("precondition {}", target.path);
+    let action = || format!("precondition {}", target.path);
     if target.is_only_read() {
         let cause = format!("it is {}, which skye only reads", target.kind.name());
-        return Err(Trouble::new(attempt(), cause).remedy("name a directory, or leave preconditioning away"));
+        return Err(UserError::new(action(), cause).help("name a directory, or leave preconditioning away"));
     }
     if !phases.iter().any(has_rounds) {
-        return Err(Trouble::new(attempt(), "no test is one that rounds could make steady").remedy(
-            "ask for a test on data in blocks that lasts for a time, such as --test write:rnd4k:q32",
-        ));
+        return Err(UserError::new(action(), "no test is one that rounds could make steady")
+            .help("ask for a test on data in blocks that lasts for a time, such as --test write:rnd4k:q32"));
     }
     let is_fresh = |phase: &&PlannedPhase| phase.workload.data().is_some_and(|data| data.fresh);
     if let Some(phase) = phases.iter().find(is_fresh) {
@@ -58,7 +57,7 @@ pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target)
             "`{}` makes new files, which cannot be filled before",
             spec::print(phase.requested_workload())
         );
-        return Err(Trouble::new(attempt(), cause).remedy("leave fresh away"));
+        return Err(UserError::new(action(), cause).help("leave fresh away"));
     }
     Ok(())
 }
@@ -84,7 +83,7 @@ fn fills(
     dataset: &Dataset,
     backing: Backing,
     machine: &Machine,
-) -> Result<Vec<PlannedPhase>, Trouble> {
+) -> Result<Vec<PlannedPhase>, UserError> {
     let direct = phases.iter().filter_map(|phase| phase.workload.data()).any(|data| data.direct);
     let mut all = Vec::new();
     let simulated = [None];
@@ -122,7 +121,7 @@ impl Precondition {
         target: &Target,
         machine: &Machine,
         round: Seconds,
-    ) -> Result<Option<Self>, Trouble> {
+    ) -> Result<Option<Self>, UserError> {
         let (Some(requested), Some(dataset)) = (request.precondition, dataset) else { return Ok(None) };
         Ok(Some(Self {
             has_purge: requested == Preconditioning::Purge,

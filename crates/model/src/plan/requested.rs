@@ -9,7 +9,7 @@ use crate::size;
 use crate::spec::{self, Defaults, SpecError};
 use crate::sweep::Sweep;
 use crate::target::Target;
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{Arrival, FileVerb, OpenRate, Work, Workload};
 
 /// Most phases that a sweep may make.
@@ -32,12 +32,12 @@ pub(super) struct SweptTest {
 
 impl RequestedTests {
     /// Reads the specs; the flags fill in what a spec leaves out.
-    pub(super) fn parse(request: &Request, machine: &Machine) -> Result<Self, Trouble> {
+    pub(super) fn parse(request: &Request, machine: &Machine) -> Result<Self, UserError> {
         let mixes =
-            mix::parse_all(&request.mixes.0).map_err(|problem| Trouble::new("read a mix", problem))?;
+            mix::parse_all(&request.mixes.0).map_err(|problem| UserError::new("read a mix", problem))?;
         let missing = |spec: &&String| mix::file_of(spec).is_some_and(|path| !mixes.contains_key(path));
         if let Some(spec) = request.tests.iter().chain(&request.tests_where_possible).find(missing) {
-            return Err(Trouble::new(format!("run `{spec}`"), "its file was not read"));
+            return Err(UserError::new(format!("run `{spec}`"), "its file was not read"));
         }
         let defaults = Defaults {
             files: request.files.map_or(Defaults::default().files, |Count(files)| files),
@@ -48,8 +48,8 @@ impl RequestedTests {
             mixes: &mixes,
         };
         if request.tests.is_empty() {
-            return Err(Trouble::new("make a plan", "no test was asked for")
-                .remedy("choose a --preset or give --test, for example --test read:rnd4k:q32"));
+            return Err(UserError::new("make a plan", "no test was asked for")
+                .help("choose a --preset or give --test, for example --test read:rnd4k:q32"));
         }
         // Tests that not every device can do state themselves how they are issued, so these flags do not apply to them.
         let own_way = Defaults { direct: None, engine: None, ..defaults };
@@ -58,7 +58,7 @@ impl RequestedTests {
                 specs.iter().map(|text| Ok(with_load(spec::parse(text, defaults)?, &request.loads)));
             workloads
                 .collect::<Result<_, SpecError>>()
-                .map_err(|problem| Trouble::new("make a plan", problem))
+                .map_err(|problem| UserError::new("make a plan", problem))
         };
         let mut requested = Self {
             tests: parse(&request.tests, &defaults)?,
@@ -71,7 +71,7 @@ impl RequestedTests {
     }
 
     /// Makes every test with name look-ups cold.
-    fn make_cold(&mut self) -> Result<(), Trouble> {
+    fn make_cold(&mut self) -> Result<(), UserError> {
         let mut is_any = false;
         for workload in self.tests.iter_mut().chain(&mut self.where_possible) {
             if let Work::Files(files) = &mut workload.work
@@ -82,11 +82,11 @@ impl RequestedTests {
             }
         }
         let refused = || {
-            Trouble::new(
+            UserError::new(
                 "make tests cold",
                 "--cold is for tests that look up names, and there is none among them",
             )
-            .remedy("leave --cold away, or add a test such as --test stat")
+            .help("leave --cold away, or add a test such as --test stat")
         };
         is_any.then_some(()).ok_or_else(refused)
     }
@@ -107,18 +107,18 @@ fn with_load(mut workload: Workload, loads: &[LoadFile]) -> Workload {
 pub(super) fn check_loads<'a>(
     tests: impl Iterator<Item = &'a Workload>,
     is_together: bool,
-) -> Result<Vec<String>, Trouble> {
+) -> Result<Vec<String>, UserError> {
     let mut notes: Vec<String> = Vec::new();
     let on_files = tests.filter_map(|test| Some((test, test.files()?)));
     for (test, files) in on_files.filter(|(_, files)| files.verb == FileVerb::Replay) {
-        let refused = |cause: String| Trouble::new(format!("run `{}`", spec::print(test)), cause);
+        let refused = |cause: String| UserError::new(format!("run `{}`", spec::print(test)), cause);
         if is_together {
             return Err(refused("a load file is replayed on one host".into())
-                .remedy("leave the hosts away; threads are clients, such as t8"));
+                .help("leave the hosts away; threads are clients, such as t8"));
         }
         let Some(load) = files.load() else {
             let cause = format!("the load file {} was not read", files.load_file.name);
-            return Err(refused(cause).remedy("name a file that skye run can read"));
+            return Err(refused(cause).help("name a file that skye run can read"));
         };
         let name = &files.load_file.name;
         // Without `passes`, no number bounds what the files become.
@@ -189,7 +189,7 @@ pub(super) fn expand(
     tests: &[Workload],
     sweep: Option<Sweep>,
     loads: &[LoadFile],
-) -> Result<Vec<SweptTest>, Trouble> {
+) -> Result<Vec<SweptTest>, UserError> {
     let Some(sweep) = sweep else {
         let alone = |test: &Workload| SweptTest { workload: test.clone(), group: None, clients: None };
         return Ok(tests.iter().map(alone).collect());
@@ -198,7 +198,7 @@ pub(super) fn expand(
     for (index, test) in tests.iter().enumerate() {
         let group = phase_id(index, test);
         let points = sweep.expand(test).map_err(|problem| {
-            Trouble::new(format!("sweep `{}` over {sweep}", spec::print(test)), problem)
+            UserError::new(format!("sweep `{}` over {sweep}", spec::print(test)), problem)
         })?;
         let clients = sweep.clients();
         swept.extend(points.into_iter().enumerate().map(|(index, workload)| SweptTest {
@@ -209,26 +209,26 @@ pub(super) fn expand(
         }));
     }
     if swept.len() > SWEPT_PHASES_MAX {
-        return Err(Trouble::new(
+        return Err(UserError::new(
             format!("sweep over {sweep}"),
             format!("that makes {} phases, more than {SWEPT_PHASES_MAX}", swept.len()),
         )
-        .remedy("sweep fewer tests or a smaller range"));
+        .help("sweep fewer tests or a smaller range"));
     }
     Ok(swept)
 }
 
 /// Refuses rates that are shares of a closed loop which no earlier test measures.
-pub(super) fn check_shares(swept: &[SweptTest]) -> Result<(), Trouble> {
+pub(super) fn check_shares(swept: &[SweptTest]) -> Result<(), UserError> {
     for (index, SweptTest { workload, .. }) in swept.iter().enumerate() {
         let Arrival::Open { rate: OpenRate::Percent(percent), .. } = workload.arrival() else { continue };
         let closed = workload.arriving(Arrival::Closed);
         if !swept[..index].iter().any(|before| before.workload == closed) {
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("run `{}`", spec::print(workload)),
                 format!("no test before it finds the rate of which it takes {percent}%"),
             )
-            .remedy(format!("put `{}` before it, or write rate=N", spec::print(&closed))));
+            .help(format!("put `{}` before it, or write rate=N", spec::print(&closed))));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::request::Request;
 use crate::size;
 use crate::spec::{self, Defaults};
 use crate::target::{Space, Target};
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{FileVerb, FilesWork, SyncMode, Work, Workload};
 
 /// Default minimum of the data set. Below it, device caches and start-up dominate.
@@ -125,28 +125,28 @@ impl Room {
     }
 
     /// Returns the error of a file that would be too large.
-    pub(super) fn refuse_file(&self, attempt: impl Into<String>, file_bytes: u64) -> Result<(), Trouble> {
+    pub(super) fn refuse_file(&self, action: impl Into<String>, file_bytes: u64) -> Result<(), UserError> {
         if file_bytes <= self.file_bytes_max {
             return Ok(());
         }
         let [bytes, max] = [file_bytes, self.file_bytes_max].map(size::binary);
         let cause = format!("a file would have {bytes}; RLIMIT_FSIZE or the file system allows {max}");
-        Err(Trouble::new(attempt, cause).remedy("use smaller or more files, or raise the limit (ulimit -f)"))
+        Err(UserError::new(action, cause).help("use smaller or more files, or raise the limit (ulimit -f)"))
     }
 
     /// Returns a remedy for a client that needs this number of bytes: `less` only if anything fits.
-    pub(super) fn remedy(&self, needed_bytes: u64, less: &str) -> String {
-        let mut remedy = String::from("make room");
+    pub(super) fn help(&self, needed_bytes: u64, less: &str) -> String {
+        let mut help = String::from("make room");
         if self.usable_bytes() > 0 {
-            remedy.push_str(&format!(", or {less}"));
+            help.push_str(&format!(", or {less}"));
         }
         if self.sharers > 1 {
-            remedy.push_str(", or use fewer clients");
+            help.push_str(", or use fewer clients");
         }
         if self.reserve_bytes > 0 && needed_bytes <= self.share().free_bytes {
-            remedy.push_str(", or add --allow low-space");
+            help.push_str(", or add --allow low-space");
         }
-        remedy
+        help
     }
 
     /// Says what is free: "for each of 4 clients; 8 GiB is free, less a reserve of 1 GiB".
@@ -234,31 +234,34 @@ impl Rooms {
         &self,
         phases: &[PlannedPhase],
         dataset: Option<&Dataset>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), UserError> {
         for (workload, room) in
             phases.iter().flat_map(|phase| self.0.iter().map(|room| (&phase.workload, room)))
         {
             let Some(files) = workload.files() else { continue };
-            let attempt = || format!("run `{}` in {}", spec::print(workload), room.path);
+            let action = || format!("run `{}` in {}", spec::print(workload), room.path);
             let Needs { inodes, bytes } = room.needs(files, workload.threads);
             let descriptors = trees(files, workload.threads) * files.dirs;
             let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
             if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
-                return Err(Trouble::new(
-                    attempt(),
+                return Err(UserError::new(
+                    action(),
                     format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
                 )
-                .remedy("reduce dirs= or the threads, or use sync=end"));
+                .help("reduce dirs= or the threads, or use sync=end"));
             }
             if let Some(free) = room.share().inodes_free.filter(|free| inodes > *free) {
-                return Err(Trouble::new(attempt(), format!("it needs {inodes} inodes and {free} are free"))
-                    .remedy("reduce --files"));
+                return Err(UserError::new(
+                    action(),
+                    format!("it needs {inodes} inodes and {free} are free"),
+                )
+                .help("reduce --files"));
             }
-            room.refuse_file(attempt(), files.size_max_bytes)?;
+            room.refuse_file(action(), files.size_max_bytes)?;
             let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
             if bytes.saturating_add(laid_out) > room.usable_bytes() {
-                return Err(Trouble::new(
-                    attempt(),
+                return Err(UserError::new(
+                    action(),
                     format!(
                         "its files need about {} beside {} of data{}",
                         size::binary(bytes),
@@ -266,7 +269,7 @@ impl Rooms {
                         room.describe()
                     ),
                 )
-                .remedy(room.remedy(bytes.saturating_add(laid_out), "reduce files= or size=")));
+                .help(room.help(bytes.saturating_add(laid_out), "reduce files= or size=")));
             }
         }
         Ok(())
@@ -296,7 +299,7 @@ mod tests {
     fn planned(request: &Request, space: Space, sharers: u32) -> Result<Plan, String> {
         let target = Target { space, ..disk_that_polls(None) };
         let clients = (sharers > 1).then_some(Clients { count: sharers, number: None, sharers });
-        plan_for(request, &target, &machine(None), clients).map_err(|trouble| trouble.to_string())
+        plan_for(request, &target, &machine(None), clients).map_err(|error| error.to_string())
     }
 
     fn free(total_bytes: u64, free_bytes: u64, inodes_free: Option<u64>) -> Space {
@@ -328,7 +331,7 @@ mod tests {
             let space = free(4 * GIB, 4 * GIB, None);
             let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
             let request = Request { size: Some(Size::Bytes(size)), ..request_for(&["write:rnd64k"]) };
-            plan_for(&request, &target, &machine(None), None).err().map(|trouble| trouble.to_string())
+            plan_for(&request, &target, &machine(None), None).err().map(|error| error.to_string())
         };
         assert_eq!(refusal("btrfs", 3 * GIB / 2), None);
         let refused = refusal("btrfs", 2 * GIB).unwrap();
@@ -341,7 +344,7 @@ mod tests {
             let space = free(4 * GIB, 4 * GIB, None);
             let target = Target { space, file_system: "xfs".into(), ..disk_that_polls(None) };
             let request = Request { size: Some(Size::Bytes(2 * GIB)), ..request_for(&[test]) };
-            plan_for(&request, &target, &machine(None), None).err().map(|trouble| trouble.to_string())
+            plan_for(&request, &target, &machine(None), None).err().map(|error| error.to_string())
         };
         assert_eq!(growing("write:seq1m:fresh"), None);
         let refused = growing("write:seq1m:buffered:fresh").unwrap();
@@ -369,7 +372,7 @@ mod tests {
         let machine = machine(None);
         let planned = |request: &Request, targets: [&Target; 2]| {
             let places = targets.map(|target| ClientSite { target, machine: &machine, sharers: 1 });
-            plan_for_all(request, &places).map_err(|trouble| trouble.to_string())
+            plan_for_all(request, &places).map_err(|error| error.to_string())
         };
         let (btrfs, ext4) = (target("btrfs", 800 << 20), target("ext4", 500 << 20));
         let sized =
@@ -429,7 +432,7 @@ mod tests {
             let machine = Machine { file_bytes_max, ..machine(None) };
             let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
             let request = Request { size: size.map(Size::Bytes), ..request_for(&[test]) };
-            plan_for(&request, &target, &machine, None).map_err(|trouble| trouble.to_string())
+            plan_for(&request, &target, &machine, None).map_err(|error| error.to_string())
         };
         let default = |file_system, file_bytes_max, test| {
             sized(file_system, file_bytes_max, None, test).unwrap().dataset.unwrap().size_bytes_max

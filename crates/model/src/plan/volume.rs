@@ -5,7 +5,7 @@ use super::{Clients, Dataset, PlannedPhase, PrecisionGoal, Precondition, ROUNDS_
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
-use crate::trouble::Trouble;
+use crate::user_error::UserError;
 use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Probing, SyncMode, Work, Workload};
 
 /// Bytes of the file that shows, before the first test, if the target compresses.
@@ -95,7 +95,7 @@ pub(super) fn share_write_limit(
     clients: Option<Clients>,
     limit: u64,
     besides_bytes: u64,
-) -> Result<u64, Trouble> {
+) -> Result<u64, UserError> {
     let repetitions = u64::from(repetitions);
     let clients = clients.map_or(1, |clients| u64::from(clients.count.max(1)));
     let sets: u64 = phases.iter().map(prepared_bytes_max).sum();
@@ -120,11 +120,11 @@ pub(super) fn share_write_limit(
     });
     let refused = || {
         let needed = needed.saturating_mul(repetitions).saturating_mul(clients);
-        Trouble::new(
+        UserError::new(
             format!("stay within {} of writes", size::decimal(limit)),
             format!("files and tests need {} at least", size::decimal(needed)),
         )
-        .remedy(format!("raise it with --write-limit {}GB, or ask for less", needed.div_ceil(1_000_000_000)))
+        .help(format!("raise it with --write-limit {}GB, or ask for less", needed.div_ceil(1_000_000_000)))
     };
     let mut left = left.ok_or_else(refused)?;
     while !open.is_empty() {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use fuser::{BackgroundSession, Config, INodeNo, MountOption, Session, SessionACL};
-use model::Trouble;
+use model::UserError;
 
 pub use faults::{Counts, Faults, Hangs, Missing, Space};
 /// Error that a request fails with.
@@ -54,7 +54,7 @@ impl Fuse {
     ///
     /// # Errors
     /// FUSE is missing, or not permitted.
-    pub fn mount(spec: &FuseSpec, faults: Faults) -> Result<Self, Trouble> {
+    pub fn mount(spec: &FuseSpec, faults: Faults) -> Result<Self, UserError> {
         let mut journal = Journal::open()?;
         let server = Server::mount(&mut journal, spec, faults)?;
         Ok(Self { server, journal })
@@ -116,12 +116,12 @@ pub struct Server {
 }
 
 impl Server {
-    pub(crate) fn mount(journal: &mut Journal, spec: &FuseSpec, faults: Faults) -> Result<Self, Trouble> {
+    pub(crate) fn mount(journal: &mut Journal, spec: &FuseSpec, faults: Faults) -> Result<Self, UserError> {
         let at = journal.mount_point()?;
         journal.note(Step::Mount { file_system: KIND.into(), at: at.clone() })?;
-        let attempt = || format!("serve a FUSE file system at {}", at.display());
+        let action = || format!("serve a FUSE file system at {}", at.display());
         let fail = |error: std::io::Error| {
-            Trouble::new(attempt(), error).remedy("run this as root, where /dev/fuse is")
+            UserError::new(action(), error).help("run this as root, where /dev/fuse is")
         };
         // A server that takes no time on purpose need not come before all others either.
         let urgent = !spec.timing.is_at_once();
@@ -131,7 +131,7 @@ impl Server {
         });
         if let Some(bytes) = spec.file_bytes {
             memory.add_file(FILE_NAME, bytes).map_err(|_| {
-                Trouble::new(attempt(), format!("there is no room for a file of {bytes} bytes"))
+                UserError::new(action(), format!("there is no room for a file of {bytes} bytes"))
             })?;
         }
         let shared = Arc::new(Shared {
@@ -155,7 +155,7 @@ impl Server {
             }
             Session::new(server, mount_point, &config).and_then(Session::spawn)
         });
-        let session = spawned.join().map_err(|_| Trouble::new(attempt(), "its thread panicked"))?;
+        let session = spawned.join().map_err(|_| UserError::new(action(), "its thread panicked"))?;
         Ok(Self { session: Some(session.map_err(fail)?), shared, at })
     }
 

@@ -1,7 +1,7 @@
 //! Fills of a session's data before its tests, for preconditioning.
 
 use engine::clock::{Clock, Monotonic};
-use model::Trouble;
+use model::UserError;
 use model::plan::PlannedPhase;
 use model::run::{FillRecord, Status};
 
@@ -21,7 +21,7 @@ impl Session {
         repetition: u32,
         time_ns: u64,
         on_event: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
-    ) -> Result<Vec<FillRecord>, Trouble> {
+    ) -> Result<Vec<FillRecord>, UserError> {
         let Some(precondition) = self.plan.precondition.clone() else { return Ok(Vec::new()) };
         let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
         let mut records = Vec::new();
@@ -43,7 +43,7 @@ impl Session {
             let record = self.measure(phase, repetition, time, options, &mut |event| on_event(phase, event));
             if record.status != Status::Done {
                 let cause = record.reason.unwrap_or_else(|| "nobody knows why".into());
-                return Err(Trouble::new("fill the data before the tests", cause));
+                return Err(UserError::new("fill the data before the tests", cause));
             }
             records.push(FillRecord {
                 repetition,
@@ -57,7 +57,7 @@ impl Session {
     }
 
     /// Discards a group of files, or makes a simulated device new. Returns the time that it took.
-    fn purge(&mut self, group: usize) -> Result<u64, Trouble> {
+    fn purge(&mut self, group: usize) -> Result<u64, UserError> {
         let on_disk = match &mut self.place {
             TestTarget::Directory(on_disk) => &mut **on_disk,
             TestTarget::Simulated(simulated) => {
@@ -66,7 +66,7 @@ impl Session {
             }
         };
         let group = on_disk.dataset.as_mut().and_then(|dataset| dataset.groups.get_mut(group));
-        let group = group.ok_or_else(|| Trouble::new("discard all data", "there is none"))?;
+        let group = group.ok_or_else(|| UserError::new("discard all data", "there is none"))?;
         precondition::purge(group, &on_disk.directory, &self.interrupt, on_disk.meter.activity())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use engine::budget::Budget;
-use model::Trouble;
+use model::UserError;
 use model::plan::PlannedPhase;
 
 use super::{OnDisk, Session, TestTarget};
@@ -59,7 +59,7 @@ impl Session {
     ///
     /// # Errors
     /// It cannot be opened, or a test has discarded it.
-    pub(super) fn open_other(&mut self, phase: &PlannedPhase) -> Result<(), Trouble> {
+    pub(super) fn open_other(&mut self, phase: &PlannedPhase) -> Result<(), UserError> {
         let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         let OnDisk { directory, dataset, other, .. } = &mut **on_disk;
         *other = None;
@@ -69,8 +69,8 @@ impl Session {
         };
         let Some(dataset) = dataset else { return Ok(()) };
         if dataset.groups.iter().any(|group| group.filled == FillProgress::Discarded) {
-            let attempt = "read what another client wrote";
-            return Err(Trouble::new(attempt, "a test before has discarded it").remedy("put discard last"));
+            let action = "read what another client wrote";
+            return Err(UserError::new(action, "a test before has discarded it").help("put discard last"));
         }
         let directory = directory.for_client(&client.directory, client.number)?;
         let Some(plan) = &self.plan.dataset else { return Ok(()) };
@@ -100,7 +100,7 @@ impl Session {
     ///
     /// # Errors
     /// It is not known, or cannot be opened.
-    pub(super) fn open_first(&mut self) -> Result<(), Trouble> {
+    pub(super) fn open_first(&mut self) -> Result<(), UserError> {
         let is_another =
             self.plan.clients.is_some_and(|clients| clients.number.is_some_and(|number| number > 0));
         let is_needed = is_another && self.plan.shares_files();
@@ -108,7 +108,7 @@ impl Session {
         if !is_needed {
             return Ok(());
         }
-        let unknown = || Trouble::new("work in the directory of the first client", "nobody has named it");
+        let unknown = || UserError::new("work in the directory of the first client", "nobody has named it");
         let name = self.first.as_deref().ok_or_else(unknown)?;
         on_disk.first = Some(on_disk.directory.for_client(name, 0)?);
         Ok(())

@@ -3,7 +3,7 @@
 use fleet::Fleet;
 use model::plan::PlannedPhase;
 use model::run::{FillRecord, HostRecord, PhaseRecord, Response, TargetProbes};
-use model::{Experiment, Trouble};
+use model::{Experiment, UserError};
 use run::{LayoutProgress, PhaseEvent, Session, Time, hang_detection};
 
 use crate::closing;
@@ -34,16 +34,16 @@ pub trait Side {
     /// Returns true if the run must end, because a client is lost.
     fn is_over(&self) -> bool;
     /// Lays out fresh files for a repetition, within `time_ns`.
-    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble>;
+    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError>;
     /// Fills the data before the tests of a repetition, within `time_ns`, if the plan requires it.
     fn fill(
         &mut self,
         repetition: u32,
         time_ns: u64,
         on_event: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
-    ) -> Result<Vec<FillRecord>, Trouble>;
+    ) -> Result<Vec<FillRecord>, UserError>;
     /// Removes all files that were laid out or made.
-    fn clear(&mut self) -> Result<(), Trouble>;
+    fn clear(&mut self) -> Result<(), UserError>;
     /// Makes short experiments on the target.
     fn probe_target(&mut self) -> Option<TargetProbes>;
     /// Runs the test at that place of the plan.
@@ -78,7 +78,7 @@ impl Side for Session {
         false
     }
 
-    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError> {
         Session::lay_out(self, time_ns, progress)
     }
 
@@ -87,11 +87,11 @@ impl Side for Session {
         repetition: u32,
         time_ns: u64,
         on_event: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
-    ) -> Result<Vec<FillRecord>, Trouble> {
+    ) -> Result<Vec<FillRecord>, UserError> {
         Session::fill(self, repetition, time_ns, on_event)
     }
 
-    fn clear(&mut self) -> Result<(), Trouble> {
+    fn clear(&mut self) -> Result<(), UserError> {
         Session::clear(self)
     }
 
@@ -148,7 +148,7 @@ impl Side for Fleet {
         Fleet::is_over(self)
     }
 
-    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), Trouble> {
+    fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError> {
         Fleet::lay_out(self, time_ns, progress)
     }
 
@@ -158,11 +158,11 @@ impl Side for Fleet {
         _: u32,
         _: u64,
         _: &mut dyn FnMut(&PlannedPhase, PhaseEvent<'_>),
-    ) -> Result<Vec<FillRecord>, Trouble> {
+    ) -> Result<Vec<FillRecord>, UserError> {
         Ok(Vec::new())
     }
 
-    fn clear(&mut self) -> Result<(), Trouble> {
+    fn clear(&mut self) -> Result<(), UserError> {
         Fleet::clear(self)
     }
 

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use model::Trouble;
+use model::UserError;
 
 use crate::exit::Failure;
 use crate::terminal;
@@ -22,22 +22,22 @@ impl TestDirectory {
     /// # Errors
     /// The directory cannot be made.
     pub fn make_if_missing(path: &Path) -> Result<Option<Self>, Failure> {
-        let attempt = || format!("make the directory {}", path.display());
+        let action = || format!("make the directory {}", path.display());
         // Others may look into it, as into the original's.
         match std::fs::DirBuilder::new().mode(0o755).create(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             // A path that ends in .. or lies on a read-only file system may well be there.
             Err(_) if path.is_dir() => return Ok(None),
             Err(error) => {
-                let remedy = "name one with -dir that is there, or of which the directory above it is";
-                return Err(Failure::failed(Trouble::new(attempt(), error).remedy(remedy)));
+                let help = "name one with -dir that is there, or of which the directory above it is";
+                return Err(Failure::failed(UserError::new(action(), error).help(help)));
             }
             Ok(()) => {}
         }
         // The full name is found again wherever we are.
         let identity = |path: &Path| std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()));
         let made = std::fs::canonicalize(path).and_then(|path| Ok(Self { identity: identity(&path)?, path }));
-        made.map(Some).map_err(|error| Failure::failed(Trouble::new(attempt(), error)))
+        made.map(Some).map_err(|error| Failure::failed(UserError::new(action(), error)))
     }
 }
 
@@ -51,7 +51,8 @@ impl Drop for TestDirectory {
         }
         if let Err(error) = std::fs::remove_dir(&self.path) {
             let path = self.path.display();
-            let error = Trouble::new(format!("remove the directory {path}, which was made for this"), error);
+            let error =
+                UserError::new(format!("remove the directory {path}, which was made for this"), error);
             terminal::message("warning", &error.to_string());
         }
     }

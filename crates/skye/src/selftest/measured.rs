@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use model::disturbance::{Disturbance, FOREIGN_CPUS_MAX};
 use model::run::{Mark, PhaseRecord};
 use model::selftest::{Missing, TestResult, Truth};
-use model::{Limiter, Run, Trouble};
+use model::{Limiter, Run, UserError};
 use rig::cases::{Case, Interference, KnownTest, Restriction};
 use rig::{Journal, Rig, Spec};
 use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags};
@@ -165,7 +165,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn build(&self, case: &Case) -> Result<CaseSetup, Trouble> {
+    fn build(&self, case: &Case) -> Result<CaseSetup, UserError> {
         let place = match &case.rig {
             Some(spec) => Standing::Rig(start(spec.clone())?),
             None => {
@@ -175,7 +175,7 @@ impl<'a> Bench<'a> {
         };
         if let Some(user) = self.arguments.measure_as {
             std::os::unix::fs::chown(place.path(), Some(user), Some(user))
-                .map_err(|error| Trouble::new(format!("give {} away", place.path().display()), error))?;
+                .map_err(|error| UserError::new(format!("give {} away", place.path().display()), error))?;
         }
         let group = case.restriction.and_then(Restriction::group).map(start).transpose()?;
         let mut background = Vec::new();
@@ -344,7 +344,7 @@ fn answers(
     case.tests.iter().zip(&run.phases).zip(disturbances).map(answer).collect()
 }
 
-fn start(spec: Spec) -> Result<Rig, Trouble> {
+fn start(spec: Spec) -> Result<Rig, UserError> {
     Rig::start(&[program(), RIG_SERVER.into()], spec)
 }
 

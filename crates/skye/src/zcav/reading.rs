@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use family::zcav::{MIB, Times, Verb, translate};
-use model::Trouble;
+use model::UserError;
 use model::numbers::thousands;
 use model::plan::Plan;
 use model::run::{PhaseRecord, Status};
@@ -88,12 +88,12 @@ pub fn read(
             })
             .collect();
         let end = |(reading, thread): (&Reading<'_>, std::io::Result<thread::ScopedJoinHandle<'_, _>>)| {
-            let attempt = || format!("measure {}", reading.found.name);
+            let action = || format!("measure {}", reading.found.name);
             let ended = match thread {
                 Ok(thread) => thread.join().unwrap_or_else(|_| {
-                    Err(Failure::failed(Trouble::new(attempt(), "a thread of skye panicked")))
+                    Err(Failure::failed(UserError::new(action(), "a thread of skye panicked")))
                 }),
-                Err(error) => Err(Failure::failed(Trouble::new(attempt(), error).remedy("name fewer files"))),
+                Err(error) => Err(Failure::failed(UserError::new(action(), error).help("name fewer files"))),
             };
             outcome(reading, ended)
         };

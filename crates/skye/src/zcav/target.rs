@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::buffer::{ALIGNMENT, AlignedBuffer};
 use family::zcav::arguments::{Options, Target};
 use family::zcav::{Layout, MIB, Refusal};
-use model::Trouble;
+use model::UserError;
 use observe::Root;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -40,13 +40,13 @@ pub struct ResolvedTarget {
 #[derive(Debug)]
 pub enum TargetError {
     /// The target is too small for what was asked.
-    TooSmall(Trouble),
+    TooSmall(UserError),
     /// Any other reason.
-    Other(Trouble),
+    Other(UserError),
 }
 
-impl From<Trouble> for TargetError {
-    fn from(error: Trouble) -> Self {
+impl From<UserError> for TargetError {
+    fn from(error: UserError) -> Self {
         Self::Other(error)
     }
 }
@@ -66,7 +66,7 @@ impl ResolvedTarget {
             Refusal::TooMany(error) => TargetError::Other(error),
         })?;
         let metadata = std::fs::metadata(&target.path);
-        let metadata = metadata.map_err(|error| Trouble::new(format!("look at {name}"), error))?;
+        let metadata = metadata.map_err(|error| UserError::new(format!("look at {name}"), error))?;
         let is_direct = options.writes || takes_direct(Path::new(&target.path), layout.start_bytes);
         let mut notes: Vec<_> = target.notes.iter().map(|note| format!("{name}: {note}")).collect();
         if let Some(end_mib) = options.end_mib.filter(|end_mib| end_mib.saturating_mul(MIB) > size_bytes) {

@@ -15,7 +15,7 @@ use engine::clock::{Clock, Monotonic};
 use engine::failure::Cause;
 use engine::zones::{SharedZoneTimes, ZeroPassResult, ZeroWriter};
 use family::zcav::{Layout, MIB, Times, Verb};
-use model::Trouble;
+use model::UserError;
 use model::target::TargetKind;
 use run::hang_detection::{self, SupervisedCall};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, fstatvfs, seek};
@@ -47,33 +47,33 @@ pub struct Writing<'a> {
 ///
 /// # Errors
 /// A file holds data, is in use, or has no room. The message says what to name instead.
-pub fn open(all: &[ResolvedTarget]) -> Result<Vec<Writing<'_>>, Trouble> {
+pub fn open(all: &[ResolvedTarget]) -> Result<Vec<Writing<'_>>, UserError> {
     let written = all.iter().map(Writing::open).collect::<Result<Vec<_>, _>>()?;
     refuse_room(&written)?;
     Ok(written)
 }
 
 impl<'a> Writing<'a> {
-    fn open(found: &'a ResolvedTarget) -> Result<Self, Trouble> {
+    fn open(found: &'a ResolvedTarget) -> Result<Self, UserError> {
         let (name, layout) = (&found.name, &found.layout);
         if found.target.kind != TargetKind::File {
             return Err(device_is_not_written(name));
         }
         let fail = |error: std::io::Error| {
-            let remedy = match error.kind() {
+            let help = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => {
                     "name a file that this user may write, or leave -w away"
                 }
                 _ => "name a block device or a file",
             };
-            Trouble::new(format!("open {name}"), error).remedy(remedy)
+            UserError::new(format!("open {name}"), error).help(help)
         };
         let flags = OFlags::NOFOLLOW.bits() as i32;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&found.target.path);
         let file = file.map_err(fail)?;
-        let metadata = file.metadata().map_err(|error| Trouble::new(format!("look at {name}"), error))?;
+        let metadata = file.metadata().map_err(|error| UserError::new(format!("look at {name}"), error))?;
         if (metadata.dev(), metadata.ino()) != found.identity {
-            return Err(Trouble::new(format!("write zeros to {name}"), "another file has taken its place"));
+            return Err(UserError::new(format!("write zeros to {name}"), "another file has taken its place"));
         }
         refuse_writing(&file, &metadata, name, layout)?;
         let lacking_bytes = lacking_bytes(&file, &metadata, layout);
@@ -113,8 +113,8 @@ impl<'a> Writing<'a> {
             let early = all.find(|written| !is_whole(written));
             early.unwrap_or(ZeroPassResult { partial: None, result: Ok(()) })
         };
-        let attempt = format!("write zeros to {} to the end", found.name);
-        Job { found, board, moved_bytes, work: hang_detection::begin(&attempt, write) }
+        let action = format!("write zeros to {} to the end", found.name);
+        Job { found, board, moved_bytes, work: hang_detection::begin(&action, write) }
     }
 }
 
@@ -175,8 +175,8 @@ impl Job<'_> {
                 partial,
                 result.err().map(|failure| {
                     let offset_bytes = failure.offset_bytes.unwrap_or_default();
-                    let attempt = format!("{} {} at offset {offset_bytes}", failure.call, found.name);
-                    Trouble::new(attempt, failure.cause).remedy(match failure.cause {
+                    let action = format!("{} {} at offset {offset_bytes}", failure.call, found.name);
+                    UserError::new(action, failure.cause).help(match failure.cause {
                         Cause::Short { .. } => "it became shorter meanwhile: let nobody change it",
                         _ => "what was measured before it is printed; dmesg may say more",
                     })
@@ -193,12 +193,12 @@ impl Job<'_> {
     }
 }
 
-fn device_is_not_written(name: &str) -> Trouble {
-    Trouble::new(
+fn device_is_not_written(name: &str) -> UserError {
+    UserError::new(
         format!("write zeros to {name}"),
         "it is a block device, and -w would destroy what is on it; devices are not written for now",
     )
-    .remedy("leave -w away, or name a file of zeros in a file system on it, made by: fallocate -l 10g FILE")
+    .help("leave -w away, or name a file of zeros in a file system on it, made by: fallocate -l 10g FILE")
 }
 
 /// Returns the visited bytes that lie nowhere; `None` where the file system does not tell.
@@ -208,30 +208,30 @@ fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
 }
 
 /// Refuses a file in which writing zeros would change anything, or that another program uses.
-fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), Trouble> {
-    let attempt = || format!("write zeros to {name}");
+fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), UserError> {
+    let action = || format!("write zeros to {name}");
     let another = "name a file of zeros, made by: fallocate -l 10g FILE";
     if flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         return Err(
-            Trouble::new(attempt(), "it is locked: by another program, or it is named twice").remedy(another)
+            UserError::new(action(), "it is locked: by another program, or it is named twice").help(another)
         );
     }
     if let Some(device) = loop_device_over(metadata) {
-        return Err(Trouble::new(attempt(), format!("it lies under {device}")).remedy(another));
+        return Err(UserError::new(action(), format!("it lies under {device}")).help(another));
     }
     // Data that is still under way to the device may look like a hole.
-    file.sync_all().map_err(|error| Trouble::new(format!("make {name} durable"), error))?;
+    file.sync_all().map_err(|error| UserError::new(format!("make {name} durable"), error))?;
     let first = first_data(file, layout.start_bytes, layout.end_bytes)
-        .map_err(|error| Trouble::new(format!("look for data in {name}"), error))?;
+        .map_err(|error| UserError::new(format!("look for data in {name}"), error))?;
     if let Some(offset_bytes) = first {
-        return Err(Trouble::new(
-            attempt(),
+        return Err(UserError::new(
+            action(),
             format!("it holds data, first at offset {offset_bytes}, which would be lost"),
         )
-        .remedy(another));
+        .help(another));
     }
     if let Some(program) = opened_by_another(metadata) {
-        return Err(Trouble::new(attempt(), format!("{program} has it open")).remedy(another));
+        return Err(UserError::new(action(), format!("{program} has it open")).help(another));
     }
     Ok(())
 }
@@ -240,7 +240,7 @@ fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout)
 ///
 /// # Errors
 /// The message says what the files need on a file system, and what it has.
-fn refuse_room(written: &[Writing<'_>]) -> Result<(), Trouble> {
+fn refuse_room(written: &[Writing<'_>]) -> Result<(), UserError> {
     for (index, opened) in written.iter().enumerate() {
         let is_same = |other: &&Writing<'_>| other.found.identity.0 == opened.found.identity.0;
         if written[..index].iter().any(|other| is_same(&other)) {
@@ -253,7 +253,7 @@ fn refuse_room(written: &[Writing<'_>]) -> Result<(), Trouble> {
             (space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize));
         let spared = (total as f64 * FREE_SHARE) as u64;
         if lacking_bytes > 0 && lacking_bytes.saturating_add(spared) > free {
-            return Err(Trouble::new(
+            return Err(UserError::new(
                 format!("write zeros to {}", opened.found.name),
                 format!(
                     "holes need {} MiB there, of which {} are free and {} stay so",
@@ -262,7 +262,7 @@ fn refuse_room(written: &[Writing<'_>]) -> Result<(), Trouble> {
                     spared / MIB
                 ),
             )
-            .remedy("name smaller files, or fewer"));
+            .help("name smaller files, or fewer"));
         }
     }
     Ok(())

@@ -200,7 +200,7 @@ fn quotas_of_subvolumes_limit_the_data_set() {
 
 #[test]
 fn target_words_with_a_colon_say_what_they_are() {
-    for (words, remedy) in [
+    for (words, help) in [
         ("run sim:x", "write ./sim:x for the directory of that name"),
         ("run sim:y", "docs/simulated-devices.md"),
         ("run mix:FILE.toml", "skye run DIR --test mix:FILE.toml"),
@@ -209,7 +209,7 @@ fn target_words_with_a_colon_say_what_they_are() {
     ] {
         let program = skye().words(words);
         std::fs::create_dir(program.home().join("sim:x")).unwrap();
-        program.run().did_not_panic().exits(2).stderr_contains(&[remedy]);
+        program.run().did_not_panic().exits(2).stderr_contains(&[help]);
     }
     let program = skye().words("run ./sim:x --dry-run --test fsync");
     std::fs::create_dir(program.home().join("sim:x")).unwrap();

@@ -107,7 +107,8 @@ fn fake_agents_answer_until_their_step() {
             std::process::exit(7);
         }
         "fails" => {
-            let failed = br#"{"failed":{"error":{"attempt":"go on","cause":"a lie","remedy":null},"is_refusal":false}}"#;
+            let failed =
+                br#"{"failed":{"error":{"action":"go on","cause":"a lie","help":null},"is_refusal":false}}"#;
             drop(out.write_all(&[&(failed.len() as u32).to_be_bytes()[..], failed].concat()));
         }
         "garbage" => drop(out.write_all(&[0xff; 1000])),

@@ -31,8 +31,8 @@ enum Next {
 }
 
 /// Returns the consequence of a wrong answer.
-fn next(is_excusable: bool, is_quiet: bool, attempt: u32) -> Next {
-    match (is_excusable && !is_quiet, attempt < ATTEMPTS) {
+fn next(is_excusable: bool, is_quiet: bool, action: u32) -> Next {
+    match (is_excusable && !is_quiet, action < ATTEMPTS) {
         (false, _) => Next::Fail,
         (true, true) => Next::Repeat,
         (true, false) => Next::Undecided,
@@ -47,9 +47,9 @@ fn next(is_excusable: bool, is_quiet: bool, attempt: u32) -> Next {
 /// # Panics
 /// An answer is wrong without a disturbance.
 #[track_caller]
-pub fn settle<T>(mut attempt: impl FnMut() -> (Answer<T>, Disturbance)) -> Result<T, String> {
+pub fn settle<T>(mut action: impl FnMut() -> (Answer<T>, Disturbance)) -> Result<T, String> {
     for number in 1.. {
-        let (answer, disturbance) = attempt();
+        let (answer, disturbance) = action();
         let (complaint, is_excusable) = match answer {
             Answer::Right(found) => return Ok(found),
             Answer::Wrong(complaint) => (complaint, true),
@@ -106,10 +106,10 @@ mod tests {
 
     #[test]
     fn wrong_answer_on_quiet_machine_always_fails() {
-        for attempt in 1..=2 * ATTEMPTS {
-            assert_eq!(next(true, true, attempt), Next::Fail);
-            assert_eq!(next(false, true, attempt), Next::Fail);
-            assert_eq!(next(false, false, attempt), Next::Fail);
+        for action in 1..=2 * ATTEMPTS {
+            assert_eq!(next(true, true, action), Next::Fail);
+            assert_eq!(next(false, true, action), Next::Fail);
+            assert_eq!(next(false, false, action), Next::Fail);
         }
         assert_eq!(next(true, false, 1), Next::Repeat);
         assert_eq!(next(true, false, ATTEMPTS), Next::Undecided);

@@ -43,12 +43,12 @@ fn data_without_signature_is_refused_until_it_is_allowed() {
         let data = format!("holds data at byte {}", at / 4096 * 4096);
         let signature = format!("holds a signature of {name}");
         let is_named = !name.is_empty();
-        let (flag, remedy) = match is_named {
+        let (flag, help) = match is_named {
             true => (format!("--erase-signature {name}"), format!("--erase-signature {name} --erase-data")),
             false => (String::new(), "--erase-data".to_owned()),
         };
-        let remedy = format!("if it may be lost, add {remedy}");
-        let reasons: &[&str] = if is_named { &[&data, &signature, &remedy] } else { &[&data, &remedy] };
+        let help = format!("if it may be lost, add {help}");
+        let reasons: &[&str] = if is_named { &[&data, &signature, &help] } else { &[&data, &help] };
         refused_as(careful(&device, ""), &device, reasons);
         // Neither permission is the other one.
         refused_as(careful(&device, &flag), &device, &[&data]);
