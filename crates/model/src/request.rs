@@ -1,6 +1,6 @@
 //! The user's request: a preset, a TOML file of the same words, and flags over both.
 //!
-//! A choice that does not change the measurement, such as `--beside`, is no part of a [`Request`].
+//! A choice that does not change the measurement, such as `--monitor`, is no part of a [`Request`].
 
 mod options;
 

@@ -317,7 +317,7 @@ pieces! {
         pub wait_channels: Vec<WaitChannel> [key "wait_sites"],
         /// The user's command that ran during the test; null where none did.
         #[serde(default)]
-        pub beside: Option<MonitorRecord>,
+        pub monitor: Option<MonitorRecord>,
         /// Disturbance by other processes during the test; null in documents of older versions, and where nothing was
         /// measured. The CPU time of the target's server counts as disturbance.
         #[serde(default)]

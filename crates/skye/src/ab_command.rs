@@ -209,7 +209,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
             audience: None,
             gate: None,
             is_quiet: arguments.quiet,
-            beside: None,
+            monitor: None,
             environment,
             plan: party.plan.clone(),
         };

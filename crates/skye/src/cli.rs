@@ -286,7 +286,7 @@ pub struct RunArguments {
     /// Run a command beside each test, such as perf or iostat, by sh -c; its output is saved with the run. It gets
     /// SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for its files, and is ended by INT.
     #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
-    pub beside: Option<String>,
+    pub monitor: Option<String>,
     /// Time without progress after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
     #[arg(long, value_name = "TIME", value_parser = hang_timeout)]
     pub hang_timeout: Option<Duration>,
@@ -303,7 +303,7 @@ pub struct RunArguments {
     #[arg(short, long)]
     pub quiet: bool,
     /// Do not save the run.
-    #[arg(long, conflicts_with_all = ["output", "beside"])]
+    #[arg(long, conflicts_with_all = ["output", "monitor"])]
     pub no_save: bool,
 }
 

@@ -213,7 +213,7 @@ impl Bench {
             audience,
             gate,
             is_quiet,
-            beside: None,
+            monitor: None,
             environment,
             plan,
         };

@@ -108,7 +108,7 @@ pub struct Setup {
     /// True if warnings only go into the document, and not to stderr.
     pub is_quiet: bool,
     /// The user's command beside each test.
-    pub beside: Option<Monitor>,
+    pub monitor: Option<Monitor>,
     /// The machine, target and settings that were found.
     pub environment: Environment,
     /// The plan to carry out.
@@ -213,7 +213,7 @@ struct Driver {
     /// Facts about the target, found out before the first test.
     target_probes: Option<TargetProbes>,
     /// The user's command beside each test.
-    beside: Option<Monitor>,
+    monitor: Option<Monitor>,
     /// The clients that make the run together; none for a session here.
     hosts: Vec<HostRecord>,
     marks: Marks,
@@ -229,7 +229,7 @@ pub struct RunOutcome {
     /// Signals that have arrived.
     pub interruption: Interruption,
     /// The user's command beside each test.
-    pub beside: Option<Monitor>,
+    pub monitor: Option<Monitor>,
     /// True if something besides a phase failed, and was reported.
     pub has_failed: bool,
     /// Files that could not be removed, each with the reason.
@@ -313,7 +313,7 @@ impl Driver {
             audience,
             gate,
             is_quiet,
-            beside,
+            monitor,
             environment,
             plan,
         } = setup;
@@ -343,7 +343,7 @@ impl Driver {
             is_closing: false,
             fills: Vec::new(),
             target_probes: None,
-            beside,
+            monitor,
             hosts: Vec::new(),
             marks: Marks::open(),
             earlier,
@@ -598,7 +598,7 @@ impl Driver {
                 .max(time_ns),
         };
         self.view.begin();
-        let (view, beside, marks) = (&mut self.view, &mut self.beside, &mut self.marks);
+        let (view, monitor, marks) = (&mut self.view, &mut self.monitor, &mut self.marks);
         let (audience, mut lost) = (&mut self.audience, None);
         let interruption = &self.interruption;
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
@@ -606,7 +606,7 @@ impl Driver {
         let Outcome { mut record, clients } =
             side.phase((index, phase), repetition, time, &mut |event| match event {
                 PhaseEvent::Begin(_) => {
-                    beside.iter_mut().for_each(|beside| beside.begin(&id, &spec));
+                    monitor.iter_mut().for_each(|monitor| monitor.begin(&id, &spec));
                     audience.iter_mut().for_each(|audience| audience.starts());
                     marks.begin(&id, &spec);
                 }
@@ -617,14 +617,14 @@ impl Driver {
                         interruption.raised.store(true, Ordering::SeqCst);
                         (*audience, lost) = (None, Some(failure));
                     }
-                    beside.iter_mut().for_each(Monitor::watch);
+                    monitor.iter_mut().for_each(Monitor::watch);
                 }
                 PhaseEvent::End => marks.end(&id, &spec),
-                PhaseEvent::Over => beside.iter_mut().for_each(Monitor::end),
+                PhaseEvent::Over => monitor.iter_mut().for_each(Monitor::end),
             });
         lost.into_iter().for_each(|failure| self.lose(failure));
-        if let Some((ran, warnings)) = self.beside.as_mut().map(Monitor::take) {
-            record.seen.beside = ran;
+        if let Some((ran, warnings)) = self.monitor.as_mut().map(Monitor::take) {
+            record.seen.monitor = ran;
             warnings.into_iter().for_each(|warning| self.warn(warning));
         }
         record.figures.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
@@ -756,7 +756,7 @@ impl Driver {
         RunOutcome {
             run,
             interruption: self.interruption,
-            beside: self.beside,
+            monitor: self.monitor,
             has_failed: self.has_failed,
             left,
             is_closing: self.is_closing,

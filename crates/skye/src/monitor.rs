@@ -1,4 +1,4 @@
-//! `--beside`: a user's command that runs beside each test, and its output.
+//! `--monitor`: a user's command that runs beside each test, and its output.
 //!
 //! The command only ever comes from the command line: a preset may come from another user, and must not bring commands
 //! along. Its output is held in memory while its test runs, and saved afterwards: the measured disk may be the one on
@@ -79,7 +79,7 @@ impl Monitor {
     /// # Errors
     /// No other program can run beside these tests, or there is no place for its output.
     pub fn check(arguments: &RunArguments, plan: &Plan) -> Result<(), Failure> {
-        let Some(command) = &arguments.beside else { return Ok(()) };
+        let Some(command) = &arguments.monitor else { return Ok(()) };
         let refused = |cause: &str, help: &str| {
             let error = UserError::new(format!("run `{command}` beside the tests"), cause).help(help);
             Err(Failure::refused(error))
@@ -88,7 +88,7 @@ impl Monitor {
         if plan.phases.iter().any(is_simulated) {
             return refused(
                 "a simulated device has a clock of its own, on which no other program runs",
-                "leave --beside away",
+                "leave --monitor away",
             );
         }
         match place(arguments) {
@@ -115,7 +115,7 @@ impl Monitor {
         started_at: &str,
         interruption: &Interruption,
     ) -> Result<Option<Self>, Failure> {
-        let (Some(command), Some(place)) = (&arguments.beside, place(arguments)) else { return Ok(None) };
+        let (Some(command), Some(place)) = (&arguments.monitor, place(arguments)) else { return Ok(None) };
         let (directory, document) =
             store::reserve(&place, started_at).map_err(|error| no_place(command, &place, error))?;
         Ok(Some(Self {
@@ -438,7 +438,7 @@ impl Output {
         let _ = fcntl_setpipe_size(&reader, PIPE_BYTES);
         let printed = Arc::<OutputBuffer>::default();
         let theirs = Arc::clone(&printed);
-        let taker = observe::thread::start("beside", 128 << 10, move || theirs.take_all(&mut reader))?;
+        let taker = observe::thread::start("monitor", 128 << 10, move || theirs.take_all(&mut reader))?;
         Ok((Self { printed, taker: Some(taker) }, writer))
     }
 

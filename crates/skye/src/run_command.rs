@@ -67,7 +67,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         PlannedSide::Here(_) => Interruption::catch()?,
         PlannedSide::FleetRun(_, interruption) => interruption.clone(),
     };
-    let beside = Monitor::prepare(arguments, &environment, &started_at, &interruption)?;
+    let monitor = Monitor::prepare(arguments, &environment, &started_at, &interruption)?;
     let (side, hidden_sources): (Box<dyn Side>, _) = match side {
         PlannedSide::Here(place) => {
             let mut session = place.open(&root, &plan, seed, None, interruption.raised.clone())?;
@@ -107,7 +107,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         audience,
         gate: None,
         is_quiet: arguments.quiet,
-        beside,
+        monitor,
         environment,
         plan,
     };
@@ -265,7 +265,7 @@ fn finish(
 ) -> CommandResult {
     let mut code = if ended.report() { exit::DONE } else { exit::FAILED };
     let gone = ended.reader_is_gone();
-    let RunOutcome { run, interruption, beside, .. } = ended;
+    let RunOutcome { run, interruption, monitor, .. } = ended;
     let quiet = arguments.quiet;
     if arguments.strict && code == exit::DONE && run.phases.iter().any(is_invalid) {
         code = exit::INVALID;
@@ -284,7 +284,7 @@ fn finish(
     let mut saved = None;
     // With nothing measured there is nothing to save. A second signal skips saving, too.
     if !run.phases.is_empty() && !interruption.is_repeated() {
-        match save(keeping, &run, beside.as_ref().map(Monitor::document)) {
+        match save(keeping, &run, monitor.as_ref().map(Monitor::document)) {
             Ok(path) => saved = path,
             Err(message) => {
                 terminal::error(&message);
@@ -301,7 +301,7 @@ fn finish(
         }
     }
     if let Some(output_dir) =
-        beside.as_ref().and_then(Monitor::output_dir).filter(|_| saved.is_none() && !quiet && !gone)
+        monitor.as_ref().and_then(Monitor::output_dir).filter(|_| saved.is_none() && !quiet && !gone)
     {
         terminal::message(
             "skye",

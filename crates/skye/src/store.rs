@@ -26,7 +26,7 @@ pub fn directory() -> Option<PathBuf> {
 
 /// Returns the directory for files that belong beside a document.
 fn output_dir_of(document: &Path) -> PathBuf {
-    document.with_extension("beside")
+    document.with_extension("monitor")
 }
 
 /// Makes the directory for files that belong beside the document of a run that has begun. This reserves the document's

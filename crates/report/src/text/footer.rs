@@ -27,7 +27,7 @@ pub(super) fn footer(run: &Run, style: &Style) -> String {
     for (name, text) in known_costs(run) {
         line(name, text);
     }
-    line("beside", monitor_output(run, Path::new("")));
+    line("monitor", monitor_output(run, Path::new("")));
     for warning in &run.tool.warnings {
         line("warning", Some(printable(warning)));
     }
@@ -52,7 +52,7 @@ pub(super) fn costs(run: &Run, style: &Style) -> String {
 
 /// The user's command that ran beside the tests, and the place of its output.
 pub(super) fn monitor_output(run: &Run, of_document: &Path) -> Option<String> {
-    let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.seen.beside.as_ref()).collect();
+    let ran: Vec<_> = run.phases.iter().filter_map(|phase| phase.seen.monitor.as_ref()).collect();
     let command = printable(&ran.first()?.command);
     let outputs = || ran.iter().filter_map(|record| record.output_file.as_deref());
     let Some(first) = outputs().next() else {
@@ -224,20 +224,20 @@ mod tests {
         let mut run = sample::run();
         assert_eq!(monitor_output(&run, Path::new("/tmp")), None);
         for (number, phase) in run.phases.iter_mut().enumerate().take(2) {
-            phase.seen.beside = Some(MonitorRecord {
+            phase.seen.monitor = Some(MonitorRecord {
                 command: "iostat -x 1\x1b[2J".into(),
-                output_file: Some(format!("r.beside/0{number}-x.txt")),
+                output_file: Some(format!("r.monitor/0{number}-x.txt")),
                 exit_code: None,
                 signal: Some(2),
                 ended_with: Some("INT".into()),
             });
         }
         let output_text = monitor_output(&run, Path::new("/tmp")).unwrap();
-        assert!(output_text.ends_with(": output beside 2 tests in /tmp/r.beside"), "{output_text}");
+        assert!(output_text.ends_with(": output beside 2 tests in /tmp/r.monitor"), "{output_text}");
         assert!(!output_text.contains('\x1b'), "{output_text}");
         run.phases
             .iter_mut()
-            .filter_map(|phase| phase.seen.beside.as_mut())
+            .filter_map(|phase| phase.seen.monitor.as_mut())
             .for_each(|ran| ran.output_file = None);
         assert!(monitor_output(&run, Path::new("/tmp")).unwrap().ends_with("could not be saved"));
     }

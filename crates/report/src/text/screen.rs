@@ -80,7 +80,7 @@ pub fn saved(run: &Run, name: &str, directory: &Path, style: &Style) -> String {
         no_break("skye report --html page.html"),
     ];
     let saved = wrapped("  ", &parts.join(" · "), style);
-    let monitor_output = footer::monitor_output(run, directory).map(|text| field("beside", &text, style));
+    let monitor_output = footer::monitor_output(run, directory).map(|text| field("monitor", &text, style));
     monitor_output.into_iter().chain([saved]).collect::<Vec<_>>().join("\n\n")
 }
 

@@ -19,13 +19,13 @@ const SCRIPT: &str = "echo group=$$ phase=$SKYE_PHASE spec=$SKYE_SPEC pid=$SKYE_
 
 fn on(directory: &Path, seconds: &str, command: &str) -> Skye {
     let program = skye().arg("run").arg(directory).words(WORDS);
-    program.arg("--time").arg(seconds).arg("--beside").arg(command)
+    program.arg("--time").arg(seconds).arg("--monitor").arg(command)
 }
 
 /// Returns the whole output of the command beside a phase, from the file that the document names.
 #[track_caller]
 fn output(saved: &Path, phase: &Value) -> String {
-    let file = phase["beside"]["output_file"].as_str().unwrap_or_else(|| panic!("{:#}", phase["beside"]));
+    let file = phase["monitor"]["output_file"].as_str().unwrap_or_else(|| panic!("{:#}", phase["monitor"]));
     fs::read_to_string(saved.parent().unwrap().join(file)).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn monitor_knows_its_test_and_output_is_saved() {
     assert_eq!(warnings(&run), [""; 0], "{ran}");
     let ids = ["01-read", "02-create", "01-read#2", "02-create#2"];
     for (phase, id) in run["phases"].as_array().unwrap().iter().zip(ids) {
-        let (output, monitor) = (output(&saved, phase), &phase["beside"]);
+        let (output, monitor) = (output(&saved, phase), &phase["monitor"]);
         let (spec, target) = (phase["spec"].as_str().unwrap(), target.path().display());
         assert!(output.contains(&format!("phase={id} spec={spec} pid={pid} target={target}\n")), "{output}");
         assert!(output.ends_with("complaint\nresult\n"), "{output}");
@@ -82,7 +82,7 @@ fn monitor_knows_its_test_and_output_is_saved() {
     }
     let mut expected: Vec<_> = ids.iter().flat_map(|id| [format!("{id}.own"), format!("{id}.txt")]).collect();
     expected.sort();
-    assert_eq!(names(&saved.with_extension("beside")), expected);
+    assert_eq!(names(&saved.with_extension("monitor")), expected);
     assert_nothing_left(target.path());
 }
 
@@ -97,10 +97,10 @@ fn monitor_ignoring_int_gets_term_with_its_children() {
     let saved = results.path().join(json);
     let run = document(&saved);
     let phase = &run["phases"][0];
-    assert_eq!((&phase["beside"]["signal"], &phase["beside"]["ended_with"]), (&15.into(), &"TERM".into()));
+    assert_eq!((&phase["monitor"]["signal"], &phase["monitor"]["ended_with"]), (&15.into(), &"TERM".into()));
     assert_ended(&output(&saved, phase));
-    assert_eq!(names(&saved.with_extension("beside")), ["01-read.txt"]);
-    let place = saved.with_extension("beside");
+    assert_eq!(names(&saved.with_extension("monitor")), ["01-read.txt"]);
+    let place = saved.with_extension("monitor");
     ran.output_contains(&[place.to_str().unwrap()]);
 }
 
@@ -115,7 +115,7 @@ fn failed_monitor_is_only_a_warning() {
     assert!(text.len() == 1 && text[0].contains("exit code 3"), "once for both tests: {text:?}\n{ran}");
     for phase in run["phases"].as_array().unwrap() {
         assert_eq!(
-            (&phase["beside"]["exit_code"], &phase["beside"]["ended_with"]),
+            (&phase["monitor"]["exit_code"], &phase["monitor"]["ended_with"]),
             (&3.into(), &Value::Null)
         );
         assert_eq!((output(&saved, phase).as_str(), phase["status"].as_str()), ("broken\n", Some("done")));
@@ -131,8 +131,8 @@ fn failed_monitor_is_only_a_warning() {
     let ran = ran.stderr_contains(&["warning: cannot start `true` beside 01-read: No such file"]);
     let saved = ran.saved().pop().unwrap();
     let run = document(&saved);
-    assert_eq!((warnings(&run).len(), &run["phases"][0]["beside"]), (1, &Value::Null), "{ran}");
-    assert!(!saved.with_extension("beside").exists(), "an empty directory is no result");
+    assert_eq!((warnings(&run).len(), &run["phases"][0]["monitor"]), (1, &Value::Null), "{ran}");
+    assert!(!saved.with_extension("monitor").exists(), "an empty directory is no result");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn interrupted_run_keeps_monitor_output_and_ends_monitor() {
     assert!(ran.saved().is_empty(), "{ran}");
     let store = ran.home().join("state/skye/runs");
     let kept = names(&store).pop().unwrap();
-    assert!(kept.ends_with(".beside") && names(&store).len() == 1, "{kept}");
+    assert!(kept.ends_with(".monitor") && names(&store).len() == 1, "{kept}");
     assert_ended(&fs::read_to_string(store.join(&kept).join("01-read.txt")).unwrap());
     assert!(ran.stderr.contains("has left its output in"), "{ran}");
 }
@@ -188,7 +188,7 @@ fn unsupported_monitor_is_refused_before_writing() {
     let simulated = format!("sim:{}", sim.display());
     let ran =
         on(Path::new(&simulated), "0.2", "iostat").words("--test read:rnd4k").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["clock of its own", "leave --beside away"]).has_no_result();
+    ran.stderr_contains(&["clock of its own", "leave --monitor away"]).has_no_result();
     let file = target.path().join("file");
     fs::write(&file, "").unwrap();
     let ran = on(target.path(), "0.2", "iostat").words("--test read").env("XDG_STATE_HOME", &file).run();
@@ -198,7 +198,7 @@ fn unsupported_monitor_is_refused_before_writing() {
         .run()
         .did_not_panic()
         .exits(2)
-        .stderr_contains(&["--beside"]);
+        .stderr_contains(&["--monitor"]);
     assert_nothing_left(target.path());
 }
 
@@ -241,7 +241,7 @@ fn endless_monitor_output_is_limited() {
     let program = on(home.path(), "3", "echo group=$$; exec yes").words("--test stat");
     let ran = program.arg("-o").arg(home.path()).run().did_not_panic().exits(0);
     assert_nothing_left(home.path());
-    let monitor = names(home.path()).into_iter().find(|name| name.ends_with(".beside")).unwrap();
+    let monitor = names(home.path()).into_iter().find(|name| name.ends_with(".monitor")).unwrap();
     let printed = fs::metadata(home.path().join(monitor).join("01-stat.txt")).unwrap().len();
     if printed < 64 << 20 {
         fn here() {}
