@@ -10,6 +10,7 @@ use model::target::{DirectIo, Geometry, Space};
 use rustix::fs::{AtFlags, FileType, StatFs, StatxFlags};
 use rustix::io::Errno;
 
+use crate::file_status::FileStatus;
 use crate::geometry::from_xfs;
 use crate::root::Root;
 use crate::subvolume;
@@ -84,22 +85,16 @@ impl Identity {
     /// Asks the running kernel about anything that has a path.
     pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), UserError> {
         let action = || format!("use {} as the target", path.display());
-        let to_error = |error: &io::Error| UserError::new(action(), error).help(help(error));
+        let error = |error: &io::Error| UserError::new(action(), error).help(help(error));
         let path = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
-        let statx = rustix::fs::statx(
-            rustix::fs::CWD,
-            &path,
-            AtFlags::empty(),
-            StatxFlags::BASIC_STATS | StatxFlags::MNT_ID,
-        )
-        .map_err(|error| to_error(&error.into()))?;
+        let status = FileStatus::at(rustix::fs::CWD, &path, AtFlags::empty());
+        let status = status.map_err(|error| to_error(&error.into()))?;
         // Some servers do not have the call. Then the free space is unknown.
         let statfs = match rustix::fs::statfs(&path) {
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => None,
             statfs => Some(statfs.map_err(|error| to_error(&error.into()))?),
         };
-        let has_mount_id = statx.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        let kind = FileType::from_raw_mode(statx.stx_mode.into());
+        let kind = status.kind();
         // Others are not opened: a pipe would wait for a writer.
         let magic = statfs.as_ref().map(magic_of);
         let is_xfs = magic == Some(XFS_MAGIC) && (kind.is_dir() || kind.is_file());
@@ -111,12 +106,12 @@ impl Identity {
         let identity = Self {
             path: path.to_string_lossy().into_owned(),
             file_system: NAMES.iter().find(|(number, _)| magic == Some(*number)).map(|(_, name)| *name),
-            mount_id: has_mount_id.then_some(statx.stx_mnt_id),
-            major: statx.stx_dev_major,
-            minor: statx.stx_dev_minor,
+            mount_id: status.mount_id,
+            major: status.device.0,
+            minor: status.device.1,
             space: quota.map_or(space, |quota| quota.within(space)),
             quota_bytes: quota.map(|quota| quota.limit_bytes),
-            is_writable_by_others: is_writable_by_others(statx.stx_mode.into(), statx.stx_uid, statx.stx_gid),
+            is_writable_by_others: is_writable_by_others(status.mode, status.user_id, status.group_id),
             block_bytes: statfs
                 .and_then(|statfs| u64::try_from(statfs.f_bsize).ok())
                 .filter(|bytes| *bytes > 0),

@@ -22,6 +22,7 @@ mod denial;
 mod device;
 mod erasable;
 mod extents;
+mod file_status;
 mod geometry;
 mod health;
 mod hiding;
@@ -64,6 +65,7 @@ pub use conditions::conditions;
 pub use denial::denial;
 pub use erasable::{Obstacles, obstacles};
 pub use extents::{FileExtents, extents};
+pub use file_status::FileStatus;
 pub use health::health;
 pub use holding::{Traffic, disk_of, holding, traffic};
 pub use identity::{

@@ -216,7 +216,11 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
         true => MarkerProblem::None,
         false => MarkerProblem::Bad(why),
     };
-    let marker = parse_marker(&file).map_err(problem)?;
+    // A server may open a file for reading and writing, and then refuse to read it.
+    let read_only =
+        || rustix::fs::openat(directory, FILE_NAME, flags.difference(OFlags::RWMODE), Mode::empty());
+    let marker = parse_marker(&file).or_else(|why| parse_marker(&read_only().map_err(|_| why)?.into()));
+    let marker = marker.map_err(problem)?;
     if is_locked {
         return Err(MarkerProblem::Live(marker.pid));
     }

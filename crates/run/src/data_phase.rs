@@ -33,6 +33,7 @@ use model::workload::{
     Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, SyncMode, Workload,
 };
 use rustix::fs::{Advice, OFlags};
+use rustix::io::Errno;
 
 use crate::caches;
 use crate::data_location::DataLocation;
@@ -594,6 +595,8 @@ fn open_files(
     // A discard moves no bytes that could go past the page cache.
     let is_direct = data.direct && data.verb != DataVerb::Discard && can_be_direct;
     let flags = if is_direct { access | OFlags::DIRECT } else { access };
+    // Some servers write a file anew or not at all.
+    let flags = if data.fresh { flags | OFlags::TRUNC } else { flags };
     open_with_progress(group, directory, move |group, descriptor, path| group.open(descriptor, path, flags))
 }
 
@@ -710,9 +713,9 @@ fn prepare_cache(
                 // The old blocks are free once the truncation is durable, and freeing them is no part of the
                 // test.
                 rustix::fs::ftruncate(file, 0)?;
-                rustix::fs::fsync(file)?;
+                synced(rustix::fs::fsync(file))?;
             } else if !is_existing {
-                rustix::fs::fdatasync(file)?;
+                synced(rustix::fs::fdatasync(file))?;
             } else if !direct {
                 // Dirty pages, which are others' here, cannot be dropped. Where that is refused, they stay.
                 let _ = rustix::fs::fdatasync(file);
@@ -753,6 +756,14 @@ fn prepare_cache(
     let activity = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
     hang_detection::wait_with_progress(action, activity, prepare)?
         .map_err(|error| UserError::new(action, error))
+}
+
+/// Accepts the error of a server that cannot sync: it may be without effect on the test.
+fn synced(result: rustix::io::Result<()>) -> rustix::io::Result<()> {
+    match result {
+        Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
+        result => result,
+    }
 }
 
 fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {

@@ -31,7 +31,8 @@ use std::sync::{Arc, Mutex, Weak};
 use model::UserError;
 use model::json::ToJson;
 use model::marker::{self, Client, DIRECTORY_PREFIX, FILE_NAME, LETTERS, NamePattern};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
+use observe::FileStatus;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -157,8 +158,13 @@ impl WorkDirectory {
                 _ => error,
             }
         };
-        let parent =
-            rustix::fs::open(target, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let open =
+            |access| rustix::fs::open(target, access | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        // A directory may be one to write to and not to list. Only its sync needs more.
+        let parent = match open(OFlags::RDONLY) {
+            Err(Errno::ACCESS) => open(OFlags::PATH),
+            parent => parent,
+        };
         let parent = parent.map_err(fail)?;
         let left = |name: &CStr, errno| {
             let UserError { action, cause, .. } = fail(errno);
@@ -397,9 +403,10 @@ pub(crate) fn remove_work_directory(
     let mut stays = None;
     // Once nothing of ours is left, the marker has nothing to vouch for, whatever others have put there.
     if removal.left.iter().all(|(_, why)| why == removal::NOT_OURS) {
-        let _ = rustix::fs::unlinkat(&place.directory, FILE_NAME, AtFlags::empty());
-        // NFS keeps a removed file under another name as long as it is open, and its directory with it.
+        // A file that is removed while it is open may stay: NFS gives it another name, and some FUSE servers write it back
+        // when it is closed.
         drop(marker);
+        let _ = rustix::fs::unlinkat(&place.directory, FILE_NAME, AtFlags::empty());
         stays = place.remove().err().filter(|_| removal.left.is_empty());
     }
     let moved = (!place.is_where_it_was()).then(|| place.path_now()).flatten();
@@ -439,8 +446,8 @@ fn make_unique(parent: BorrowedFd<'_>, client: Option<u32>) -> Result<CString, (
 /// may rename in the parent, someone may have put another directory in its place.
 fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<OwnedFd, Unusable> {
     let directory = removal::open_directory(parent, name)?;
-    let above = statx(parent, c"")?;
-    let stat = statx(directory.as_fd(), c"")?;
+    let above = status(parent, c"")?;
+    let stat = status(directory.as_fd(), c"")?;
     let is_exchangeable = others_rename(&above);
     if let Err(why) = check_opened(parent, &directory, &above, &stat, before, is_exchangeable) {
         // If no one else can rename, the directory is ours in any case: a server may give root's files to
@@ -451,7 +458,7 @@ fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<Ow
         return Err(why);
     }
     // A set-group-ID parent passes its bit on, and some file systems have modes of their own.
-    if u32::from(stat.stx_mode) & 0o7777 != 0o700 {
+    if stat.mode & 0o7777 != 0o700 {
         let changed = rustix::fs::fchmod(&directory, Mode::RWXU);
         if !removal::may_have_fixed_mode(directory.as_fd()) {
             changed?;
@@ -461,8 +468,8 @@ fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<Ow
 }
 
 /// Returns true if anyone but this user and root may rename the entries of a directory.
-fn others_rename(directory: &Statx) -> bool {
-    let (mode, owner) = (u32::from(directory.stx_mode), directory.stx_uid);
+fn others_rename(directory: &FileStatus) -> bool {
+    let (mode, owner) = (directory.mode, directory.user_id);
     let has_foreign_owner = owner != 0 && owner != rustix::process::geteuid().as_raw();
     has_foreign_owner || (mode & 0o022 != 0 && mode & 0o1000 == 0)
 }
@@ -471,16 +478,15 @@ fn others_rename(directory: &Statx) -> bool {
 fn check_opened(
     parent: BorrowedFd<'_>,
     directory: &OwnedFd,
-    above: &Statx,
-    stat: &Statx,
+    above: &FileStatus,
+    stat: &FileStatus,
     before: Timespec,
     is_exchangeable: bool,
 ) -> Result<(), Unusable> {
     let other = |why: &str| Err(Unusable::Other(why.to_owned()));
     let mode_counts = is_exchangeable && !removal::may_have_fixed_mode(directory.as_fd());
     check_made(stat, mode_counts).map_err(Unusable::Other)?;
-    let knows_mounts = stat.stx_mask & above.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-    if knows_mounts && stat.stx_mnt_id != above.stx_mnt_id {
+    if stat.mount_id.zip(above.mount_id).is_some_and(|(own, above)| own != above) {
         return other("something is mounted on it");
     }
     if !born_since(parent, stat, before) {
@@ -489,26 +495,20 @@ fn check_opened(
     if removal::is_empty(directory)? { Ok(()) } else { other("it is not empty") }
 }
 
-fn statx(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
-    rustix::fs::statx(
-        directory,
-        name,
-        flags,
-        StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID,
-    )
+fn status(directory: BorrowedFd<'_>, name: &CStr) -> Result<FileStatus, Errno> {
+    FileStatus::at(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
 }
 
 /// Checks the result of mkdir: a directory of this user, with mode 0700 if the mode counts.
-fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
-    let mode = u32::from(stat.stx_mode);
+fn check_made(stat: &FileStatus, mode_counts: bool) -> Result<(), String> {
+    let mode = stat.mode;
     let own = rustix::process::geteuid().as_raw();
-    if !FileType::from_raw_mode(mode).is_dir() {
+    if !stat.kind().is_dir() {
         Err("it is no directory".into())
-    } else if stat.stx_uid != own {
+    } else if stat.user_id != own {
         Err(format!(
             "it belongs to user {}, not to {own}; some servers give what root makes to another",
-            stat.stx_uid
+            stat.user_id
         ))
     } else if mode_counts && mode & 0o5777 != 0o700 {
         Err(format!("its mode is {:04o}, not 0700", mode & 0o7777))
@@ -519,21 +519,20 @@ fn check_made(stat: &Statx, mode_counts: bool) -> Result<(), String> {
 
 /// Returns true if the directory was made at this time or later. Also returns true if the file system keeps
 /// no birth times, or uses another machine's clock.
-fn born_since(parent: BorrowedFd<'_>, stat: &Statx, before: Timespec) -> bool {
-    let has_birth_time = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let is_local = stat.stx_dev_major != 0
+fn born_since(parent: BorrowedFd<'_>, stat: &FileStatus, before: Timespec) -> bool {
+    let Some(Timespec { tv_sec: seconds, tv_nsec: born_ns }) = stat.birth else { return true };
+    let is_local = stat.device.0 != 0
         || observe::file_system_magic(parent).is_some_and(|magic| LOCAL_MAGICS.contains(&magic));
-    let (seconds, born_ns) = (stat.stx_btime.tv_sec, i64::from(stat.stx_btime.tv_nsec));
     let unit_ns = if born_ns == 0 { BIRTH_UNITS_NS.0 } else { BIRTH_UNITS_NS.1 };
     let later_ns =
         (before.tv_sec - seconds).saturating_mul(1_000_000_000).saturating_add(before.tv_nsec - born_ns);
-    !(has_birth_time && is_local) || later_ns <= unit_ns
+    !is_local || later_ns <= unit_ns
 }
 
 /// Removes the directory that was just made and could not be opened, if by name it looks like that one.
 /// Returns true if nothing of that name is left.
 fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> bool {
-    match statx(parent, name) {
+    match status(parent, name) {
         Ok(stat) if check_made(&stat, true).is_ok() && born_since(parent, &stat, before) => {
             rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).is_ok()
         }
@@ -718,7 +717,7 @@ mod tests {
         assert_eq!(made(0o755, now, &|_| {}), "its mode is 0755, not 0700");
         assert_eq!(made(0o700, now, &|path| fs::write(path.join("file"), "x").unwrap()), "it is not empty");
         // The file system of the test may not keep birth times.
-        if statx(parent.as_fd(), c"").unwrap().stx_mask & StatxFlags::BTIME.bits() != 0 {
+        if status(parent.as_fd(), c"").unwrap().birth.is_some() {
             assert_eq!(made(0o700, later, &|_| {}), "it is older");
         }
         std::os::unix::fs::symlink("/", temp.path().join("skye.link00")).unwrap();

@@ -12,6 +12,9 @@ pub(crate) fn remedy(failure: &Failure) -> &'static str {
         Cause::Errno(Errno::FBIG) => {
             "a file may not be so large here (ulimit -f, or the file system); use a smaller size"
         }
+        Cause::Errno(Errno::PERM) if failure.call == "write" => {
+            "the file system or its server refuses to overwrite a file; add :fresh to a sequential write test"
+        }
         Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
         Cause::Errno(Errno::MFILE) => "raise the limit of open files (ulimit -n), or use fewer threads",
         Cause::Errno(Errno::NFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",

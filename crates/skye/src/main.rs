@@ -130,6 +130,7 @@ fn main() -> ExitCode {
 /// Runs a command, and returns the exit code.
 fn exit_code_of(command: impl FnOnce() -> CommandResult + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
+    leave_time_to_end();
     let checked = move || {
         terminal::check_stdout()?;
         command()
@@ -176,6 +177,19 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // A limit that may not be raised stays. A descriptor beyond it fails when it is opened.
     let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Lowers a limit on CPU time that kills at once (`ulimit -t`), so that XCPU comes before it: time to save and to remove.
+fn leave_time_to_end() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Cpu);
+    let warned = limit
+        .maximum
+        .map(|seconds| seconds - (seconds / 10).max(1).min(seconds))
+        .filter(|seconds| *seconds > 0);
+    if warned.is_some() && limit.current >= limit.maximum {
+        let _ = setrlimit(Resource::Cpu, Rlimit { current: warned, ..limit });
+    }
 }
 
 /// Makes sure that the stack may grow enough. The kernel lets a stack grow as far as its limit allows at that moment.

@@ -60,6 +60,8 @@ pub struct Faults {
     pub sync_error_after: Option<(u64, Errno)>,
     /// Closing descriptors fails with this error.
     pub close_error: Option<Errno>,
+    /// True if closing a file restores the name that was removed before, as servers do that write it back then.
+    pub restores_at_close: bool,
     /// True if removals of files are confirmed and not made.
     pub keeps_files: bool,
     /// True if directories list names of missing files, without end.
@@ -106,6 +108,7 @@ impl Default for Faults {
             create_error_after: None,
             sync_error_after: None,
             close_error: None,
+            restores_at_close: false,
             keeps_files: false,
             lists_endlessly: false,
             hang_from_read: None,

@@ -21,6 +21,8 @@ pub(super) struct Memory {
     next: u64,
     /// Requests that get no answer before they are released.
     pub hanging: Vec<(Request, Reply)>,
+    /// Parent and name of removed files, by number, which come back when they are closed.
+    removed: HashMap<u64, (INodeNo, OsString)>,
 }
 
 pub(super) enum Kind {
@@ -52,7 +54,8 @@ impl Memory {
     pub(super) fn new(faults: Faults) -> Self {
         let root = Node::new(Kind::Directory(BTreeMap::new()), 0o755, 0, 0);
         let nodes = HashMap::from([(INodeNo::ROOT.0, root)]);
-        Self { faults, counts: Counts::default(), nodes, next: INodeNo::ROOT.0 + 1, hanging: Vec::new() }
+        let (next, hanging, removed) = (INodeNo::ROOT.0 + 1, Vec::new(), HashMap::new());
+        Self { faults, counts: Counts::default(), nodes, next, hanging, removed }
     }
 
     /// Counts a call, and returns true if it has to hang.
@@ -139,8 +142,21 @@ impl Memory {
         }
         node.links = node.links.saturating_sub(1);
         self.children(parent)?.remove(name);
+        if self.faults.restores_at_close && !directory {
+            self.removed.insert(number, (parent, name.to_owned()));
+        }
         self.free_node(number);
         Ok(())
+    }
+
+    /// Restores the name of a removed file.
+    pub(super) fn restore(&mut self, number: INodeNo) {
+        if let Some((parent, name)) = self.removed.remove(&number.0)
+            && let Ok(node) = self.node(number)
+        {
+            node.links += 1;
+            let _ = self.name(parent, &name, number.0);
+        }
     }
 
     /// Drops a node that has no name and that the kernel has forgotten.

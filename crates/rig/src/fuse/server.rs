@@ -313,8 +313,11 @@ impl Filesystem for Server {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        let error = self.0.memory().faults.close_error;
+    fn flush(&self, _: &Request, number: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        let mut memory = self.0.memory();
+        memory.restore(number);
+        let error = memory.faults.close_error;
+        drop(memory);
         self.0.answer_unless_it_hangs(Hangs::Close, move || match error {
             Some(error) => reply.error(error),
             None => reply.ok(),

@@ -72,7 +72,7 @@ fn engine_choice_follows_depth_and_is_recorded() {
 fn forbidden_io_uring_turns_depth_into_threads() {
     let home = scratch(64 << 20);
     let program = on(home.path()).words("--size 16m --time 0.1 --test read:rnd4k:q8t2 --json -");
-    let ran = program.without_io_uring().run().did_not_panic().exits(0);
+    let ran = program.without_call(libc::SYS_io_uring_setup).run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     let phase = &run["phases"][0];
     assert_eq!((&phase["engine"]["name"], &phase["label"]), (&"sync".into(), &"4K rnd q1t16".into()));
@@ -84,7 +84,12 @@ fn forbidden_io_uring_turns_depth_into_threads() {
         ["--engine uring --test read:rnd4k:q8", "--test read:rnd4k:engine=uring", "--test read:iopoll"]
     {
         let program = on(home.path()).words("--size 16m --time 0.1").words(requested);
-        program.without_io_uring().run().exits(2).output_contains(&["io_uring", "leave"]).has_no_result();
+        program
+            .without_call(libc::SYS_io_uring_setup)
+            .run()
+            .exits(2)
+            .output_contains(&["io_uring", "leave"])
+            .has_no_result();
     }
     assert_nothing_left(home.path());
 }

@@ -1,5 +1,6 @@
 //! Places where people measure: small volumes, few inodes, many clients.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -118,6 +119,58 @@ fn servers_without_a_call_are_measured() {
         }
         assert_nothing_left(fuse.path());
     }
+}
+
+#[test]
+fn server_that_cannot_sync_is_read() {
+    xtask::require!(root, fuse);
+    let fuse =
+        Fuse::new(Faults { sync_error_after: Some((0, rig::fuse::Errno::EOPNOTSUPP)), ..Faults::default() });
+    let words = "--size 8m --no-probe --time 0.2 --test read:rnd4k:q4 --test fsync";
+    let ran = skye().arg("run").arg(fuse.path()).words(words).run().did_not_panic().exits(1);
+    let run = document(&ran.saved()[0]);
+    assert_eq!(phases(&run), [("read", "done"), ("fsync", "failed")], "{ran}");
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn marker_that_returns_at_close_is_removed() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults { restores_at_close: true, ..Faults::default() });
+    let words = "--no-probe --time 0.2 --test stat:files=50";
+    skye().arg("run").arg(fuse.path()).words(words).run().did_not_panic().exits(0);
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn sandbox_without_statx_measures() {
+    let home = crate::support::scratch(64 << 20);
+    let program =
+        skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
+    let ran = program.without_call(libc::SYS_statx).run().did_not_panic().exits(0);
+    assert_measured(&ran);
+    assert_nothing_left(home.path());
+}
+
+#[test]
+fn directory_without_read_permission_measures() {
+    xtask::require!(root);
+    let home = crate::support::scratch(64 << 20);
+    let drop_box = home.path().join("drop-box");
+    std::fs::create_dir(&drop_box).unwrap();
+    std::fs::set_permissions(&drop_box, PermissionsExt::from_mode(0o1733)).unwrap();
+    let program = skye().arg("run").arg(&drop_box).words("--time 0.2 --no-probe --allow busy --test stat");
+    program.by_other_user().run().did_not_panic().exits(0);
+    assert_nothing_left(&drop_box);
+}
+
+#[test]
+fn limit_of_cpu_time_leaves_time_to_end() {
+    let home = crate::support::scratch(64 << 20);
+    let program = skye().arg("run").arg(home.path()).words("--time 30 --no-probe --allow busy --test stat");
+    let ran = program.within("-t 3").run().did_not_panic().exits(128 + libc::SIGXCPU);
+    assert_eq!(ran.saved().len(), 1, "{ran}");
+    assert_nothing_left(home.path());
 }
 
 #[test]

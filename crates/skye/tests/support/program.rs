@@ -127,14 +127,14 @@ impl Skye {
         Self { command, ..self }
     }
 
-    /// Runs it where io_uring is forbidden, as in many containers: the call that makes a ring fails with EPERM.
-    pub fn without_io_uring(mut self) -> Self {
+    /// Runs it where a sandbox forbids a system call, as in many containers: it fails with EPERM.
+    pub fn without_call(mut self, call: libc::c_long) -> Self {
         let load = |offset| filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0);
         let gives = |action| filter(libc::BPF_RET | libc::BPF_K, action, 0, 0);
         let rules = [
             // The filter's input begins with the number of the call.
             load(0),
-            filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_io_uring_setup as u32, 0, 1),
+            filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, 0, 1),
             gives(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
             gives(libc::SECCOMP_RET_ALLOW),
         ];
