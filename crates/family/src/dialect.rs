@@ -111,6 +111,8 @@ pub trait Dialect: Default + 'static {
     const FLAGS: &'static [Flag<Self>];
     /// Paragraphs of the help after the flags.
     const CLOSING: &'static str;
+    /// Flag of the size of the data, if there is one.
+    const SIZE_FLAG: Option<&'static str> = None;
     /// True if a flag of several letters has one dash or two, as in Go's package `flag`.
     const IS_GO: bool = false;
 

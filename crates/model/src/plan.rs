@@ -354,7 +354,7 @@ fn plan_next_to(
         let clients = clients.map(|clients| Clients { sharers: place.sharers, ..clients });
         Room::new(place.target, place.machine, clients, write_limit_bytes, allow_low_space, writes)
     };
-    let rooms = Rooms(places.iter().map(room_of).collect());
+    let rooms = Rooms::new(places.iter().map(room_of).collect());
     let room = rooms.least();
     let is_set = request.files.is_some() || target.kind.is_existing();
     let fewer_files =

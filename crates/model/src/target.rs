@@ -345,6 +345,11 @@ impl Target {
         self.kind == TargetKind::Directory && Self::COPYING_ON_WRITE.contains(&self.file_system.as_str())
     }
 
+    /// Returns true if its file system frees blocks some time after they were overwritten or removed.
+    pub fn frees_later(&self) -> bool {
+        self.copies_on_write() || self.reserves_ahead()
+    }
+
     /// Returns the most bytes of a file on its file system, where that is less than a data set may have. FAT keeps the size
     /// of a file in 32 bits.
     pub fn file_bytes_max(&self) -> Option<u64> {
@@ -352,10 +357,10 @@ impl Target {
         (self.kind == TargetKind::Directory && is_fat).then_some(u32::MAX.into())
     }
 
-    /// Returns true if its file system reserves blocks past the end of a file that grows, as many as the file has. XFS does:
-    /// mount option `allocsize` in the kernel's Documentation/admin-guide/xfs.rst.
+    /// Returns true if its file system may reserve blocks past the end of a file that grows, as many as the file has. XFS does:
+    /// mount option `allocsize` in the kernel's Documentation/admin-guide/xfs.rst. XFS may be under an overlay.
     pub fn reserves_ahead(&self) -> bool {
-        self.kind == TargetKind::Directory && self.file_system == "xfs"
+        self.kind == TargetKind::Directory && ["xfs", "overlay"].contains(&self.file_system.as_str())
     }
 
     /// File systems that can compress the contents of files.

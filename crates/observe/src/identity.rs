@@ -23,7 +23,7 @@ pub const XFS_MAGIC: u64 = 0x5846_5342;
 /// Magic number of FUSE (fs/fuse/inode.c).
 pub const FUSE_MAGIC: u64 = 0x6573_5546;
 /// Magic number of overlayfs.
-pub(crate) const OVERLAY_MAGIC: u64 = 0x794c_7630;
+pub const OVERLAY_MAGIC: u64 = 0x794c_7630;
 const BTRFS_MAGIC: u64 = 0x9123_683E;
 /// Names of file systems by their magic numbers (include/uapi/linux/magic.h), for where no table of mounts
 /// has them.

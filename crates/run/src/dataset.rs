@@ -222,7 +222,7 @@ impl FileGroup {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&written),
             budget: Arc::clone(budget),
-            room: meter.room().cloned(),
+            room: meter.room().cloned().inspect(RoomWatch::reset),
             action: action.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
@@ -328,7 +328,7 @@ impl DataSet {
             stop: Arc::clone(stop),
             bytes: Arc::clone(&progress.bytes),
             budget: Arc::clone(owner.budget),
-            room: owner.room.clone(),
+            room: owner.room.clone().inspect(RoomWatch::reset),
             action: action.clone(),
             path: directory.path().to_owned(),
             is_given_up: Arc::default(),
@@ -653,10 +653,12 @@ impl Layout {
     }
 }
 
-/// Sets the size of a file on XFS before it is written. XFS allocates up to as much again for a file that grows, which
-/// others cannot use until the file is closed. Returns false on other file systems, where files grow as they are written.
+/// Sets the size of a file on XFS, or an overlay that may hold it, before it is written. XFS allocates up to as much again
+/// for a file that grows, until the file is closed. Returns false on other file systems, where files grow.
 fn set_size(file: &OwnedFd, bytes: u64) -> bool {
-    observe::file_system_magic(file) == Some(observe::XFS_MAGIC) && rustix::fs::ftruncate(file, bytes).is_ok()
+    let may_be_xfs = observe::file_system_magic(file)
+        .is_some_and(|magic| [observe::XFS_MAGIC, observe::OVERLAY_MAGIC].contains(&magic));
+    may_be_xfs && rustix::fs::ftruncate(file, bytes).is_ok()
 }
 
 impl Writing {

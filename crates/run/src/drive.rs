@@ -177,6 +177,9 @@ impl Drive<'_> {
         let (mut has_moved, mut stopped_ns) = (false, None);
         let mut scheduled: u64 = 0;
         self.low_watermark = LowWatermark::default();
+        if let Some(room) = self.meter.room() {
+            room.reset();
+        }
         let mut last_check_ns = moved_ns;
         while pool.is_busy() {
             let now_ns = Monotonic.now_ns();
@@ -200,9 +203,8 @@ impl Drive<'_> {
             if is_measured && now_ns >= self.meter.next_sample_ns() {
                 self.meter.sample(now_ns);
             }
-            if self.has_writes
-                && error.is_none()
-                && let Some(shortage) = self.meter.room().and_then(|room| room.shortage("write"))
+            if error.is_none()
+                && let Some(shortage) = self.shortage()
             {
                 self.stop.store(true, Ordering::Relaxed);
                 (error, stopped_ns) = (Some(shortage), Some(now_ns));
@@ -246,7 +248,14 @@ impl Drive<'_> {
             }
         }
         self.drain();
+        // The last operations may have left too little.
+        let error = error.or_else(|| self.shortage());
         (answers, error)
+    }
+
+    /// Returns the error of a test that writes and has left less than the reserve.
+    fn shortage(&self) -> Option<UserError> {
+        self.meter.room().filter(|_| self.has_writes)?.shortage("write")
     }
 
     /// Waits until every member is ready, then starts to sample their threads.

@@ -5,8 +5,8 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use model::size;
 use model::{Plan, Target, UserError};
@@ -15,14 +15,20 @@ use crate::data_location::DataLocation;
 
 /// Shortest and longest interval between checks.
 const CHECK_INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(50)..=Duration::from_secs(1);
+    Duration::from_millis(10)..=Duration::from_secs(1);
+/// Longest interval where a check takes no time: other programs may take room at any moment.
+const LOCAL_INTERVAL: Duration = Duration::from_millis(20);
+/// Interval in durations of a check, so that checks take at most a thousandth of a server's time.
+const INTERVAL_PER_CHECK: u32 = 1000;
 /// Rate of a fast device. A check comes before it could take the room that is left.
 const FAST_BYTES_PER_SECOND: u64 = 4_000_000_000;
-/// Share of the room below which a file system that copies on write is synced. It then frees the blocks that it kept.
+/// Share of the room below which a file system that frees blocks later is synced.
 const SYNC_SHARE: u64 = 4;
 /// Another sync follows only if the free space has fallen by this share of the room since the last one.
 const AGAIN_SHARE: u64 = 16;
-/// Stack of the thread.
+/// Share of the reserve that the free space may lack while a sync is tried.
+const SYNC_RESERVE_SHARE: u64 = 2;
+/// Stack of a thread.
 const STACK_BYTES: usize = 64 << 10;
 
 /// Watch over free space, by a thread that ends with it.
@@ -34,13 +40,49 @@ struct State {
     reserve_bytes: u64,
     /// Bytes that the run may take.
     room_bytes: u64,
-    copies_on_write: bool,
-    /// Free bytes while they are below the reserve, although the file system was synced; [`ENOUGH`] otherwise.
+    /// True if the file system may free blocks some time after they were overwritten or removed. A sync frees them.
+    frees_later: bool,
+    /// Free bytes when they were last short; [`ENOUGH`] if they were not since the last read.
     short_bytes: AtomicU64,
 }
 
 /// Value for free space that is not short.
 const ENOUGH: u64 = u64::MAX;
+
+/// Syncs of a watched file system. Each has its own thread, so that checks go on.
+#[derive(Debug)]
+struct Syncs {
+    is_running: Arc<AtomicBool>,
+    was_running: bool,
+    /// Free bytes after the last sync.
+    synced_bytes: u64,
+    /// True if the last sync started below the reserve, and the free space has not reached it since.
+    has_started_below: bool,
+}
+
+impl Syncs {
+    fn new() -> Self {
+        Self {
+            is_running: Arc::default(),
+            was_running: false,
+            synced_bytes: ENOUGH,
+            has_started_below: false,
+        }
+    }
+
+    fn start(&self, directory: &OwnedFd) {
+        let Ok(directory) = directory.try_clone() else { return };
+        self.is_running.store(true, Ordering::Relaxed);
+        let is_running = Arc::clone(&self.is_running);
+        let work = move || {
+            let _ = rustix::fs::syncfs(&directory);
+            is_running.store(false, Ordering::Relaxed);
+        };
+        if observe::thread::start("sync", STACK_BYTES, work).is_err() {
+            self.is_running.store(false, Ordering::Relaxed);
+        }
+    }
+}
 
 impl RoomWatch {
     /// Begins to watch the file system of a work directory. Returns `None` where the run keeps no reserve, or no thread can
@@ -56,23 +98,30 @@ impl RoomWatch {
 
     fn watch(target: &Target, directory: OwnedFd) -> Option<Self> {
         let watch = Self(Arc::new(State::new(target)));
-        let theirs = Arc::downgrade(&watch.0);
+        let state = Arc::downgrade(&watch.0);
         let watching = move || {
-            let free = || observe::space_at(&directory).map_or(ENOUGH, |space| space.free_bytes);
-            let sync = || {
-                let _ = rustix::fs::syncfs(&directory);
-            };
-            let mut synced_bytes = ENOUGH;
-            while let Some(interval) =
-                theirs.upgrade().map(|state| state.check(&mut synced_bytes, free, sync))
-            {
+            let mut syncs = Syncs::new();
+            while let Some(state) = state.upgrade() {
+                let started = Instant::now();
+                let free_bytes = observe::space_at(&directory).map_or(ENOUGH, |space| space.free_bytes);
+                let longest = LOCAL_INTERVAL.max(started.elapsed() * INTERVAL_PER_CHECK);
+                if state.check(&mut syncs, free_bytes) {
+                    syncs.start(&directory);
+                }
+                let interval = state.interval(free_bytes).min(longest);
+                drop(state);
                 std::thread::sleep(interval);
             }
         };
         observe::thread::start("room", STACK_BYTES, watching).ok().map(|_| watch)
     }
 
-    /// Returns the error of a write that would leave less than the reserve.
+    /// Forgets a shortage of earlier work. One that lasts is found again by the next check.
+    pub fn reset(&self) {
+        self.0.short_bytes.store(ENOUGH, Ordering::Relaxed);
+    }
+
+    /// Returns the error of a write that has left less than the reserve since [`reset`](Self::reset), even for a moment.
     pub fn shortage(&self, action: &str) -> Option<UserError> {
         let free_bytes = self.0.short_bytes.load(Ordering::Relaxed);
         let [free, reserve] = [free_bytes, self.0.reserve_bytes].map(size::binary);
@@ -92,27 +141,41 @@ impl State {
         Self {
             reserve_bytes,
             room_bytes: target.space.free_bytes.saturating_sub(reserve_bytes),
-            copies_on_write: target.copies_on_write(),
+            frees_later: target.frees_later(),
             short_bytes: AtomicU64::new(ENOUGH),
         }
     }
 
-    /// Syncs the file system when its room gets short, and notes whether that helps. Returns the time until the next check.
-    fn check(&self, synced_bytes: &mut u64, free: impl Fn() -> u64, sync: impl Fn()) -> Duration {
-        let mut free_bytes = free();
-        let low_bytes =
-            self.reserve_bytes + if self.copies_on_write { self.room_bytes / SYNC_SHARE } else { 0 };
-        let has_fallen = free_bytes < synced_bytes.saturating_sub(self.room_bytes / AGAIN_SHARE);
-        let was_short = self.short_bytes.load(Ordering::Relaxed) != ENOUGH;
-        let is_short = free_bytes < self.reserve_bytes && !was_short;
-        if is_short || free_bytes < low_bytes && has_fallen {
-            sync();
-            free_bytes = free();
-            *synced_bytes = free_bytes;
+    /// Free bytes below which a sync may help.
+    fn low_bytes(&self) -> u64 {
+        self.reserve_bytes + if self.frees_later { self.room_bytes / SYNC_SHARE } else { 0 }
+    }
+
+    /// Notes whether the free space is short: it is below the reserve, and a sync does not help. Returns true if a sync is
+    /// to start.
+    fn check(&self, syncs: &mut Syncs, free_bytes: u64) -> bool {
+        let is_running = syncs.is_running.load(Ordering::Relaxed);
+        if std::mem::replace(&mut syncs.was_running, is_running) && !is_running {
+            syncs.synced_bytes = free_bytes;
         }
-        let short_bytes = if free_bytes < self.reserve_bytes { free_bytes } else { ENOUGH };
-        self.short_bytes.store(short_bytes, Ordering::Relaxed);
-        let left_bytes = free_bytes.saturating_sub(low_bytes);
+        let is_below = free_bytes < self.reserve_bytes;
+        syncs.has_started_below &= is_below;
+        let is_in_vain = syncs.has_started_below && !is_running;
+        let is_far_below = free_bytes < self.reserve_bytes / SYNC_RESERVE_SHARE;
+        if is_below && (!self.frees_later || is_in_vain || is_far_below) {
+            self.short_bytes.store(free_bytes, Ordering::Relaxed);
+        }
+        let has_fallen = free_bytes < syncs.synced_bytes.saturating_sub(self.room_bytes / AGAIN_SHARE);
+        let is_low = free_bytes < self.low_bytes() && has_fallen;
+        let starts = self.frees_later && !is_running && (is_low || is_below && !is_in_vain);
+        syncs.was_running |= starts;
+        syncs.has_started_below |= starts && is_below;
+        starts
+    }
+
+    /// Returns the time until the next check.
+    fn interval(&self, free_bytes: u64) -> Duration {
+        let left_bytes = free_bytes.saturating_sub(self.low_bytes());
         let left = Duration::from_secs_f64(left_bytes as f64 / FAST_BYTES_PER_SECOND as f64);
         left.clamp(*CHECK_INTERVALS.start(), *CHECK_INTERVALS.end())
     }
@@ -122,59 +185,57 @@ impl State {
 mod tests {
     use super::*;
     use model::target::Space;
-    use std::cell::Cell;
 
-    fn state(copies_on_write: bool) -> State {
+    fn watch(frees_later: bool) -> RoomWatch {
         let short_bytes = AtomicU64::new(ENOUGH);
-        State { reserve_bytes: 100, room_bytes: 800, copies_on_write, short_bytes }
+        RoomWatch(Arc::new(State { reserve_bytes: 100, room_bytes: 800, frees_later, short_bytes }))
     }
 
-    /// Checks a space whose sync frees some bytes. Returns the number of syncs.
-    fn syncs(state: &State, synced_bytes: &mut u64, free_bytes: u64, freed_bytes: u64) -> u32 {
-        let (free, count) = (Cell::new(free_bytes), Cell::new(0));
-        let sync = || {
-            free.set(free.get() + freed_bytes);
-            count.set(count.get() + 1);
-        };
-        state.check(synced_bytes, || free.get(), sync);
-        count.get()
-    }
-
-    #[test]
-    fn room_below_the_reserve_is_an_error() {
-        let watch = RoomWatch(Arc::new(state(false)));
-        let mut synced_bytes = ENOUGH;
-        for (free_bytes, freed_bytes, expected_syncs, is_short) in
-            [(101, 0, 0, false), (99, 50, 1, false), (99, 0, 1, true), (98, 0, 0, true), (100, 0, 0, false)]
-        {
-            let count = syncs(&watch.0, &mut synced_bytes, free_bytes, freed_bytes);
-            assert_eq!(
-                (count, watch.shortage("write").is_some()),
-                (expected_syncs, is_short),
-                "{free_bytes}"
-            );
-        }
+    /// Checks free bytes in turn, each with the end of a running sync before it or not. Returns whether each started a sync
+    /// and whether the space is short.
+    fn checks<const N: usize>(watch: &RoomWatch, steps: [(u64, bool); N]) -> [(bool, bool); N] {
+        let mut syncs = Syncs::new();
+        steps.map(|(free_bytes, ends)| {
+            if ends {
+                syncs.is_running.store(false, Ordering::Relaxed);
+            }
+            let starts = watch.0.check(&mut syncs, free_bytes);
+            syncs.is_running.fetch_or(starts, Ordering::Relaxed);
+            (starts, watch.shortage("write").is_some())
+        })
     }
 
     #[test]
-    fn room_of_copies_is_freed_early() {
-        let (state, mut synced_bytes) = (state(true), ENOUGH);
-        for (free_bytes, freed_bytes, expected_syncs) in
-            [(301, 0, 0), (299, 400, 1), (299, 0, 1), (270, 0, 0), (240, 0, 1)]
-        {
-            assert_eq!(
-                syncs(&state, &mut synced_bytes, free_bytes, freed_bytes),
-                expected_syncs,
-                "{free_bytes}"
-            );
-        }
+    fn free_space_below_the_reserve_is_short_at_once() {
+        let watch = watch(false);
+        let short = checks(&watch, [(101, false), (99, false), (101, false)]);
+        assert_eq!(short, [(false, false), (false, true), (false, true)], "a dip is not forgotten");
+        watch.reset();
+        assert!(watch.shortage("write").is_none());
+    }
+
+    #[test]
+    fn later_frees_are_tried_before_the_space_is_short() {
+        let steps = [(99, false), (98, false), (110, true), (99, false), (99, true)];
+        let expected = [(true, false), (false, false), (false, false), (true, false), (false, true)];
+        assert_eq!(checks(&watch(true), steps), expected);
+        assert_eq!(
+            checks(&watch(true), [(99, false), (49, false)])[1],
+            (false, true),
+            "far below the reserve"
+        );
+    }
+
+    #[test]
+    fn later_frees_are_synced_early() {
+        let steps = [(301, false), (299, false), (298, true), (270, false), (240, false)];
+        assert_eq!(checks(&watch(true), steps).map(|(starts, _)| starts), [false, true, false, false, true]);
     }
 
     #[test]
     fn ample_room_is_checked_once_a_second() {
-        let check = |free_bytes| state(false).check(&mut { ENOUGH }, || free_bytes, || {});
-        assert_eq!(check(1 << 40), Duration::from_secs(1));
-        assert_eq!(check(150), Duration::from_millis(50));
+        assert_eq!(watch(false).0.interval(1 << 40), Duration::from_secs(1));
+        assert_eq!(watch(false).0.interval(150), Duration::from_millis(10));
     }
 
     #[test]

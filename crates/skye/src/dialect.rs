@@ -324,7 +324,8 @@ pub fn become_requested_user(
 ///
 /// # Errors
 /// The command line is wrong, or `measure` fails.
-pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> CommandResult) -> CommandResult {
+pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> Done) -> Done {
+    terminal::translate_remedies(O::SIZE_FLAG);
     match O::parse(words.iter().cloned()) {
         Ok(Command::Measure(options)) => failing(measure(&options)),
         Ok(Command::Help) => print(&O::help()),

@@ -1,6 +1,6 @@
 //! Runs that several clients make together: the clients of a command line, their plan, and the room that they share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use fleet::launch::Launcher;
@@ -411,13 +411,21 @@ fn on_first_machine(found: &[ClientTarget]) -> u32 {
 }
 
 /// Returns the number of clients that share the room of each client's file system, itself included.
-fn sharers(found: &[ClientTarget]) -> Vec<u32> {
-    let key = |found: &ClientTarget| {
+fn sharers(found: &[Found]) -> Vec<u32> {
+    let size = |found: &Found| {
+        let Environment { host, target, .. } = &found.environment;
+        (host.clone(), target.space.total_bytes, target.space.inodes_total)
+    };
+    // An overlay reports the space of the file system that holds its upper directory, which may be hidden.
+    let is_overlay = |found: &&Found| found.environment.target.file_system == "overlay";
+    let overlays: HashSet<_> = found.iter().filter(is_overlay).map(size).collect();
+    let key = |found: &Found| {
         let (host, target) = (&found.environment.host, &found.environment.target);
         match target.backing {
             // The same export is the same room, wherever it is mounted.
             Backing::RemoteOrUserSpace => target.source.clone(),
             Backing::Simulated => format!("{host} {}", target.path),
+            _ if overlays.contains(&size(found)) => format!("{:?}", size(found)),
             // All mounts of a file system have its number.
             _ => format!("{host} {}", target.device_number),
         }
@@ -479,7 +487,7 @@ mod tests {
         let mut target = observe::target(&root, temp.path()).unwrap();
         target.mount_point = mount_point.into();
         (target.source, target.device_number) = (source.into(), source.into());
-        target.backing = backing;
+        (target.backing, target.file_system) = (backing, "ext4".into());
         target.space.free_bytes = 100 << 30;
         let machine = Machine { host: host.into(), ..observe::machine(&root) };
         let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
@@ -532,5 +540,23 @@ mod tests {
         assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
         // The export has the least for each of its clients.
         assert_eq!(least_room_bytes(&clients, &sharers), (100 << 30) / 3);
+    }
+
+    #[test]
+    fn overlays_share_room_with_file_system_of_that_size() {
+        let on = |host, source, file_system: &str, total_bytes| {
+            let mut found = found(host, "/mnt", source, Backing::Unknown);
+            found.environment.target.file_system = file_system.into();
+            found.environment.target.space.total_bytes = total_bytes;
+            found
+        };
+        let clients = [
+            on("ada", "0:41", "overlay", 1 << 40),
+            on("ada", "0:42", "overlay", 1 << 40),
+            on("ada", "8:1", "ext4", 1 << 40),
+            on("ada", "8:17", "ext4", 1 << 41),
+            on("bob", "0:41", "overlay", 1 << 40),
+        ];
+        assert_eq!(sharers(&clients), [3, 3, 3, 1, 1]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -123,9 +124,34 @@ fn from_write(error: &std::io::Error) -> Failure {
     }
 }
 
+/// Flag of the size of the data in the program of the family that runs; unset for skye's own commands.
+static DIALECT_SIZE_FLAG: OnceLock<Option<&'static str>> = OnceLock::new();
+
+/// From the next error on, remedies name only flags that a program of the family has.
+pub fn translate_remedies(size_flag: Option<&'static str>) {
+    let _ = DIALECT_SIZE_FLAG.set(size_flag);
+}
+
+/// Options of `skye run` and of tests that remedies name and no program of the family has.
+const OWN_OPTIONS: [&str; 7] =
+    ["--size", "--time", "--write-limit", "--allow", "--buffered", ":buffered", ":fresh"];
+
+/// Returns a message whose remedy names the flag of the size. A remedy that names another option of skye is left out.
+fn with_dialect_remedy(message: &str, size_flag: Option<&str>) -> String {
+    let Some((cause, remedy)) = message.rsplit_once("; ") else { return message.to_owned() };
+    let remedy = size_flag.map_or(remedy.to_owned(), |flag| remedy.replace("--size", flag));
+    match OWN_OPTIONS.iter().any(|option| remedy.contains(option)) {
+        true => cause.to_owned(),
+        false => format!("{cause}; {remedy}"),
+    }
+}
+
 /// Prints an error to stderr.
 pub fn error(message: &str) {
-    self::message("skye", message);
+    match DIALECT_SIZE_FLAG.get() {
+        Some(size_flag) => self::message("skye", &with_dialect_remedy(message, *size_flag)),
+        None => self::message("skye", message),
+    }
 }
 
 /// Prints a message to stderr, after a word for its kind. Errors are ignored: a closed stderr cannot show them.
@@ -185,4 +211,19 @@ fn width() -> usize {
     const UNBROKEN: usize = 140;
     let window = if is_visible() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
     window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(UNBROKEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_name_flags_of_the_dialect() {
+        let smaller = "cannot write: no space; make room, or use a smaller --size";
+        assert!(with_dialect_remedy(smaller, Some("-s")).ends_with("; make room, or use a smaller -s"));
+        assert_eq!(with_dialect_remedy(smaller, None), "cannot write: no space");
+        let direct = "cannot read: refused; add :buffered to the test, or --buffered";
+        assert_eq!(with_dialect_remedy(direct, Some("-s")), "cannot read: refused");
+        assert_eq!(with_dialect_remedy("cannot read: refused", Some("-s")), "cannot read: refused");
+    }
 }

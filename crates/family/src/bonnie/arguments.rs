@@ -70,6 +70,7 @@ options! {
 
 impl Dialect for Options {
     const NAME: &'static str = "bonnie";
+    const SIZE_FLAG: Option<&'static str> = Some("-s");
     const FORMATS: &'static str = "bonnie 1.4, Bonnie-64";
     const ABOUT: &'static str = "\
 The six tests of bonnie 1.4, or of Bonnie-64, measured by skye: their flags and their table, and on stderr what limited

@@ -153,6 +153,7 @@ pub enum Seed {
 
 impl Dialect for Options {
     const NAME: &'static str = "bonnie++";
+    const SIZE_FLAG: Option<&'static str> = Some("-s");
     const FORMATS: &'static str = "bonnie++ 1.03, 1.97, 2.00";
     const ABOUT: &'static str = "\
 The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV, and on stderr what limited each.";

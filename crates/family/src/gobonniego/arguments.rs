@@ -49,6 +49,7 @@ options! {
 
 impl Dialect for Options {
     const NAME: &'static str = "gobonniego";
+    const SIZE_FLAG: Option<&'static str> = Some("-size");
     const FORMATS: &'static str = super::VERSION;
     const IS_GO: bool = true;
     const ABOUT: &'static str = "\

@@ -55,7 +55,16 @@ impl Writes {
 }
 
 /// Rooms of all clients, of which there is at least one.
-pub(super) struct Rooms(pub(super) Vec<Room>);
+pub(super) struct Rooms(Vec<Room>);
+
+impl Rooms {
+    /// Returns the rooms. All clients have files of one size, so that of the least limit holds for all.
+    pub(super) fn new(mut rooms: Vec<Room>) -> Self {
+        let file_bytes_max = rooms.iter().map(|room| room.file_bytes_max).min().unwrap_or(u64::MAX);
+        rooms.iter_mut().for_each(|room| room.file_bytes_max = file_bytes_max);
+        Self(rooms)
+    }
+}
 
 /// Room on a file system for one client.
 pub(super) struct Room {
@@ -101,7 +110,7 @@ impl Room {
                     .flatten()
                     .fold(u64::MAX, u64::min),
             },
-            frees_later: keeps_reserve && (target.copies_on_write() || target.reserves_ahead()),
+            frees_later: keeps_reserve && target.frees_later(),
             taken_twice: writes.taken_twice(target).filter(|_| keeps_reserve),
             reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
             fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
@@ -383,6 +392,12 @@ mod tests {
             let refused = planned(&sized(301), targets).unwrap_err();
             assert!(refused.contains("in btrfs") && refused.contains("800 MiB is free"), "{refused}");
         }
+        // The limit on a file's size of one client holds for all.
+        let limited = Machine { file_bytes_max: Some(8 << 20), ..machine.clone() };
+        let places = [(&btrfs, &machine), (&ext4, &limited)];
+        let places = places.map(|(target, machine)| Place { target, machine, sharers: 1 });
+        let plan = plan_for_all(&asking(&["read:seq1m"]), &places).unwrap();
+        assert_eq!(plan.dataset.unwrap().size_bytes_max, 8 << 20);
         let (ample, xfs) = (target("ext4", 100 * GIB), target("xfs", 300 << 20));
         let files =
             |targets| planned(&request_for(&["create:size=1m"]), targets).unwrap().phases[0].workload.clone();
