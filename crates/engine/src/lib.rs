@@ -13,8 +13,7 @@
 //!   choices are types, and why.
 //! - A clock times every operation except single bytes, no later than the operation is reaped. The clock is the
 //!   processor's counter, the kernel's monotonic clock, or that of a simulated device ([`clock`]).
-//!
-//! A verb that writes never has one block in flight twice: the final data would be undefined.
+//! - A verb that writes never has one block in flight twice: the final data would be undefined.
 //! - Workers have disjoint ranges, and a pass visits each block once. Where two passes overlap, a block in flight waits
 //!   (`Worker::next_block`). A skewed order ([`skew`]) repeats blocks at any time, so there every block does.
 //! - Buffers in flight are never freed or reused. A slot queues nothing before its call has ended. A pool hands out no
