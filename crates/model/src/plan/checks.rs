@@ -312,8 +312,9 @@ pub(super) fn check_cold(
         };
         return Err(refused("cached names can only be dropped for the whole machine").help(help));
     }
-    if !machine.is_root {
-        return Err(refused("only root may drop the machine's caches").help(format!("run as root{without}")));
+    if !machine.root {
+        return Err(refused("only root may drop the machine's caches")
+            .help(format!("run as root, outside of containers{without}")));
     }
     if cold.is_some() && target.backing == Backing::Memory {
         let cause = format!("{} keeps names in memory alone, so none is ever cold", target.file_system);
@@ -468,7 +469,7 @@ mod tests {
         for (problem, words) in [
             (
                 refusal(&stat, false, Backing::Devices),
-                "only root may drop the machine's caches; run as root, or leave --cold",
+                "only root may drop the machine's caches; run as root, outside of containers, or leave --cold",
             ),
             (
                 refusal(&stat, true, Backing::Memory),
