@@ -13,6 +13,16 @@ use crate::session::{Session, Time};
 fn run(
     temp: &Path,
     tests: &[(&str, u64)],
+    between: impl FnMut(usize, &Path),
+) -> (Vec<PhaseRecord>, Vec<String>) {
+    run_within(20_000_000_000, temp, tests, between)
+}
+
+/// Runs tests that have `budget_ns` each, with the files that they make.
+fn run_within(
+    budget_ns: u64,
+    temp: &Path,
+    tests: &[(&str, u64)],
     mut between: impl FnMut(usize, &Path),
 ) -> (Vec<PhaseRecord>, Vec<String>) {
     let root = Root::system();
@@ -28,7 +38,7 @@ fn run(
     let work = fs::read_dir(temp).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
     let records = plan.phases.iter().zip(tests).enumerate().map(|(index, (phase, (_, measured_ns)))| {
         between(index, &work.join("t0000"));
-        let time = Time { measured_ns: *measured_ns, budget_ns: 20_000_000_000 };
+        let time = Time { measured_ns: *measured_ns, budget_ns };
         session.phase(phase, 1, time, &mut |_| {})
     });
     let records = records.collect();
@@ -43,6 +53,13 @@ fn in_memory() -> tempfile::TempDir {
 }
 
 const ONE_ROUND: u64 = 50_000_000;
+
+#[test]
+fn files_are_visited_after_making_them_took_all_time() {
+    let temp = in_memory();
+    let (records, _) = run_within(ONE_ROUND, temp.path(), &[("stat:files=100k", ONE_ROUND)], |_, _| {});
+    assert!(records[0].counts.ops > 0, "{:?}", records[0]);
+}
 
 #[test]
 fn partial_round_in_directory_order_is_recovered() {
