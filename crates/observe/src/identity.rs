@@ -85,7 +85,7 @@ impl Identity {
     /// Asks the running kernel about anything that has a path.
     pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), UserError> {
         let action = || format!("use {} as the target", path.display());
-        let error = |error: &io::Error| UserError::new(action(), error).help(help(error));
+        let to_error = |error: &io::Error| UserError::new(action(), error).help(help(error));
         let path = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
         let status = FileStatus::at(rustix::fs::CWD, &path, AtFlags::empty());
         let status = status.map_err(|error| to_error(&error.into()))?;

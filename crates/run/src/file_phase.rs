@@ -431,7 +431,7 @@ impl Rounds<'_, '_> {
         self.allowance.begin();
         at_ns.iter().for_each(|at_ns| Monotonic.wait_until(*at_ns));
         let now_ns = Monotonic.now_ns();
-        let left_ns = self.task.asked.time_ns.saturating_sub(self.outcome.measured_ns);
+        let left_ns = self.task.inputs.time_ns.saturating_sub(self.outcome.measured_ns);
         // Where making the files has taken the time of the phase, they are still there to be visited.
         let deadline_ns = self.task.deadline_ns.max(now_ns.saturating_add(left_ns));
         order(pool, 0..pool.len(), Command::Measure { time_ns: left_ns, deadline_ns });

@@ -324,7 +324,7 @@ pub fn become_requested_user(
 ///
 /// # Errors
 /// The command line is wrong, or `measure` fails.
-pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> Done) -> Done {
+pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> CommandResult) -> CommandResult {
     terminal::translate_remedies(O::SIZE_FLAG);
     match O::parse(words.iter().cloned()) {
         Ok(Command::Measure(options)) => failing(measure(&options)),

@@ -411,15 +411,15 @@ fn on_first_machine(found: &[ClientTarget]) -> u32 {
 }
 
 /// Returns the number of clients that share the room of each client's file system, itself included.
-fn sharers(found: &[Found]) -> Vec<u32> {
-    let size = |found: &Found| {
+fn sharers(found: &[ClientTarget]) -> Vec<u32> {
+    let size = |found: &ClientTarget| {
         let Environment { host, target, .. } = &found.environment;
         (host.clone(), target.space.total_bytes, target.space.inodes_total)
     };
     // An overlay reports the space of the file system that holds its upper directory, which may be hidden.
-    let is_overlay = |found: &&Found| found.environment.target.file_system == "overlay";
+    let is_overlay = |found: &&ClientTarget| found.environment.target.file_system == "overlay";
     let overlays: HashSet<_> = found.iter().filter(is_overlay).map(size).collect();
-    let key = |found: &Found| {
+    let key = |found: &ClientTarget| {
         let (host, target) = (&found.environment.host, &found.environment.target);
         match target.backing {
             // The same export is the same room, wherever it is mounted.

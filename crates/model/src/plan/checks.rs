@@ -312,7 +312,7 @@ pub(super) fn check_cold(
         };
         return Err(refused("cached names can only be dropped for the whole machine").help(help));
     }
-    if !machine.root {
+    if !machine.is_root {
         return Err(refused("only root may drop the machine's caches")
             .help(format!("run as root, outside of containers{without}")));
     }

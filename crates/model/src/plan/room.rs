@@ -395,8 +395,8 @@ mod tests {
         // The limit on a file's size of one client holds for all.
         let limited = Machine { file_bytes_max: Some(8 << 20), ..machine.clone() };
         let places = [(&btrfs, &machine), (&ext4, &limited)];
-        let places = places.map(|(target, machine)| Place { target, machine, sharers: 1 });
-        let plan = plan_for_all(&asking(&["read:seq1m"]), &places).unwrap();
+        let places = places.map(|(target, machine)| ClientSite { target, machine, sharers: 1 });
+        let plan = plan_for_all(&request_for(&["read:seq1m"]), &places).unwrap();
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 8 << 20);
         let (ample, xfs) = (target("ext4", 100 * GIB), target("xfs", 300 << 20));
         let files =
