@@ -3,10 +3,13 @@
 //! A rule is a function from the tree of files to complaints, and one line in [`RULES`].
 
 mod crates;
+mod english;
 mod prose;
 mod source;
 mod text;
+mod tokens;
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 
@@ -19,6 +22,8 @@ pub struct File {
     pub path: String,
     /// Content of the file.
     pub text: String,
+    /// Its code without comments and literals, once a rule has needed it.
+    code: OnceCell<String>,
 }
 
 /// All text files of the repository.
@@ -35,7 +40,7 @@ pub struct Tree {
 pub struct Rule {
     /// Requirement of the rule.
     pub requirement: &'static str,
-    /// Returns the complaints about a tree, each beginning with a path.
+    /// Returns the complaints about a tree, each with its place.
     pub check: fn(&Tree) -> Vec<String>,
 }
 
@@ -54,6 +59,7 @@ pub const RULES: &[Rule] = &[
     Rule { requirement: "findings and verdicts become English in one crate", check: source::sentences },
     Rule { requirement: "doc comments start with a noun or a verb", check: prose::openings },
     Rule { requirement: "sentences of doc comments are short", check: prose::lengths },
+    Rule { requirement: "names and sentences have the words of the field", check: english::words },
     Rule { requirement: "nothing is left half done", check: source::banned_words },
     Rule { requirement: "files can be read in one sitting", check: text::length },
     Rule { requirement: "no line ends in blanks", check: text::trailing_blanks },
@@ -72,9 +78,16 @@ pub const RULES: &[Rule] = &[
 /// Extensions of our text files. All files in `.ci` are our text, too.
 const EXTENSIONS: &[&str] = &["rs", "toml", "md", "json", "html", "css", "sh", "yml"];
 /// Directories with foreign content: other machines' files, expected outputs.
-const FOREIGN: &[&str] = &["fixtures", "snapshots", "golden", "corpus", "artifacts"];
+const FOREIGN: &[&str] = &["fixtures", "snapshots", "golden", "artifacts"];
 /// Directories that are no part of the repository.
 const NOT_KEPT: &[&str] = &["target", ".git"];
+
+impl File {
+    /// Returns the code of a Rust file: comments and literals are blanks, lines stay.
+    fn code(&self) -> &str {
+        self.code.get_or_init(|| tokens::code_only(&self.text))
+    }
+}
 
 impl Tree {
     /// Reads all text files under a directory.
@@ -108,7 +121,7 @@ impl Tree {
             if kind.is_file() && is_ours && is_text {
                 let text =
                     fs::read_to_string(entry.path()).with_context(|| format!("read {path} as text"))?;
-                self.files.push(File { path, text });
+                self.files.push(File { path, text, code: OnceCell::new() });
             }
         }
         Ok(())
@@ -155,7 +168,11 @@ const NONE: [&str; 0] = [];
 
 #[cfg(test)]
 fn tree(files: &[(&str, &str)]) -> Tree {
-    let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
+    let file = |(path, text): &(&str, &str)| File {
+        path: (*path).to_owned(),
+        text: (*text).to_owned(),
+        code: OnceCell::new(),
+    };
     let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
     Tree { files: files.iter().map(file).collect(), paths }
 }
@@ -174,6 +191,7 @@ mod tests {
     fn tree_files_exclude_build_output_and_fixtures() {
         let tree = Tree::read(crate::root()).unwrap();
         assert!(tree.get("xtask/src/tidy.rs").is_some() && tree.get(".ci/run").is_some());
+        assert!(tree.get("crates/skye/tests/corpus/main.rs").is_some());
         assert!(!tree.paths.iter().any(|path| path.starts_with("target/")));
         let fixtures = "crates/observe/tests/fixtures/";
         assert!(tree.paths.iter().any(|path| path.starts_with(fixtures)));

@@ -1,5 +1,6 @@
 //! Rules about Rust code, as opposed to its comments and texts.
 
+use super::tokens::{Kind, tokens};
 use super::{File, Tree};
 
 /// Where printing is allowed: the program, its developers' commands, and tests.
@@ -13,6 +14,7 @@ const MAY_SERIALISE: &[&str] = &[
     "crates/engine/src/",
     "crates/rig/src/",
     "xtask/src/lab/case.rs",
+    "xtask/src/tidy/english/table.rs",
 ];
 /// Where code of a format may be called, each place with its reason. Each call makes a copy of all code of a type.
 const MAY_READ_AND_WRITE: &[(&str, &str)] = &[
@@ -82,7 +84,7 @@ pub(super) fn printing(tree: &Tree) -> Vec<String> {
     let macros = ["println!", "eprintln!", "print!", "eprint!", "dbg!"];
     let mut complaints = Vec::new();
     for file in tree.with_extension("rs").filter(|file| !allowed(file, MAY_PRINT)) {
-        for (number, line) in numbered(&code_only(&file.text)) {
+        for (number, line) in numbered(file.code()) {
             if let Some(found) = macros.iter().find(|name| has_word(line, name)) {
                 complaints.push(format!("{}:{number}: {found}", file.path));
             }
@@ -94,7 +96,7 @@ pub(super) fn printing(tree: &Tree) -> Vec<String> {
 pub(super) fn serialisation(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for file in tree.with_extension("rs").filter(|file| !allowed(file, MAY_SERIALISE)) {
-        let code = code_only(&file.text);
+        let code = file.code();
         for (at, _) in code.match_indices("derive(") {
             let list = code[at..].split(')').next().unwrap_or_default();
             if has_word(list, "Serialize") || has_word(list, "Deserialize") {
@@ -116,7 +118,7 @@ pub(super) fn formats(tree: &Tree) -> Vec<String> {
         if !file.path.contains("/src/") || allowed(file, TESTS) || allowed(file, &places) {
             continue;
         }
-        for (number, line) in numbered(&code_only(before_tests(&file.text))) {
+        for (number, line) in numbered(before_tests(file.code())) {
             if let Some(found) = calls.clone().find(|call| line.contains(**call)) {
                 complaints.push(format!("{}:{number}: {found}", file.path));
             }
@@ -134,7 +136,7 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for file in tree.with_extension("rs") {
         let lines: Vec<_> = file.text.lines().collect();
-        for (number, line) in numbered(&code_only(&file.text)) {
+        for (number, line) in numbered(file.code()) {
             if !has_word(line, "unsafe") {
                 continue;
             }
@@ -181,18 +183,9 @@ pub(super) fn sentences(tree: &Tree) -> Vec<String> {
 }
 
 /// The string literals of a Rust file, each with the number of its line.
-fn literals(text: &str) -> Vec<(usize, String)> {
-    let characters: Vec<char> = text.chars().collect();
-    let (mut found, mut at, mut line) = (Vec::new(), 0, 1);
-    while at < characters.len() {
-        let end = literal_or_comment(&characters, at).unwrap_or(at + 1);
-        if matches!(characters[at], '"' | 'r') && end > at + 1 {
-            found.push((line, characters[at..end].iter().collect()));
-        }
-        line += characters[at..end].iter().filter(|c| **c == '\n').count();
-        at = end;
-    }
-    found
+fn literals(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let texts = tokens(text).into_iter().filter(|token| token.kind == Kind::Text);
+    texts.map(|token| (token.line, token.text))
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -209,91 +202,10 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The code of a Rust file: comments and the insides of string and character literals become blanks, lines stay.
-fn code_only(text: &str) -> String {
-    let characters: Vec<char> = text.chars().collect();
-    let mut code = String::with_capacity(text.len());
-    let mut at = 0;
-    while at < characters.len() {
-        let end = match literal_or_comment(&characters, at) {
-            Some(end) => end,
-            None => {
-                code.push(characters[at]);
-                at += 1;
-                continue;
-            }
-        };
-        code.extend(characters[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
-        at = end;
-    }
-    code
-}
-
-/// If a comment or a literal begins here: where it ends.
-fn literal_or_comment(text: &[char], at: usize) -> Option<usize> {
-    let rest = &text[at..];
-    let inside_word = at > 0 && (text[at - 1].is_alphanumeric() || text[at - 1] == '_');
-    match rest {
-        ['/', '/', ..] => Some(at + rest.iter().position(|c| *c == '\n').unwrap_or(rest.len())),
-        ['/', '*', ..] => Some(at + block_comment_length(rest)),
-        ['"', ..] => Some(at + quoted_length(rest, '"')),
-        ['r', '"' | '#', ..] if !inside_word => raw_string_length(rest).map(|length| at + length),
-        ['\'', '\\', ..] => Some(at + quoted_length(rest, '\'')),
-        // A lifetime has no closing quote after its first character.
-        ['\'', _, '\'', ..] => Some(at + 3),
-        _ => None,
-    }
-}
-
-fn block_comment_length(rest: &[char]) -> usize {
-    let mut depth = 0;
-    let mut at = 0;
-    while at < rest.len() {
-        match &rest[at..] {
-            ['/', '*', ..] => (depth, at) = (depth + 1, at + 2),
-            ['*', '/', ..] => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    at
-}
-
-fn quoted_length(rest: &[char], quote: char) -> usize {
-    let mut at = 1;
-    while at < rest.len() && rest[at] != quote {
-        at += if rest[at] == '\\' { 2 } else { 1 };
-    }
-    (at + 1).min(rest.len())
-}
-
-fn raw_string_length(rest: &[char]) -> Option<usize> {
-    let hashes = rest[1..].iter().take_while(|c| **c == '#').count();
-    if rest.get(1 + hashes) != Some(&'"') {
-        return None;
-    }
-    let mut closing = vec!['"'];
-    closing.resize(1 + hashes, '#');
-    let body = &rest[2 + hashes..];
-    let end = body.windows(closing.len()).position(|window| window == closing).unwrap_or(body.len());
-    Some((2 + hashes + end + closing.len()).min(rest.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{NONE, tree};
     use super::*;
-
-    #[test]
-    fn code_is_told_from_comments_and_texts() {
-        let text = "a // b\nc /* d /* e */ f */ g \"h // \\\" i\" j r#\"k \" l\"# m 'n' '\\'' &'o p r#q";
-        let code = code_only(text);
-        let words: Vec<_> = code.split_whitespace().collect();
-        assert_eq!(words, ["a", "c", "g", "j", "m", "&'o", "p", "r#q"]);
-        assert_eq!(code.lines().count(), 2);
-    }
 
     #[test]
     fn printing_outside_the_program_is_found() {
