@@ -301,7 +301,7 @@ pub fn plan_for(
     clients: Option<Clients>,
 ) -> Result<Plan, UserError> {
     let place = ClientSite { target, machine, sharers: clients.map_or(1, |clients| clients.sharers) };
-    plan_next_to(request, clients, &[place], 0)
+    plan_from(request, clients, &[place], FirstGuess::default())
 }
 
 /// Target and machine of a client.
@@ -322,15 +322,30 @@ pub struct ClientSite<'a> {
 pub fn plan_for_all(request: &Request, places: &[ClientSite<'_>]) -> Result<Plan, UserError> {
     let sharers = places.first().map_or(1, |place| place.sharers);
     let clients = Clients { count: places.len() as u32, number: None, sharers };
-    plan_next_to(request, Some(clients), places, 0)
+    plan_from(request, Some(clients), places, FirstGuess::default())
 }
 
-/// Makes the plan, with as many files as fit next to `laid_out_bytes` of data.
-fn plan_next_to(
+/// Values that a plan needs before it is known. A plan that does not fit is made again from better ones.
+#[derive(Debug, Clone, Copy)]
+struct FirstGuess {
+    /// Bytes of the data set, next to which files fit.
+    laid_out_bytes: u64,
+    /// Bytes of the write limit that a data set may take, as a divisor.
+    dataset_divisor: u64,
+}
+
+impl Default for FirstGuess {
+    fn default() -> Self {
+        Self { laid_out_bytes: 0, dataset_divisor: 1 }
+    }
+}
+
+/// Makes the plan from a guess.
+fn plan_from(
     request: &Request,
     clients: Option<Clients>,
     places: &[ClientSite<'_>],
-    laid_out_bytes: u64,
+    guess: FirstGuess,
 ) -> Result<Plan, UserError> {
     let Some(ClientSite { target, machine, .. }) = places.first().copied() else {
         return Err(UserError::new("make a plan", "there is no client"));
@@ -352,13 +367,14 @@ fn plan_next_to(
     let writes = Writes::from_tests(request, tests.iter().chain(&where_possible));
     let room_of = |place: &ClientSite<'_>| {
         let clients = clients.map(|clients| Clients { sharers: place.sharers, ..clients });
-        Room::new(place.target, place.machine, clients, write_limit_bytes, allow_low_space, writes)
+        let dataset_bytes = write_limit_bytes / guess.dataset_divisor;
+        Room::new(place.target, place.machine, clients, dataset_bytes, allow_low_space, writes)
     };
     let rooms = Rooms::new(places.iter().map(room_of).collect());
     let room = rooms.least();
     let is_set = request.files.is_some() || target.kind.is_existing();
-    let fewer_files =
-        rooms.fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), laid_out_bytes);
+    let fewer_files = rooms
+        .fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), guess.laid_out_bytes);
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
     let left_out = add_possible(&mut tests, where_possible, target, machine);
@@ -420,7 +436,9 @@ fn plan_next_to(
     if let Err(error) = rooms.check_files(&phases, dataset.as_ref()) {
         // The files were chosen before the data was known.
         return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {
-            bytes if bytes > laid_out_bytes => plan_next_to(request, clients, places, bytes),
+            bytes if bytes > guess.laid_out_bytes => {
+                plan_from(request, clients, places, FirstGuess { laid_out_bytes: bytes, ..guess })
+            }
             _ => Err(error),
         };
     }
@@ -447,7 +465,15 @@ fn plan_next_to(
         clients,
         write_limit_bytes,
         besides_bytes,
-    )?;
+    );
+    let can_be_smaller = request.size.is_none()
+        && dataset.as_ref().is_some_and(|dataset| dataset.size_bytes_max > dataset.size_bytes_min)
+        && guess.dataset_divisor <= write_limit_bytes;
+    if bytes_to_write_max.is_err() && can_be_smaller {
+        let dataset_divisor = guess.dataset_divisor * 2;
+        return plan_from(request, clients, places, FirstGuess { dataset_divisor, ..guess });
+    }
+    let bytes_to_write_max = bytes_to_write_max?;
 
     if probe == Probing::Writes {
         leave_bytes_to_experiments(&mut phases);

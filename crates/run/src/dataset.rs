@@ -415,11 +415,7 @@ pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), Use
 ///
 /// # Errors
 /// Fails if the scratch file cannot be made or removed, or a call hangs.
-pub fn refuses_direct(
-    directory: &DataLocation,
-    plan: &Dataset,
-    budget: &Arc<Budget>,
-) -> Result<bool, UserError> {
+pub fn refuses_direct(directory: &DataLocation, plan: &Dataset) -> Result<bool, UserError> {
     let action = format!("try direct I/O in {}", directory.path().display());
     let is_refused = match directory.existing() {
         Some((name, Origin::Read)) => {
@@ -430,7 +426,6 @@ pub fn refuses_direct(
             Some(hang_detection::wait_with_progress(&action, || 0, work)?)
         }
         Some(_) => None,
-        None if !budget.take(DIRECT_BYTES as u64) => None,
         None => {
             let write = |file: &OwnedFd, block: &mut [u8]| rustix::io::pwrite(file, block, 0);
             on_scratch_file(directory, plan, &action, move |directory, name| {

@@ -467,7 +467,8 @@ impl Rounds<'_, '_> {
             _ => visited,
         };
         if !self.drive.is_continuous && outcome.each.len() < INTERVALS_MAX {
-            outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns });
+            let start_late_ns = at_ns.map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
+            outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns, start_late_ns });
         }
         self.take(reports, error).map(|_| true)
     }

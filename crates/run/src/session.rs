@@ -295,8 +295,8 @@ impl Session {
             if is_purged || self.plan.has_data_test(|data| data.verb == DataVerb::Discard) {
                 dataset::check_discard(directory, plan)?;
             }
-            let refuses_direct = self.plan.has_data_test(|data| data.direct)
-                && dataset::refuses_direct(directory, plan, &self.budget)?;
+            let refuses_direct =
+                self.plan.has_data_test(|data| data.direct) && dataset::refuses_direct(directory, plan)?;
             let (room, moved) = (meter.room().cloned(), meter.activity());
             let (seed, budget, stop) = (self.seed, &self.budget, &self.interrupt);
             let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };

@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn rounds_are_compared_by_their_times() {
-        let round = |elapsed_ns| RoundRecord { ops: 1000, elapsed_ns };
+        let round = |elapsed_ns| RoundRecord::on_time(1000, elapsed_ns);
         let rounds =
             [99, 100, 101, 100, 100, 99, 101, 100, 99, 101, 100, 100].map(|ms| round(ms * 1_000_000));
         let (low, high) = from_rounds(&rounds).unwrap();
@@ -251,7 +251,7 @@ mod tests {
         assert!(!rounds_suffice(&rounds, 300_000_000, precision_goal), "too early");
         assert!(!rounds_suffice(&rounds[..4], 500_000_000, precision_goal), "too few");
         // A round that was cut short says nothing about the others.
-        let cut = [&rounds[..4], &[RoundRecord { ops: 10, elapsed_ns: 90_000_000 }]].concat();
+        let cut = [&rounds[..4], &[RoundRecord::on_time(10, 90_000_000)]].concat();
         assert!(!rounds_suffice(&cut, 500_000_000, precision_goal));
     }
 }

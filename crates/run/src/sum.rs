@@ -5,8 +5,9 @@
 //! slope over it. Writes with a sync at the end, and writes into a cache, count until the last client is done. The time
 //! at which such a byte was written is unknown.
 //!
-//! Tests on files go in rounds that all clients begin together. Each round counts until its first client is done; the
-//! rate of a client is taken as even within a round.
+//! Tests on files go in rounds that all clients begin together. Each round counts from the last start until its first client is
+//! done; the rate of a client is taken as even within a round. If no round has such a time, each counts until its last client
+//! is done.
 
 use std::collections::HashMap;
 
@@ -33,6 +34,8 @@ const SHIFT_NS_MAX: u64 = 1_000_000_000_000_000_000;
 const KEPT_MAX: usize = 20_000;
 /// Fewest of each client.
 const KEPT_EACH_MIN: usize = 10;
+/// Share of the rounds' time, as a divisor, below which the common time of all clients is too short for a rate.
+const WINDOW_DIVISOR: u64 = 10;
 
 /// Measurements of a test's clients, summed up as they arrive. Input that only the sum needs is not kept.
 pub struct ClientAggregate {
@@ -498,7 +501,8 @@ impl ClientAggregate {
         let rounds = Rounds::new(&self.parts);
         counts.elapsed_ns = rounds.each.iter().map(|round| round.elapsed_ns).fold(0, u64::saturating_add);
         let whole = per_second(counts.ops as f64, counts.elapsed_ns);
-        let headline = per_second(rounds.window_ops, rounds.window_ns);
+        // Without a common time, only the whole is a rate of all clients.
+        let headline = per_second(rounds.window_ops, rounds.window_ns).or(whole);
         let proportion = headline.zip(whole).map_or(1.0, |(headline, whole)| headline / whole);
         let ci95 = steady_state::from_rounds(&rounds.each);
         let first_done = |part: &Part| self.shift_ns(part.start_ns).saturating_add(part.rate().first_done_ns);
@@ -569,11 +573,11 @@ impl ClientAggregate {
 /// Rounds that all clients began together.
 #[derive(Default)]
 struct Rounds {
-    /// Operations of all clients, and the time until the last was done.
+    /// Operations of all clients, and the time from the first start until the last was done.
     each: Vec<RoundRecord>,
-    /// Operations until the first client was done.
+    /// Operations while all clients were at work.
     window_ops: f64,
-    /// Time until then.
+    /// Time of that.
     window_ns: u64,
 }
 
@@ -584,15 +588,24 @@ impl Rounds {
         for index in 0..INTERVALS_MAX {
             // The last round of a client that ended early has no partner.
             let Some(rounds) = self::all(parts.iter().map(|part| of(part, index))) else { break };
-            let window_ns = rounds.iter().map(|round| round.elapsed_ns).min().unwrap_or(0);
+            let end_ns = |round: &RoundRecord| round.start_late_ns.saturating_add(round.elapsed_ns);
+            let starts = || rounds.iter().map(|round| round.start_late_ns);
+            let ends = || rounds.iter().map(end_ns);
+            let window_ns = ends().min().unwrap_or(0).saturating_sub(starts().max().unwrap_or(0));
             let share =
                 |round: &RoundRecord| round.ops as f64 * window_ns as f64 / round.elapsed_ns.max(1) as f64;
             all.window_ops += rounds.iter().map(share).sum::<f64>();
             all.window_ns = all.window_ns.saturating_add(window_ns);
+            let start_late_ns = starts().min().unwrap_or(0);
             all.each.push(RoundRecord {
                 ops: rounds.iter().map(|round| round.ops).fold(0, u64::saturating_add),
-                elapsed_ns: rounds.iter().map(|round| round.elapsed_ns).max().unwrap_or(0),
+                elapsed_ns: ends().max().unwrap_or(0) - start_late_ns,
+                start_late_ns,
             });
+        }
+        let elapsed_ns = all.each.iter().map(|round| round.elapsed_ns).fold(0, u64::saturating_add);
+        if all.window_ns < elapsed_ns / WINDOW_DIVISOR {
+            (all.window_ops, all.window_ns) = (0.0, 0);
         }
         all
     }

@@ -144,6 +144,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let [a, b] = found;
     // Each side has other data: a store that both share might keep equal data only once.
     let seeds = [seed, seed.wrapping_add(count)];
+    let runs = SIDES * u64::from(pairs_min);
     let planned = |name, SideTarget { target, backend, .. }, seed| match backend {
         Backend::Local(place) => {
             let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
@@ -155,6 +156,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
             Ok((AbSide { name, target, plan: fleet_run.plan.clone() }, Planned::FleetRun(fleet_run)))
         }
     };
+    let planned = |name, side, seed| planned(name, side, seed).map_err(|failure| in_each_run(failure, runs));
     let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
     let parties = [a, b];
     let block_ns = u64::from(BLOCK) * parties.iter().map(|party| party.plan.estimate_ns).sum::<u64>();
@@ -247,6 +249,19 @@ impl Limits {
 
 fn bytes(size: Size, found: &SideTarget, machine: &Machine) -> u64 {
     size.resolve(found.free_bytes, machine.memory_bytes)
+}
+
+/// Returns the refusal of a plan that writes too much, for all runs of the sides: they have equal shares of the limit.
+fn in_each_run(failure: Failure, runs: u64) -> Failure {
+    match &failure {
+        Failure::Refused(message) => match message.split_once("; raise it with --write-limit") {
+            Some((cause, _)) => Failure::Refused(format!(
+                "{cause} in each of {runs} runs, which share --write-limit; raise it, or ask for less"
+            )),
+            None => failure,
+        },
+        _ => failure,
+    }
 }
 
 /// Returns the work for one turn on each side. It is the same on both, so that no data set is chosen by how fast a side

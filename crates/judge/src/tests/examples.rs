@@ -153,7 +153,7 @@ pub(super) fn limited(world: &mut InputBuilder, ops: impl Fn(usize) -> u64) {
 }
 
 fn rounds(world: &mut InputBuilder, count: usize) {
-    world.record.figures.rounds = vec![RoundRecord { ops: 65_536, elapsed_ns: 2_000_000_000 }; count];
+    world.record.figures.rounds = vec![RoundRecord::on_time(65_536, 2_000_000_000); count];
     world.record.counts.ops = 65_536 * count as u64;
     world.without_interval();
 }

@@ -646,7 +646,8 @@ mod tests {
         assert!(mixed.contains("one kind of content") && mixed.contains("compress"), "{mixed}");
         let large = Request { size: Some(Size::Bytes(11 * GIB)), ..request_for(&["write"]) };
         assert!(problem(&large, &erased()).contains("it has 10 GiB; ask for a smaller --size"));
-        let limited = Request { write_limit: Some(Size::Bytes(GIB)), ..request_for(&["write"]) };
+        let [size, write_limit] = [2 * GIB, GIB].map(|bytes| Some(Size::Bytes(bytes)));
+        let limited = Request { size, write_limit, ..request_for(&["write"]) };
         assert!(problem(&limited, &erased()).contains("raise it with --write-limit"));
 
         let erase_request = Request { erase: Some("S1".into()), ..request_for(&["read"]) };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PlannedPhase;
 use super::precondition::FILL_BLOCK_BYTES;
-use super::room::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, Room};
+use super::room::{DATASET_BYTES_MIN, Room};
 use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
@@ -341,7 +341,7 @@ pub(super) fn plan_dataset(
     // Where a test makes the files, no write before it can serve to choose their size.
     let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase) == Some(true));
     let is_fixed = is_together || has_fresh;
-    let largest = if is_fixed { room.fixed_dataset_bytes_max } else { DATASET_BYTES_MAX };
+    let largest = room.dataset_bytes_max(is_fixed);
     // Ranges are offsets of the device, so that it must be written up to the end of the last one.
     let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
     let ranged_bytes = ranged.map(|range| range.end).max().unwrap_or(0);

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
 use crate::spec::{self, Defaults};
-use crate::target::{Space, Target};
+use crate::target::{Backing, Space, Target};
 use crate::user_error::UserError;
 use crate::workload::{FileVerb, FilesWork, SyncMode, Work, Workload};
 
@@ -15,8 +15,8 @@ pub const DATASET_BYTES_MIN: u64 = 256 << 20;
 pub const DATASET_BYTES_MAX: u64 = 4 << 30;
 /// Default maximum of a data set whose size does not depend on the rate of the storage. Several clients have one size.
 const FIXED_DATASET_BYTES_MAX: u64 = 1 << 30;
-/// Such a data set takes at most this share of the write limit. Tests write more than the data set has.
-const FIXED_DATASET_SHARE: u64 = 8;
+/// Share of the write limit that such a data set takes at first, as a divisor. Tests write more than the data set has.
+const FIXED_DATASET_DIVISOR: u64 = 8;
 /// Default maximum of the bytes in the files of a test.
 const FILES_BYTES_MAX: u64 = 256 << 20;
 /// Most directories that one test keeps open at a time.
@@ -82,8 +82,25 @@ pub(super) struct Room {
     taken_twice: Option<&'static str>,
     /// True if blocks of removed files are freed in the background, so that those of the last round still take space.
     frees_later: bool,
-    /// Largest data set whose size the rate of the storage does not choose.
-    pub(super) fixed_dataset_bytes_max: u64,
+    /// Largest data set that nobody has sized, by the write limit.
+    dataset_bytes_max: u64,
+}
+
+/// Part of the memory, as a divisor, that files in memory may take. Beyond the limit of a cgroup, the kernel kills.
+const MEMORY_DIVISOR: u64 = 2;
+
+/// Returns the space of a target. A file system in memory has no more than a part of the memory that this process may use.
+fn space_of(target: &Target, machine: &Machine) -> Space {
+    let memory_bytes = machine.memory_bytes / MEMORY_DIVISOR;
+    if target.backing != Backing::Memory || memory_bytes == 0 {
+        return target.space;
+    }
+    let Space { total_bytes, free_bytes, .. } = target.space;
+    Space {
+        total_bytes: total_bytes.min(memory_bytes),
+        free_bytes: free_bytes.min(memory_bytes),
+        ..target.space
+    }
 }
 
 impl Room {
@@ -92,16 +109,16 @@ impl Room {
         target: &Target,
         machine: &Machine,
         clients: Option<Clients>,
-        write_limit_bytes: u64,
+        dataset_bytes_max: u64,
         allow_low_space: bool,
         writes: Writes,
     ) -> Self {
         let keeps_reserve = !allow_low_space && target.erased.is_none();
-        let write_bytes = write_limit_bytes / clients.map_or(1, |clients| u64::from(clients.count.max(1)));
+        let space = space_of(target, machine);
         Self {
             path: target.path.clone(),
             // Without inodes, no file could be created. Some servers report 0 because they have no number.
-            space: Space { inodes_free: target.space.inodes_free.filter(|free| *free > 0), ..target.space },
+            space: Space { inodes_free: space.inodes_free.filter(|free| *free > 0), ..space },
             sharers: clients.map_or(1, |clients| clients.sharers),
             file_bytes_max: match target.erased {
                 Some(_) => u64::MAX,
@@ -112,10 +129,19 @@ impl Room {
             },
             frees_later: keeps_reserve && target.frees_later(),
             taken_twice: writes.taken_twice(target).filter(|_| keeps_reserve),
-            reserve_bytes: if keeps_reserve { target.space.reserve_bytes() } else { 0 },
-            fixed_dataset_bytes_max: FIXED_DATASET_BYTES_MAX
-                .min(power_of_two_within(write_bytes / FIXED_DATASET_SHARE)),
+            reserve_bytes: if keeps_reserve { space.reserve_bytes() } else { 0 },
+            dataset_bytes_max: dataset_bytes_max
+                / clients.map_or(1, |clients| u64::from(clients.count.max(1))),
         }
+    }
+
+    /// Returns the largest data set that nobody has sized. One that `is_fixed` does not depend on the rate of the storage.
+    pub(super) fn dataset_bytes_max(&self, is_fixed: bool) -> u64 {
+        let (bytes, most) = match is_fixed {
+            true => (self.dataset_bytes_max / FIXED_DATASET_DIVISOR, FIXED_DATASET_BYTES_MAX),
+            false => (self.dataset_bytes_max, DATASET_BYTES_MAX),
+        };
+        most.min(power_of_two_within(bytes))
     }
 
     /// Returns the client's share of what is free, with the reserve.
@@ -438,6 +464,33 @@ mod tests {
             refused.contains("make room, or use smaller blocks, less depth or fewer threads"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn files_in_memory_have_half_of_the_memory() {
+        let machine = Machine { memory_bytes: 256 << 20, ..machine(None) };
+        let space = free(2 * GIB, 2 * GIB, None);
+        let size = |backing| {
+            let target = Target { space, backing, ..disk_that_polls(None) };
+            let plan = plan_for(&request_for(&["read:seq1m"]), &target, &machine, None).unwrap();
+            plan.dataset.unwrap().size_bytes_max
+        };
+        // A reserve of 32 MiB stays free.
+        assert!(size(Backing::Memory) <= 96 << 20);
+        assert!(size(Backing::Devices) > 96 << 20);
+    }
+
+    #[test]
+    fn default_data_set_fits_into_each_write_limit() {
+        let planned = |mib: u64, clients| {
+            let limit = Some(Size::Bytes(mib << 20));
+            let request = Request { write_limit: limit, ..request_for(&["read:seq1m", "write:seq1m"]) };
+            let clients = Some(Clients { count: clients, number: None, sharers: 1 });
+            plan_for(&request, &disk_that_polls(None), &machine(None), clients).map(|plan| plan.dataset)
+        };
+        for clients in [1, 2] {
+            assert!((20..600).all(|mib| planned(mib, clients).is_ok()), "{clients} clients");
+        }
     }
 
     #[test]

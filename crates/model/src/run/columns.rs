@@ -19,6 +19,15 @@ pub struct RoundRecord {
     pub ops: u64,
     /// Measured time.
     pub elapsed_ns: u64,
+    /// Time from the agreed start to that of the first worker; 0 without clients.
+    pub start_late_ns: u64,
+}
+
+impl RoundRecord {
+    /// Returns a round that started at its agreed time.
+    pub fn on_time(ops: u64, elapsed_ns: u64) -> Self {
+        Self { ops, elapsed_ns, start_late_ns: 0 }
+    }
 }
 
 /// One zone: a part of the data that was read from front to back.
@@ -210,6 +219,8 @@ columns! {
         ops: u64,
         /// Measured time.
         elapsed_ns: u64,
+        /// Time from the agreed start to that of the first worker; 0 without clients.
+        start_late_ns: u64,
     }
 
     /// Zones of a test.
@@ -506,7 +517,7 @@ mod tests {
             interval(1, &[], None),
             interval(2, &[(20, 3)], Some(frame(1))),
         ];
-        let rounds = vec![RoundRecord { ops: 5, elapsed_ns: 1 }, RoundRecord { ops: 5, elapsed_ns: 2 }];
+        let rounds = vec![RoundRecord::on_time(5, 1), RoundRecord::on_time(5, 2)];
         Document { intervals, rounds }
     }
 
@@ -518,7 +529,10 @@ mod tests {
             assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
         }
         let written = serde_json::to_value(document()).unwrap();
-        assert_eq!(written["rounds"], json!({"count": 2, "ops": 5, "elapsed_ns": [1, 2]}));
+        assert_eq!(
+            written["rounds"],
+            json!({"count": 2, "ops": 5, "elapsed_ns": [1, 2], "start_late_ns": 0})
+        );
         let latency = &written["intervals"]["latency"];
         assert_eq!(*latency, json!({"upper_ns": [10, 20, 30], "counts": [[0, 1, 0, 2], [], [1, 3]]}));
         assert_eq!(written["intervals"]["frame"]["missing"], json!([1]));

@@ -158,7 +158,7 @@ fn rounds_count_until_their_first_client_is_done() {
         let ops: u64 = rounds.iter().map(|round| round.0).sum();
         let mut measured = client(&plan, &[ops]);
         measured.record.figures.rounds =
-            rounds.iter().map(|(ops, ms)| RoundRecord { ops: *ops, elapsed_ns: ms * 1_000_000 }).collect();
+            rounds.iter().map(|(ops, ms)| RoundRecord::on_time(*ops, ms * 1_000_000)).collect();
         measured
     };
     // In the first round, the second client takes twice as long. Its third round has no partner.
@@ -170,6 +170,27 @@ fn rounds_count_until_their_first_client_is_done() {
     assert_eq!(record.counts.elapsed_ns, 300_000_000);
     let rounds: Vec<_> = record.figures.rounds.iter().map(|round| (round.ops, round.elapsed_ns)).collect();
     assert_eq!(rounds, [(200, 200_000_000), (200, 100_000_000)]);
+}
+
+#[test]
+fn rounds_that_never_overlap_count_until_the_last_client_is_done() {
+    let plan = plan("stat:files=100", 2);
+    let with_round = |late_ms: u64| {
+        let mut measured = client(&plan, &[100]);
+        let start_late_ns = late_ms * 1_000_000;
+        measured.record.figures.rounds =
+            vec![RoundRecord { start_late_ns, ..RoundRecord::on_time(100, 1_000_000) }];
+        measured
+    };
+    let rates = |late_ms| {
+        let parts = [with_round(0), with_round(late_ms)];
+        let record = summed(&plan, &[("ada", &parts[0], START_NS), ("bob", &parts[1], START_NS)]);
+        let together = record.figures.together.unwrap();
+        (record.figures.rate.ops_per_second, together.window_ns, together.window_ops_per_second)
+    };
+    // 200 operations in 1 ms, or in 4 ms of which no client saw the other.
+    assert_eq!(rates(0), (Some(200_000.0), 1_000_000, Some(200_000.0)));
+    assert_eq!(rates(3), (Some(50_000.0), 0, None));
 }
 
 #[test]

@@ -131,7 +131,18 @@ fn pairs_of_both_sides_stay_below_the_write_limit() {
         let (bytes, ran) = traced(home.path(), program);
         assert!((limit_bytes / 4..=limit_bytes).contains(&bytes), "{bytes} bytes: {ran}");
         ran.exits(0);
+        let small = skye().arg("ab").arg(&sides[0]).arg(&sides[1]).words(hosts);
+        let small =
+            small.words("--size 2m --test write:seq64k --write-limit 20m --dry-run --allow low-space,busy");
+        small.run().exits(2).stderr_contains(&["runs, which share --write-limit; raise it"]);
     }
+}
+
+#[test]
+fn data_set_of_the_write_limit_is_read() {
+    let home = scratch(ROOM);
+    let words = "--no-save --time 0.1 --test read:seq1m --size 8m --write-limit 8m --allow low-space,busy";
+    skye().arg("run").arg(home.path()).words(words).run().did_not_panic().exits(0);
 }
 
 #[test]
