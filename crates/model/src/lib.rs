@@ -6,7 +6,7 @@
 //!   same target gives the same plan.
 //! - Every type that skye writes to disk is serialised here and nowhere else. [`json`] has the only code that does it.
 //! - Names carry their unit, last: `_bytes`, `_ns`, `_per_second`. Durations are nanoseconds, sizes bytes.
-//! - The JSON of a [`Run`] only grows within schema `skye.run/2`. A new key is an `Option` or has a default, so that
+//! - The JSON of a [`Run`] only grows within schema `skye.run/3`. A new key is an `Option` or has a default, so that
 //!   older documents stay readable.
 //! - Every spec that [`spec::print()`] writes parses to the same workload. The output of `--dry-run` gives the same
 //!   plan.

@@ -1,4 +1,4 @@
-//! The run document, schema `skye.run/2`: everything that one run found out, and all that reports are made from.
+//! The run document, schema `skye.run/3`: everything that one run found out, and all that reports are made from.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::target::Target;
 use crate::workload::{Access, Arrival, CacheMode, OpenRate, Order, SyncMode, Work, Workload};
 
 /// Name of the schema that this version reads and writes.
-pub const SCHEMA: &str = "skye.run/2";
+pub const SCHEMA: &str = "skye.run/3";
 /// Most intervals that a phase keeps; longer phases merge neighbours.
 pub const INTERVALS_MAX: usize = 3000;
 
@@ -73,7 +73,7 @@ pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerQuota, ServerUse};
 document! {
     /// One run of skye.
     pub struct Run {
-        /// Always "skye.run/2".
+        /// Always "skye.run/3".
         pub schema: String,
         /// Version of the program.
         pub skye_version: String,

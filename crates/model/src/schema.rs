@@ -18,7 +18,7 @@ pub struct Schema {
 
 /// Schema of the document of a run.
 pub const RUN: Schema =
-    Schema { title: crate::run::SCHEMA, urn: "urn:skye:run:2", file: "schema/run.v2.json" };
+    Schema { title: crate::run::SCHEMA, urn: "urn:skye:run:3", file: "schema/run.v3.json" };
 
 /// Schema of the document of a comparison.
 pub const COMPARISON: Schema =

@@ -108,6 +108,9 @@ fn check(run: &Run) -> Result<(), String> {
     Ok(())
 }
 
+/// Origin of a run whose schema no release has written.
+pub(crate) const UNRELEASED: &str = "made by an unreleased version of skye";
+
 fn is_ours(schema: &str) -> bool {
     schema.strip_prefix(SCHEMA).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -119,12 +122,10 @@ fn version(schema: &str) -> Option<u32> {
 
 fn foreign(schema: &str) -> String {
     let schema = printable(schema);
+    let is_older = version(&schema).is_some_and(|it| Some(it) < version(SCHEMA));
     match schema.strip_prefix("skye.run/") {
-        Some(_) => {
-            let is_older = version(&schema).is_some_and(|it| Some(it) < version(SCHEMA));
-            let other = if is_older { "an older" } else { "a newer" };
-            format!("it is written in schema {schema}, and this skye reads {SCHEMA}; use {other} skye")
-        }
+        Some(_) if is_older => format!("it was {UNRELEASED}; measure again"),
+        Some(_) => format!("its schema is {schema}, and this skye reads {SCHEMA}; use a newer skye"),
         None => format!("expected a run of skye (schema {SCHEMA}), found schema {schema}"),
     }
 }
@@ -202,8 +203,8 @@ mod tests {
         let text = write(&run);
         let later = text
             .replacen(
-                "\"schema\": \"skye.run/2\"",
-                "\"new\": {\"deep\": [1, {}]}, \"schema\": \"skye.run/2.4\"",
+                "\"schema\": \"skye.run/3\"",
+                "\"new\": {\"deep\": [1, {}]}, \"schema\": \"skye.run/3.4\"",
                 1,
             )
             .replace("\"passes\":", "\"moon_phases\": [{\"class\": \"full\"}], \"passes\":");
@@ -215,7 +216,7 @@ mod tests {
     fn invalid_documents_have_specific_errors() {
         let text = write(&sample::run());
         let cut = &text[..text.len() / 2];
-        let newer = text.replacen("skye.run/2", "skye.run/3", 1);
+        let newer = text.replacen("skye.run/3", "skye.run/4", 1);
         let lacking = text.replacen("\"seed\": 7311,", "", 1);
         let wrong = text.replacen("\"seed\": 7311,", "\"seed\": \"\\u001b[2J\",", 1);
         let messages: Vec<_> = [
@@ -228,10 +229,11 @@ mod tests {
             "3",
             "{\"schema\": 1}",
             "{\"schema\": \"fio/3\"}",
-            "{\"schema\": \"skye.run/3\"}",
+            "{\"schema\": \"skye.run/4\"}",
             &newer,
             "{\"schema\": \"skye.run/10\"}",
             "{\"schema\": \"skye.run/1\"}",
+            "{\"schema\": \"skye.run/2\"}",
             &lacking,
             &wrong,
         ]

@@ -3,6 +3,7 @@
 use model::Run;
 use model::run::RunStatus;
 
+use crate::json::UNRELEASED;
 use crate::numbers::MISSING;
 use crate::text::{DIM, Style, fit, fit_end, paint};
 use crate::{headline, time};
@@ -61,7 +62,8 @@ const STATUS: usize = 7;
 const WIDTH_MIN: usize = 80;
 
 /// Renders the list, with a heading and a newline at the end. The first entry is the newest: `@`, the next `@-1`, and
-/// so on, as `skye report` understands them. A file that cannot be read keeps its place, with the reason.
+/// so on, as `skye report` understands them. A file that cannot be read keeps its place, with the reason. One line counts the
+/// runs of unreleased versions.
 pub fn render(entries: &[Entry], style: &Style) -> String {
     if entries.is_empty() {
         return "no runs are saved yet\n".into();
@@ -85,7 +87,10 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
     }
     narrow(&mut widths, style.width.max(WIDTH_MIN));
     let mut text = line(&HEADING.map(String::from), &widths);
-    for (reference, row) in references.iter().zip(&rows) {
+    let is_unreleased = |row: &Result<_, (&Entry, &String)>| {
+        row.as_ref().is_err_and(|(_, reason)| reason.contains(UNRELEASED))
+    };
+    for (reference, row) in references.iter().zip(&rows).filter(|(_, row)| !is_unreleased(row)) {
         text.push('\n');
         text.push_str(&match row {
             Ok(cells) => line(cells, &widths),
@@ -96,6 +101,11 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
         });
     }
     text.push('\n');
+    let unreleased = rows.iter().filter(|row| is_unreleased(row)).count();
+    if unreleased > 0 {
+        text.push_str(&paint(DIM, &format!("  {unreleased} not shown: {UNRELEASED}")));
+        text.push('\n');
+    }
     style.finish(text)
 }
 
@@ -214,5 +224,17 @@ mod tests {
     #[test]
     fn none() {
         assert_eq!(render(&[], &sample::WIDE), "no runs are saved yet\n");
+    }
+
+    #[test]
+    fn runs_of_unreleased_versions_are_counted_in_one_line() {
+        let older = crate::json::read("{\"schema\": \"skye.run/2\"}").unwrap_err();
+        let old = |name: &str| Entry { name: name.into(), run: Err(older.clone()) };
+        let text = render(
+            &[old("1120-owl"), entry(Summary::from(&sample::run())), old("1119-elk")],
+            &Style::default(),
+        );
+        assert!(text.contains("2 not shown: made by an unreleased version of skye"), "{text}");
+        assert!(text.contains("@-1") && !text.contains("owl"), "{text}");
     }
 }

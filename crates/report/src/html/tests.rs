@@ -164,7 +164,7 @@ fn page_has_same_content_as_terminal() {
         "nvme0n1p2",
         "vm.dirty_ratio",
         "7311",
-        "skye.run/2",
+        "skye.run/3",
         "id=\"test-04-read\"",
         "href=\"#test-04-read\"",
         "prefers-color-scheme: dark",

@@ -195,7 +195,7 @@ fn invalid_run_file_is_reported_and_others_compared() {
     for (file, message) in [
         (write("empty.json", ""), "found nothing at all"),
         (write("cut.json", &text[..text.len() / 2]), "cut off at line"),
-        (write("newer.json", &text.replace("skye.run/2", "skye.run/3")), "use a newer skye"),
+        (write("newer.json", &text.replace("skye.run/3", "skye.run/4")), "use a newer skye"),
         (write("edited.json", &edited), "many"),
         (write("other.json", "{\"schema\": \"fio\"}"), "found schema fio"),
         (write("text.txt", "hello\n"), "expected JSON with a run of skye"),

@@ -37,7 +37,7 @@ fn run_prints_row_per_test_and_saves_document() {
     assert_eq!(saved.len(), 1, "{ran}");
     assert!(saved[0].starts_with(ran.home().join("state/skye/runs")), "{saved:?}");
     let run = document(&saved[0]);
-    assert_eq!((run["schema"].as_str(), run["run_status"].as_str()), (Some("skye.run/2"), Some("complete")));
+    assert_eq!((run["schema"].as_str(), run["run_status"].as_str()), (Some("skye.run/3"), Some("complete")));
     assert!(phases(&run).iter().all(|(_, status)| *status == "done"), "{:?}", phases(&run));
     assert_eq!(phases(&run).len(), 11);
     for phase in run["phases"].as_array().unwrap() {
@@ -281,7 +281,7 @@ fn empty_store_fails_report_but_not_list() {
 #[test]
 fn invalid_document_is_refused_by_name() {
     let home = scratch(0);
-    for text in ["", "{", "{}", "[1,2]", "{\"schema\":\"skye.run/2\"}"] {
+    for text in ["", "{", "{}", "[1,2]", "{\"schema\":\"skye.run/3\"}"] {
         let path = home.path().join("broken.json");
         fs::write(&path, text).unwrap();
         let ran = skye().arg("report").arg(&path).run().did_not_panic();
