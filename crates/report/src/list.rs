@@ -230,10 +230,8 @@ mod tests {
     fn runs_of_unreleased_versions_are_counted_in_one_line() {
         let older = crate::json::read("{\"schema\": \"skye.run/2\"}").unwrap_err();
         let old = |name: &str| Entry { name: name.into(), run: Err(older.clone()) };
-        let text = render(
-            &[old("1120-owl"), entry(Summary::from(&sample::run())), old("1119-elk")],
-            &Style::default(),
-        );
+        let text =
+            render(&[old("1120-owl"), entry(Summary::from(&sample::run())), old("1119-elk")], &sample::WIDE);
         assert!(text.contains("2 not shown: made by an unreleased version of skye"), "{text}");
         assert!(text.contains("@-1") && !text.contains("owl"), "{text}");
     }
