@@ -104,12 +104,12 @@ mod tests {
         let plain_page = |words| anstream::adapter::strip_str(&page(words, &STYLE).unwrap()).to_string();
         let foreign = plain_page("foreign_io");
         for text in
-            ["Meaning\n    Other programs used the device.", "more than 5 %", "? from 10 % on, else ·"]
+            ["Meaning\n    Other programs used the device.", "more than 5 %", "? if 10 % or more, else ·"]
         {
             assert!(foreign.contains(text), "{foreign}");
         }
-        assert!(plain_page("metadata_cache").contains("As a remark\n    Memory answered."));
-        assert!(plain_page("ended_early").contains("The number is of a part of the test."));
+        assert!(plain_page("metadata_cache").contains("As a remark\n    The names came from memory."));
+        assert!(plain_page("ended_early").contains("The number covers a part of the test."));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn scores(scores: &Scores) -> String {
     )
 }
 
-/// Returns a clause about a finding: "others used the device".
+/// Returns a clause about a finding: "foreign I/O on the device".
 pub fn clause(finding: &Finding) -> &'static str {
     findings::words(finding).0
 }
@@ -224,7 +224,7 @@ mod tests {
         let p99 = |ns, whole| Finding::P99Waited { wait_ns: LatencyNs(ns), whole_ns: LatencyNs(whole) };
         assert_eq!(
             sentence(&[&p99(900_000, 2_000_000), &p99(1_200_000, 2_000_000)]),
-            "operations waited 900 µs to 1.20 ms to start, of a p99 of 2.00 ms"
+            "operations started late: p99 of the wait 900 µs to 1.20 ms, of the latency 2.00 ms"
         );
         let foreign = |device: &str| Finding::ForeignIo { foreign_share: Share(0.3), device: device.into() };
         assert!(!is_alike(&foreign("sda"), &foreign("sdb")), "two devices are two things");
