@@ -7,115 +7,109 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
     use Advice::*;
     match advice {
         Unknown => "",
-        LowerRate {} => "Ask for a lower rate.",
+        LowerRate {} => "Set a lower rate=.",
         ChooseDisk {} => "Choose a directory on a disk.",
-        SizeTwiceMemory {} => "Ask for a --size of twice the memory.",
-        SizeWithinMemory {} => "Ask for a --size that fits into memory.",
-        SizeTwiceServer {} => "Ask for a --size of twice that memory.",
-        ServerRam {} => "Give its memory with --server-ram, and ask for a --size of twice that.",
-        LargerSize {} => "Ask for a larger --size.",
-        LargerSizeOrOnePass {} => "Ask for a larger --size, or add :passes=1.",
-        OnePassOrLargerSize {} => {
-            "Read the set once, with :passes=1, or ask for a --size that the cache cannot hold."
-        }
-        OnePass {} => "Try :passes=1.",
-        RunAgain {} => "Something has changed the files since they were laid out: run it again.",
-        ReadWritten {} => "Name a file that is written to its end, or fill this one first.",
-        Repeat {} => "With --repeat 3 you see how far other runs lie from it.",
-        LongerTime {} => "Ask for a longer --time.",
-        LongerTimeAndLimit {} => "Test with a longer --time and a larger --write-limit.",
-        MoreOperations {} => "Ask for more operations.",
+        SizeTwiceMemory {} => "Use a --size of twice the memory.",
+        SizeWithinMemory {} => "Use a --size that fits into memory.",
+        SizeTwiceServer {} => "Use a --size of twice that memory.",
+        ServerRam {} => "Set its memory with --server-ram, and use a --size of twice that.",
+        LargerSize {} => "Use a larger --size.",
+        LargerSizeOrOnePass {} => "Use a larger --size, or add :passes=1.",
+        OnePassOrLargerSize {} => "Add :passes=1, or use a --size larger than the cache.",
+        OnePass {} => "Add :passes=1.",
+        RunAgain {} => "The files have changed since they were laid out: run the test again.",
+        ReadWritten {} => "Choose a fully written file, or fill this one first.",
+        Repeat {} => "Add --repeat 3 to measure the spread between runs.",
+        LongerTime {} => "Use a longer --time.",
+        LongerTimeAndLimit {} => "Use a longer --time and a larger --write-limit.",
+        MoreOperations {} => "Use more operations.",
         RaiseWriteLimit {} => "Raise --write-limit.",
-        MoreFiles {} => "Ask for more --files.",
+        MoreFiles {} => "Use more --files.",
         Buffered {} => "Add :buffered, or --buffered.",
-        FewerFilesOrLongerTime {} => "Ask for fewer files or a longer --time.",
-        MountOrdered {} => "With data=journal, ext4 buffers everything: mount it with data=ordered.",
-        MountUncompressed {} => "Compressed files are always buffered: mount it without compression.",
-        NoChecksums {} => "Checksums make btrfs buffer direct writes; a directory with `chattr +C` has none.",
-        ZfsDirect {} => {
-            "Before version 2.3, ZFS takes O_DIRECT and ignores it; later ones follow the property `direct`."
+        FewerFilesOrLongerTime {} => "Use fewer files or a longer --time.",
+        MountOrdered {} => "Mount it with data=ordered: with data=journal, ext4 buffers all I/O.",
+        MountUncompressed {} => "Mount it without compression: compressed files are always buffered.",
+        NoChecksums {} => {
+            "Use a directory with `chattr +C`: btrfs buffers direct writes to files with checksums."
         }
-        BufferingOptions {} => "Look at its mount options and features: one of them makes it buffer.",
+        ZfsDirect {} => {
+            "Use ZFS 2.3 or later, where the property `direct` controls O_DIRECT: earlier versions ignore it."
+        }
+        BufferingOptions {} => "Check its mount options and features: one of them makes it buffer.",
         MountWithout { .. } => "Mount it without {option}.",
         FindReduction { .. } => "Look for compression, deduplication or a cache in this {file_system}.",
-        FindKeeper { .. } => "Find out why this {file_system} keeps the rest.",
+        FindKeeper { .. } => "Find out why this {file_system} does not write the rest.",
         FindFlush {} => "Find out which before you rely on it.",
         CompareWithCare {} => "Compare the row with care.",
         FindOthers { .. } => {
-            "Find out who else uses {device} (iotop, pidstat -d), and run it again when it is quiet."
+            "Find the other program on {device} (iotop, pidstat -d), and run the test again when it is quiet."
         }
-        QuietDevice {} => "Find the other program with iotop, and run it again.",
-        QuietHost {} => "Run it again when the host is quiet.",
-        StopOthers {} => "Stop the other programs, or give the test CPUs of its own, and run it again.",
-        CheckIostats { .. } => "Check whether its counters are on (/sys/class/block/{device}/queue/iostats).",
-        CheckDevices { .. } => "Check whether skye knows all devices under {mount_point}.",
-        SyncEnd {} => "Try it with sync=end.",
-        ColdCache {} => "Try it with --cache cold.",
-        ColdNames {} => "As root, ask for cold names with --cold.",
-        OrDirect {} => "Direct I/O (:direct) avoids the page cache.",
+        QuietDevice {} => "Find the other program with iotop, and run the test again.",
+        QuietHost {} => "Run the test again when the host is quiet.",
+        StopOthers {} => "Stop the other programs, or give the test separate CPUs, and run it again.",
+        CheckIostats { .. } => "Check that its counters are on (/sys/class/block/{device}/queue/iostats).",
+        CheckDevices { .. } => "Check that skye lists all devices under {mount_point}.",
+        SyncEnd {} => "Use sync=end.",
+        ColdCache {} => "Use --cache cold.",
+        ColdNames {} => "Add --cold (as root) for cold names.",
+        OrDirect {} => "Use :direct to avoid the page cache.",
         FindReader {} => "Look for a program that reads these files or keeps them in memory.",
         FindMapper {} => "Look for a program that maps these files.",
-        WaitForInodes {} => "Wait 5 minutes after deleting many files here, or test in another directory.",
-        FindLimit {} => "Look for a limit of a cgroup, of the volume type, or of the provider.",
+        WaitForInodes {} => "Wait 5 minutes after deleting many files here, or choose another directory.",
+        FindLimit {} => "Look for a limit of the cgroup, the volume type or the provider.",
         CoolDown {} => "Let the machine cool down, and check the airflow.",
-        WaitForMaintenance {} => "Wait until that is done, and run it again.",
-        WholeStripes {} => "Try blocks of a whole stripe.",
+        WaitForMaintenance {} => "Wait until it is done, and run the test again.",
+        WholeStripes {} => "Use blocks of a whole stripe.",
         CheckLayout { .. } => "Check the layout of the array around {member}.",
-        SweepFurther {} => "Sweep further.",
-        LeaveRateAway {} => "Drop rate= to see how much the target can do.",
-        SeeDevice {} => {
-            "With :direct the device's own speed shows; vm.dirty_bytes sets how much may wait in memory."
-        }
+        SweepFurther {} => "Extend the sweep.",
+        LeaveRateAway {} => "Drop rate= to measure the highest rate.",
+        SeeDevice {} => "Use :direct to measure the device; vm.dirty_bytes limits dirty memory.",
         MeasureStorage {} => "Use --cache cold or :direct to measure the storage.",
-        LargerBlocks {} => "Larger blocks cost less CPU a byte.",
+        LargerBlocks {} => "Use larger blocks: they need less CPU per byte.",
         BlocksForStdio {} => {
-            "Blocks (write:seq1m) avoid the C library; stdio_buffer= changes how many bytes a call carries."
+            "Use blocks (write:seq1m) to avoid the C library; stdio_buffer= sets the bytes per call."
         }
-        BlocksForBytes {} => "Each byte is a system call of its own: use blocks to measure the storage.",
-        NotTheStorage {} => "This is no limit of the storage.",
+        BlocksForBytes {} => "Use blocks to measure the storage: here each byte is a system call.",
+        NotTheStorage {} => "The storage is not the limit.",
         ChangeGave { .. } => "With {change} the rate was {times} times as high.",
         MoreDepth {} => "Use more depth or more threads, if your program can.",
         MoreInFlightMight { .. } => {
-            "With {in_flight} operations in flight the rate might reach {ops_per_second}, if latency stays the same (Little's law)."
+            "With {in_flight} operations in flight, the rate might reach {ops_per_second} at the same latency (Little's law)."
         }
-        DepthUntriedWrites {} => {
-            "Whether more depth brings more was not tried, as the test writes; --probe-writes does."
-        }
-        DepthUntried {} => "Whether more depth brings more was not tried.",
+        DepthUntriedWrites {} => "More depth was not tried, because the test writes: add --probe-writes.",
+        DepthUntried {} => "More depth was not tried.",
         MoreThreadsUpTo { .. } => {
             "Try {threads} threads (:t{threads}): up to {times} times the rate, if CPUs are free."
         }
         OrDirectAndDeep {} => "Or use :direct with more depth.",
-        NoCpuLeft {} => "Each CPU has its thread already.",
-        EitherHelps {} => "Either helps: less CPU for each operation, or a shorter wait.",
-        MoreThreads {} => "More threads may help.",
-        MoreLoops {} => "Use more threads: each adds a loop of its own.",
+        NoCpuLeft {} => "Each CPU already has a thread.",
+        EitherHelps {} => "Less CPU per operation helps, and so does a shorter wait.",
+        MoreThreads {} => "Try more threads.",
+        MoreLoops {} => "Use more threads: each has a separate loop.",
         ParallelHelpers {} => "Choose a faster cipher, or mount several times.",
-        OneForEach {} => "Drop :shared, or use a file or directory for each thread.",
-        MoreMemory {} => "Give the machine or the cgroup more memory, or use direct I/O.",
+        OneForEach {} => "Drop :shared, or use one file or directory per thread.",
+        MoreMemory {} => "Add memory to the machine or the cgroup, or use :direct.",
         RaiseQueue {} => {
-            "Raise the number of places (nr_requests, max_background, slots of the mount), or use less depth."
+            "Raise the number of queue slots (nr_requests, max_background, slots of the mount), or use less depth."
         }
         RaiseQuota {} => "Raise the cgroup's CPU quota (cpu.max, cpu.cfs_quota_us), or run outside of it.",
-        FasterLink {} => "Use a faster link, several of them, or compression.",
-        ObserveServer {} => "Let skye watch the server, too: --observe SERVER:DIR.",
+        FasterLink {} => "Use a faster link, several links, or compression.",
+        ObserveServer {} => "Add --observe SERVER:DIR to sample the server's counters.",
         RaiseServerThreads {} => {
-            "Give the NFS server more threads (/proc/fs/nfsd/threads): if the rate stays, its device is the limit."
+            "Give the NFS server more threads (/proc/fs/nfsd/threads): if the rate stays the same, its device is the limit."
         }
-        MoreClients {} => "Add clients: the storage can do more.",
-        FewerClients {} => "Run it with half the clients: if the rate stays, what they share is full.",
-        LookAtServer {} => "Look at the server for its own limit.",
+        MoreClients {} => "Add clients: the storage has headroom.",
+        FewerClients {} => {
+            "Run it with half the clients: if the rate stays the same, the shared part is saturated."
+        }
+        LookAtServer {} => "Check the server for its limit.",
         GroupCommit {} => {
-            "More threads (t4) let several syncs share a flush; a drive with power-loss protection makes flushes cheap."
+            "Use more threads (:t4), so that several syncs share a flush; power-loss protection makes flushes cheap."
         }
         RaiseLimit { .. } => "Raise the limit in {source}, or measure outside of that cgroup.",
-        FindLimitOfBytes {} => {
-            "Look for a limit of bytes: of a cgroup, of the volume type, or of the provider."
-        }
-        FindLimitOfOperations {} => {
-            "Look for a limit of operations: of a cgroup, of the volume type, or of the provider."
-        }
+        FindLimitOfBytes {} => "Look for a bandwidth limit of the cgroup, the volume type or the provider.",
+        FindLimitOfOperations {} => "Look for an IOPS limit of the cgroup, the volume type or the provider.",
         RepeatLater {} => "Repeat it (--repeat 5) at another time of the day.",
-        MeasureLonger {} => "Measure it for longer, or when the machine and the target are quiet.",
+        MeasureLonger {} => "Use a longer --time, or run it when the machine and the target are quiet.",
     }
 }

@@ -188,7 +188,7 @@ mod tests {
             text.lines().collect::<Vec<_>>(),
             [
                 "  read, write: kernel CPU, likely: its threads spent 91 to 97 % of their time in the kernel, 3.0 %",
-                "    in their own code; its threads were awake in 91 to 97 % of samples. More threads may help.",
+                "    in their own code; its threads were awake in 91 to 97 % of samples. Try more threads.",
             ]
         );
     }

@@ -184,7 +184,7 @@ fn holes_are_named_and_a_file_can_be_examined() {
     assert_eq!(phases[0]["extents"]["hole_share"], 1.0);
     let notes = phases[0]["notes"].to_string();
     assert!(
-        notes.contains("100 % of the files' bytes are holes") && notes.contains("a file that is written"),
+        notes.contains("100 % of the files' bytes are holes") && notes.contains("a fully written file"),
         "{notes}"
     );
     let doctor = skye().arg("doctor").arg(&file).run().did_not_panic();
