@@ -18,7 +18,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         }
         OperationRan { .. } => "its threads were awake in {running_share} of {samples} samples",
         OperationHidden { .. } => "its threads slept in {symbol} in {asleep_share} of {samples} samples",
-        OperationFew { .. } => "its calls are too few to tell ({calls})",
+        OperationFew { .. } => "too few calls for a verdict ({calls})",
         AwakeSpent { .. } => "awake threads of all operations spent {time}",
         Ran { .. } => "its threads were awake in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",
@@ -27,27 +27,27 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         }
         ClientsHadCpus { .. } => "the clients' machines used at most {busy_share} of their CPUs",
         ServerCpus { .. } => "{server} used {busy_share} of its {cpus} CPUs",
-        ServerQuota { .. } => "{server} may use {cpus} CPUs, and did so for {used_up_share} of the time",
+        ServerQuota { .. } => "{server} used up its quota of {cpus} CPUs for {used_up_share} of the time",
         ServerLink { .. } => {
-            "{server} moved {bytes_per_second} by {interface}, {link_share} of what that carries"
+            "{server} moved {bytes_per_second} over {interface}, {link_share} of its capacity"
         }
         ServerDevice { .. } => {
             "{device} of {server} was busy for {busy_share} of the time, with {requests} requests"
         }
         ServerThreads { .. } => {
-            "{woken_share} of the packets for {server} woke one of its {threads} NFS threads; the others found none asleep"
+            "{woken_share} of the packets for {server} woke one of its {threads} NFS threads; the others found none idle"
         }
-        ClientsGave { .. } => "{clients} clients gave {times} times the rate of {fewer}",
-        ClientsAgree { .. } => "{clients} of {all} clients are held back by it",
-        InDevice { .. } => "on average {waiting} operations waited, and {device} had {requests} requests",
-        AtServer { .. } => "on average {waiting} operations waited, and the server had {requests} requests",
+        ClientsGave { .. } => "{clients} clients reached {times} times the rate of {fewer}",
+        ClientsAgree { .. } => "it limits {clients} of {all} clients",
+        InDevice { .. } => "{waiting} operations waited on average, with {requests} requests at {device}",
+        AtServer { .. } => "{waiting} operations waited on average, with {requests} requests at the server",
         OtherMovedMore { .. } => "another test moved {bytes_per_second} on {device}",
-        VirtualDisk {} => "the disk is a hypervisor's, so the limit may be the host's",
+        VirtualDisk {} => "the disk is virtual, so the limit may be the host's",
         DeviceBusy { .. } => "{device} was busy for {busy_share} of the time",
         RateStarted { .. } => "operations started at {ops_per_second}",
         ReadForLookups { .. } => "the device read {read_bytes} for {lookups} look-ups",
         CrossedForOps { .. } => {
-            "{sent_bytes} were sent to the server, and {received_bytes} received, for {ops} operations"
+            "{sent_bytes} sent to the server and {received_bytes} received for {ops} operations"
         }
         ReadFromMemory { .. } => "{cached_share} of the bytes came from memory, not from the device",
         DeviceTook { .. } => {
@@ -69,11 +69,11 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         ReadAgain { .. } => "{refaulted_share} of the bytes read had been in memory shortly before",
         ForeignBytes { .. } => "{foreign_share} of the bytes on {device} were not this test's",
         SlotsIdle { .. } => "on average {idle} of {slots} slots waited for skye's loop",
-        QueuePlaces { .. } => "the queue of {device} has {places} places (nr_requests)",
-        ServerPlaces { .. } => "the way to the server has {places} places",
-        QuotaHeld { .. } => "the quota held the cgroup's tasks back for {held_share} of the time",
+        QueuePlaces { .. } => "the queue of {device} has {places} slots (nr_requests)",
+        ServerPlaces { .. } => "the mount allows {places} requests in flight",
+        QuotaHeld { .. } => "the CPU quota throttled the cgroup for {held_share} of the time",
         MachineStolen { .. } => "the hypervisor took {stolen_share} of the machine's CPU time",
-        Flushes { .. } => "the device flushed {flushes} times an operation",
+        Flushes { .. } => "the device flushed {flushes} times per operation",
         CommitsJournal { .. } => "a sync commits the journal of {file_system}",
         ForcesLog { .. } => "a sync writes the log of {file_system}",
         WritesLogTree { .. } => "a sync writes a log tree of {file_system}",
@@ -82,19 +82,19 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         }
         SyncTook { .. } => "the sync took {sync_ns} of an operation's {whole_ns}",
         RateTooEven { .. } => {
-            "its rate varies by {variation} between half seconds, as under a limit that somebody set"
+            "its rate varies by {variation} between half seconds, as under a configured limit"
         }
         RateVaried { .. } => {
-            "the rate of single seconds varies by {variation}, and nobody else here uses the device"
+            "the rate of single seconds varies by {variation}, without foreign I/O on this machine"
         }
-        Received { .. } => "{interface} received {bytes_per_second}, {requests_share} of the bytes asked for",
-        Sent { .. } => "{interface} sent {bytes_per_second}, {requests_share} of the bytes asked for",
-        LineCarried { .. } => "experiments on another test found {interface} full at {bytes_per_second}",
+        Received { .. } => "{interface} received {bytes_per_second}, {requests_share} of the requested bytes",
+        Sent { .. } => "{interface} sent {bytes_per_second}, {requests_share} of the requested bytes",
+        LineCarried { .. } => "experiments on another test found {interface} saturated at {bytes_per_second}",
         LineMoved { .. } => {
             "another test moved {bytes_per_second} over {interface}, and this one {share} of it"
         }
-        RateRequested { .. } => "the rate asked for was {ops_per_second}",
-        Paused { .. } => "the mix asks for pauses, which took {share} of the threads' time",
+        RateRequested { .. } => "the requested rate was {ops_per_second}",
+        Paused { .. } => "think time of the mix took {share} of the threads' time",
         OperationsAllowed { .. } => {
             "{source} allows {ops_per_second} on {device}, and the rate was {reached_ops_per_second}"
         }
@@ -102,19 +102,17 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
             "{source} allows {bytes_per_second} on {device}, and the rate was {reached_bytes_per_second}"
         }
         CpuAllowed { .. } => "the cgroup may use {cpus} CPUs",
-        NearMemory { .. } => "the rate is {memory_share} of what the same calls reach on memory",
-        NearOwnLoop { .. } => "the rate is {loop_share} of skye's own loop without I/O",
-        Answer { .. } => "{change} gave {after_ops_per_second}, and without it {before_ops_per_second}",
+        NearMemory { .. } => "the rate is {memory_share} of that of the same calls on memory",
+        NearOwnLoop { .. } => "the rate is {loop_share} of that of skye's own loop without I/O",
+        Answer { .. } => "{change}: {after_ops_per_second} (baseline {before_ops_per_second})",
         UnsteadyAnswer { .. } => {
-            "{change} gave {after_ops_per_second}, and without it {before_ops_per_second} (too unsteady to count)"
+            "{change}: {after_ops_per_second} (baseline {before_ops_per_second}, too unsteady to count)"
         }
         ImpossibleAnswer { .. } => {
-            "{change} gave {after_ops_per_second}, and without it {before_ops_per_second} (no single limit does that; a cache \
-             may have answered)"
+            "{change}: {after_ops_per_second} (baseline {before_ops_per_second}; no single limit causes this, a cache may have served it)"
         }
         BaselineMoved { .. } => {
-            "the rate had moved from {own_ops_per_second} to {before_ops_per_second} before the experiments, so they do not \
-             count"
+            "the rate had moved from {own_ops_per_second} to {before_ops_per_second} before the experiments, so they are excluded"
         }
     }
 }

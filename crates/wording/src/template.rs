@@ -79,8 +79,8 @@ fn time_part(part: TimePart) -> &'static str {
         TimePart::Kernel => "in the kernel",
         TimePart::User => "in their own code",
         TimePart::RunQueue => "waiting for a CPU",
-        TimePart::Quota => "held back by a quota",
-        TimePart::Steal => "held back by the hypervisor",
+        TimePart::Quota => "throttled by a quota",
+        TimePart::Steal => "taken by the hypervisor",
     }
 }
 
@@ -92,7 +92,7 @@ fn waited_for(class: WaitClass) -> &'static str {
         WaitClass::Lock => "a lock",
         WaitClass::Dirty => "dirty pages to be written",
         WaitClass::Reclaim => "free memory",
-        WaitClass::Queue => "a place in a queue",
+        WaitClass::Queue => "a queue slot",
         WaitClass::Paced => "their turn",
         WaitClass::Remote => "the server",
         WaitClass::Ring => "completions",

@@ -168,8 +168,7 @@ fn operation_with_few_samples_is_not_clear() {
     few.record.figures.steps[0].ops = 5;
     assert_eq!(limiter(&few), Limiter::NotClear);
     let text = wording::operation(&few.operations()[0]);
-    let sentence =
-        "not clear: its calls are too few to tell (5); its threads waited for a commit or flush in";
+    let sentence = "not clear: too few calls for a verdict (5); its threads waited for a commit or flush in";
     assert!(text.contains(sentence), "{text}");
     assert_eq!(mail(&[("create", 1000, &[])]).operations(), []);
 }

@@ -143,7 +143,7 @@ pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
         ("in the kernel", *kernel, "s1"),
         ("in skye", *user, "s2"),
         ("waiting for a CPU", *run_queue, "s3"),
-        ("held back by a quota", quota.unwrap_or(0.0), "s4"),
+        ("throttled by a quota", quota.unwrap_or(0.0), "s4"),
         ("taken by the hypervisor", *steal, "s6"),
     ];
     // Smaller shares cannot be seen.
@@ -185,7 +185,7 @@ fn longest(name: &str) -> &str {
         "in the kernel" => "into the kernel",
         "in skye" => "into skye's own code",
         "waiting for a CPU" => "into waiting for a CPU",
-        "held back by a quota" => "to the quota",
+        "throttled by a quota" => "to the quota",
         _ => "to the hypervisor",
     }
 }
