@@ -2,21 +2,21 @@
 
 /// Each word, and its meaning.
 pub const GLOSSARY: &[(&str, &str)] = &[
-    ("MB/s", "Millions of bytes a second, of reads and writes together."),
-    ("IOPS", "Operations on data a second."),
-    ("ops/s", "Operations on files a second."),
+    ("MB/s", "Millions of bytes per second, reads and writes together."),
+    ("IOPS", "Operations on data per second."),
+    ("ops/s", "Operations on files per second."),
     (
         "±",
-        "Half the width of the 95 % interval of the rate in this run. Another run may lie further away; the remark next_run \
-         in `skye why` says how far, where the store has enough runs.",
+        "Half the width of the 95 % interval of the rate in this run. Another run may differ more; the remark \
+         one_run in `skye why` shows by how much, if the store has enough runs.",
     ),
     ("p50", "The median latency: half of the operations took no longer."),
     ("p99", "The latency that 99 % of the operations did not exceed."),
     ("p99.9", "The latency that 99.9 % of the operations did not exceed. `skye why` and documents have it."),
     (
         "limited by",
-        "The limit that held the rate back, by the evidence of this run. `skye explain` lists all of them, and `skye why` has \
-         the evidence.",
+        "The limiter of the rate, by the evidence of this run. `skye explain` lists all limiters, and `skye \
+         why` shows the evidence.",
     ),
     (
         "(likely)",
@@ -24,28 +24,25 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     (
         "!",
-        "The row does not have the number that was asked for: it failed, ended early, is wrong, or came from elsewhere.",
+        "The row does not have the requested number: it failed, ended early, is wrong, or came from elsewhere.",
     ),
     (
         "?",
-        "The number may be off by more than its ±: others disturbed the test, the rate drifted or dropped, or a cache below \
-         this system answered.",
+        "The number may be off by more than its ±: other programs disturbed the test, the rate changed, or a \
+         lower cache served it.",
     ),
     ("·", "A remark: worth knowing, and no reason to doubt the number."),
     (
         "from memory",
-        "Names and attributes came from the kernel's caches, which is what this test measures by default.",
+        "Names and attributes came from the kernel's caches, which this test measures by default.",
     ),
     (
         "noise",
-        "Shares of CPU time and I/O that others took while tests ran: low below 2 %, high from 10 % on.",
+        "Shares of CPU time and I/O of other programs while tests ran: low below 2 %, high at 10 % or more.",
     ),
-    (
-        "tool",
-        "Costs of skye itself: CPU time for each operation, for observing, and for a look at the clock.",
-    ),
+    ("tool", "Costs of skye itself: CPU time of each operation, of sampling, and of a clock read."),
     ("q32t4", "32 operations in flight in each of 4 threads. Without t, there is one thread."),
-    ("rnd", "Blocks in random order. Without it, they are read or written one after the other."),
+    ("rnd", "Blocks in random order. Without it, they are sequential."),
 ];
 
 /// Returns a word with its meaning.
