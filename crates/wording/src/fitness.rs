@@ -135,16 +135,16 @@ fn storage(health: &Health) -> Check {
     let in_memory: Vec<_> = health.in_memory.iter().map(String::as_str).collect();
     match target.backing {
         Backing::Memory => {
-            check(Fail, "storage", format!("{kind} is memory: nothing that is measured here is storage"))
-                .advising("name a directory on a disk")
+            check(Fail, "storage", format!("{kind} is in memory: results here are not of storage"))
+                .advising("choose a directory on a disk")
         }
-        Backing::Simulated => check(Fail, "storage", "simulated: there is nothing to look at"),
+        Backing::Simulated => check(Fail, "storage", "simulated: no device to check"),
         Backing::RemoteOrUserSpace => check(Note, "storage", format!("{kind} from {}", target.source))
-            .advising("the caches and devices of that server or program are not seen from here"),
+            .advising("caches and devices of the server or program are not visible here"),
         Backing::Unknown if target.hidden_inside().is_some() => fine("storage", kind.clone()),
-        Backing::Unknown => check(Warn, "storage", format!("the devices under this {kind} are not seen"))
+        Backing::Unknown => check(Warn, "storage", format!("the devices under this {kind} are not visible"))
             .advising(
-                "no byte can be held against a device; where it can be had, measure where they are seen",
+                "bytes are not compared with a device's: if possible, choose a target with visible devices",
             ),
         Backing::Devices if !in_memory.is_empty() => {
             let verb = if in_memory.len() == 1 { "keeps its" } else { "keep their" };
@@ -156,7 +156,7 @@ fn storage(health: &Health) -> Check {
                     names(&in_memory)
                 ),
             )
-            .advising("numbers are those of memory behind a block layer")
+            .advising("results are those of memory behind a block layer")
         }
         Backing::Devices => {
             let device = target.top_device().map_or("", |device| &device.name);
@@ -172,12 +172,10 @@ fn access(health: &Health) -> Check {
     }
     match (&health.unwritable, health.target.read_only) {
         (_, true) => check(Fail, "access", format!("{} is mounted read-only", health.target.mount_point))
-            .advising("mount it for writing, or name another directory"),
-        (Some(cause), _) => {
-            check(Fail, "access", format!("a run could not make its directory here: {cause}"))
-                .advising("name a directory that you may write to")
-        }
-        (None, false) => fine("access", "a run may make its directory here"),
+            .advising("mount it read-write, or choose another directory"),
+        (Some(cause), _) => check(Fail, "access", format!("a run cannot create its directory here: {cause}"))
+            .advising("choose a writable directory"),
+        (None, false) => fine("access", "a run can create its directory here"),
     }
 }
 
@@ -194,14 +192,14 @@ fn planned(health: &Health, standard: &Request) -> Check {
     let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_of_all_max()));
     if dataset.is_existing {
         return match bytes < DATASET_BYTES_MIN {
-            true => check(Warn, "plan", found).advising("caches hold so little: name a larger one"),
+            true => check(Warn, "plan", found).advising("it fits into caches: choose a larger one"),
             false => fine("plan", found),
         };
     }
     if bytes < DATASET_BYTES_MIN {
-        check(Warn, "plan", found).advising("caches hold so little: make room, or ask for more with --size")
+        check(Warn, "plan", found).advising("it fits into caches: free some space, or use a larger --size")
     } else if bytes < DATASET_BYTES_ENOUGH {
-        check(Note, "plan", found).advising("little is free: caches may hold it; make room, or set --size")
+        check(Note, "plan", found).advising("it may fit into caches: free some space, or use a larger --size")
     } else {
         fine("plan", found)
     }
@@ -210,7 +208,7 @@ fn planned(health: &Health, standard: &Request) -> Check {
 fn space(health: &Health) -> Check {
     let space = &health.target.space;
     if health.target.is_only_read() {
-        return fine("space", format!("{} to read, and none is needed", size::binary(space.total_bytes)));
+        return fine("space", format!("{} to read, no free space needed", size::binary(space.total_bytes)));
     }
     let free = size::binary(space.free_bytes);
     let Some(used) = health.used_bytes.filter(|used| *used > 0) else {
@@ -222,13 +220,13 @@ fn space(health: &Health) -> Check {
     let mut fullest = full;
     if let Some((total, free)) = space.inodes_total.zip(space.inodes_free).filter(|(total, _)| *total > 0) {
         let full = 1.0 - free as f64 / total as f64;
-        let _ = write!(found, "; {} of the inodes taken", percent(full));
+        let _ = write!(found, "; {} of the inodes used", percent(full));
         fullest = fullest.max(full);
     }
     match level(fullest, FULL_NOTE, FULL_WARN) {
         Pass => fine("space", found),
         severity => check(severity, "space", found)
-            .advising("so full, it looks longer for room and scatters files; make room"),
+            .advising("allocation is slower and files fragment: free some space"),
     }
 }
 
@@ -239,14 +237,17 @@ fn durable(health: &Health) -> Vec<Check> {
     }
     let mut checks = Vec::new();
     if let Some(option) = &health.no_flush {
-        let found = format!("mounted with {option}: what is synced is not flushed to the medium");
-        checks.push(check(Warn, "durable", found).advising("no rate here is durable; mount it without"));
+        let found = format!("mounted with {option}: syncs are not flushed to the medium");
+        checks.push(
+            check(Warn, "durable", found)
+                .advising(format!("no rate here is durable: mount it without {option}")),
+        );
     }
     if let Some(library) = &health.sync_killer {
         let found = format!("{library} is loaded: the C library's syncs do nothing");
         checks.push(
             check(Warn, "durable", found)
-                .advising("skye's syncs go past it, those of other programs do not; unset LD_PRELOAD"),
+                .advising("skye's syncs bypass it, those of other programs do not: unset LD_PRELOAD"),
         );
     }
     // It may be the default of the file system, and is then no option of the mount.
@@ -254,7 +255,7 @@ fn durable(health: &Health) -> Vec<Check> {
         let found = "mounted with data=journal: direct I/O is buffered, and data is written twice";
         checks.push(
             check(Warn, "durable", found)
-                .advising("take direct tests for tests of the cache, or mount it with data=ordered"),
+                .advising("direct tests measure the cache: mount it with data=ordered"),
         );
     }
     if checks.is_empty() {
@@ -267,23 +268,23 @@ fn durable(health: &Health) -> Vec<Check> {
 fn what_confirms(target: &Target) -> Check {
     match target.backing {
         Backing::Unknown if target.hidden_inside().is_some() => {
-            fine("durable", "no mount option and no library that makes syncs do nothing")
+            fine("durable", "no mount option and no library disables syncs")
         }
         Backing::Unknown if target.file_system == "zfs" => check(
             Note,
             "durable",
-            "whether syncs reach the disks is a property of the dataset and not seen from here",
+            "syncs may not reach the disks: this depends on the dataset and is not visible here",
         )
-        .advising(format!("see `zfs get sync,primarycache,compression {}`", target.source)),
+        .advising(format!("check `zfs get sync,primarycache,compression {}`", target.source)),
         Backing::RemoteOrUserSpace if target.file_system.starts_with("nfs") => {
-            check(Note, "durable", "whether the server syncs before it says so is not seen from here")
-                .advising("an export with `async` confirms what a crash would lose")
+            check(Note, "durable", "the server may confirm data before it syncs: this is not visible here")
+                .advising("check that the export is not `async`: a crash would lose confirmed data")
         }
         Backing::RemoteOrUserSpace | Backing::Unknown => {
-            check(Note, "durable", "whether syncs reach a medium is not seen from here")
+            check(Note, "durable", "syncs may not reach a medium: this is not visible here")
         }
-        Backing::Memory | Backing::Simulated => fine("durable", "nothing to be made durable"),
-        Backing::Devices => fine("durable", "no mount option and no library that makes syncs do nothing"),
+        Backing::Memory | Backing::Simulated => fine("durable", "nothing to make durable"),
+        Backing::Devices => fine("durable", "no mount option and no library disables syncs"),
     }
 }
 
@@ -315,15 +316,15 @@ fn array(array: &model::health::Array) -> Check {
     }
     if let Some(action) = &array.action {
         let done = array.progress.map_or(String::new(), |share| format!(", {} done", percent(share)));
-        found.push(format!("{name} is busy with itself ({action}{done})"));
+        found.push(format!("{name}: {action} in progress{done}"));
     }
     if found.is_empty() {
-        return fine("array", format!("{name} is whole and not busy with itself"));
+        return fine("array", format!("{name} is complete, without maintenance"));
     }
     let advice = match (array.missing, &array.action) {
-        (0, _) => "it takes a share of every member; wait until it is done",
-        (_, None) => "missing data is worked out from the rest; add a device and let it recover",
-        _ => "numbers are those of the repair; wait until it is done",
+        (0, _) => "it uses a share of every member: wait until it is done",
+        (_, None) => "missing data is reconstructed: add a device and let it recover",
+        _ => "results are those of a rebuild: wait until it is done",
     };
     check(Warn, "array", found.join("; ")).advising(advice)
 }
@@ -332,7 +333,7 @@ fn maintenance(health: &Health) -> Vec<Check> {
     let kind = health.target.file_system.as_str();
     if health.maintenance.is_empty() {
         return match kind {
-            "ext4" => vec![fine("maintenance", "no inode tables are being initialised")],
+            "ext4" => vec![fine("maintenance", "no initialisation of inode tables")],
             "btrfs" => vec![fine("maintenance", "no scrub and no balance")],
             _ => Vec::new(),
         };
@@ -340,15 +341,15 @@ fn maintenance(health: &Health) -> Vec<Check> {
     let one = |maintenance: &Maintenance| match maintenance {
         Maintenance::InodeTables => inode_tables(health),
         Maintenance::Scrub => {
-            check(Warn, "maintenance", "a btrfs of this machine, perhaps this, is being scrubbed")
+            check(Warn, "maintenance", "scrub in progress on a btrfs of this machine, perhaps this one")
                 .advising("wait until it is done; see `btrfs scrub status`")
         }
         Maintenance::Operation(operation) if operation.ends_with("paused") => {
             check(Note, "maintenance", format!("btrfs: {operation}"))
-                .advising("it goes on when somebody says so")
+                .advising("it continues once it is resumed")
         }
         Maintenance::Operation(operation) => {
-            check(Warn, "maintenance", format!("btrfs is busy with itself ({operation})"))
+            check(Warn, "maintenance", format!("btrfs: {operation} in progress"))
                 .advising("wait until it is done")
         }
     };
@@ -365,7 +366,7 @@ fn inode_tables(health: &Health) -> Check {
             "ext4lazyinit runs, but nothing is written here: it initialises another ext4",
         );
     }
-    let found = "ext4lazyinit runs: the inode tables of an ext4 of this machine, perhaps of this one, are still being written";
+    let found = "ext4lazyinit still writes inode tables of an ext4 of this machine, perhaps this one";
     check(Warn, "maintenance", found)
         .advising("wait until it is done, or make the file system with -E lazy_itable_init=0")
 }
@@ -386,7 +387,7 @@ fn queues(target: &Target) -> Vec<Check> {
         // If members of an array are set differently, one waits for the other.
         if differ && queue.severity == Pass {
             Check { severity: Note, ..queue }
-                .advising("the devices under this file system are not all set alike")
+                .advising("the devices under this file system have different settings")
         } else {
             queue
         }
@@ -406,15 +407,15 @@ fn queue(device: &Device) -> Check {
         "write through" => "no volatile write cache".to_owned(),
         other => format!("write cache {other}"),
     }));
-    parts.extend((device.rotational == Some(true)).then(|| "rotational by its own word".to_owned()));
-    let found = if parts.is_empty() { "tells nothing about its queue".to_owned() } else { parts.join(", ") };
+    parts.extend((device.rotational == Some(true)).then(|| "reported as rotational".to_owned()));
+    let found = if parts.is_empty() { "no queue settings".to_owned() } else { parts.join(", ") };
     let is_fast = device.rotational == Some(false) && device.kind == DeviceKind::Disk;
     if is_fast && device.scheduler.as_deref() == Some("bfq") {
         return check(Note, "queue", found)
-            .advising("bfq costs CPU that a fast device waits for; compare with none");
+            .advising("bfq needs CPU time that a fast device waits for: compare with none");
     }
     if device.read_ahead_bytes == Some(0) {
-        return check(Note, "queue", found).advising("buffered reads in sequence wait for each request");
+        return check(Note, "queue", found).advising("buffered sequential reads wait for each request");
     }
     fine("queue", found)
 }
@@ -422,20 +423,19 @@ fn queue(device: &Device) -> Check {
 fn heat(health: &Health) -> Vec<Check> {
     let mut checks = Vec::new();
     for sensor in &health.temperatures {
-        let found = format!("{} has {:.0} °C", sensor.device, sensor.celsius);
+        let found = format!("{} is at {:.0} °C", sensor.device, sensor.celsius);
         checks.push(match sensor.celsius_max {
             Some(max) if sensor.celsius >= max - HEAT_MARGIN_CELSIUS => {
-                check(Warn, "heat", format!("{found}, and is slower from {max:.0} °C on"))
-                    .advising("let it cool down, or give it air")
+                check(Warn, "heat", format!("{found}, and throttles at {max:.0} °C"))
+                    .advising("let it cool down, or improve the airflow")
             }
-            Some(max) => fine("heat", format!("{found}, its limit is {max:.0} °C")),
+            Some(max) => fine("heat", format!("{found}, limit {max:.0} °C")),
             None => fine("heat", found),
         });
     }
     if let Some(times) = health.watch.cpu_throttled.filter(|times| *times > 0) {
-        let found =
-            format!("CPUs were throttled for their temperature {times} times while one thread was busy");
-        checks.push(check(Warn, "heat", found).advising("look at cooling and power limits"));
+        let found = format!("CPUs were thermally throttled {times} times while one thread was busy");
+        checks.push(check(Warn, "heat", found).advising("check cooling and power limits"));
     }
     checks
 }
@@ -461,14 +461,14 @@ fn foreign_io(health: &Health) -> Option<Check> {
     let (severity, busy, bytes, name) = worst;
     Some(if severity == Pass {
         let found = format!(
-            "none to speak of on {name}: {}/s, busy {} of the time",
+            "little on {name}: {}/s, busy {} of the time",
             size::decimal(bytes as u64),
             percent(busy)
         );
         fine("other I/O", found)
     } else {
         let found = format!(
-            "others move {}/s on {name} and keep it busy {} of the time",
+            "foreign I/O on {name}: {}/s, busy {} of the time",
             size::decimal(bytes as u64),
             percent(busy)
         );
@@ -479,9 +479,9 @@ fn foreign_io(health: &Health) -> Option<Check> {
 fn writeback(health: &Health) -> Check {
     let frame = &health.watch.frame;
     let bytes = frame.dirty_bytes.saturating_add(frame.writeback_bytes);
-    let found = format!("{} of this machine's pages wait to be written", size::binary(bytes));
+    let found = format!("{} of this machine's pages are dirty or in writeback", size::binary(bytes));
     if bytes >= DIRTY_BYTES_WARN {
-        check(Warn, "writeback", found).advising("they would be written while you measure: run `sync` first")
+        check(Warn, "writeback", found).advising("they would be written during the run: run `sync` first")
     } else {
         fine("writeback", found)
     }
@@ -491,10 +491,10 @@ fn noise(health: &Health) -> Check {
     let watch = &health.watch;
     let waited = share(watch.frame.workers.run_queue_ns, watch.length_ns);
     let uneven = unevenness(&watch.work);
-    let speed = uneven.map_or(String::new(), |uneven| format!("'s speed varies by {}, it", percent(uneven)));
+    let speed = uneven.map_or(String::new(), |uneven| format!("; its speed varied by {}", percent(uneven)));
     let pause_ms = watch.pause_ns_max as f64 / 1e6;
     let found = format!(
-        "a busy thread{speed} waits {} of the time for a CPU and stands still for {pause_ms:.1} ms at most",
+        "a busy thread waited for a CPU {} of the time; longest stall {pause_ms:.1} ms{speed}",
         percent(waited)
     );
     let waiting = level(waited, DISTURBED_NOTE, DISTURBED_WARN);
@@ -502,10 +502,10 @@ fn noise(health: &Health) -> Check {
     match (severity, waiting) {
         (Pass, _) => fine("noise", found),
         (_, Pass) => check(severity, "noise", found).advising(
-            "its frequency changes, or its core is shared: trust no smaller difference, and use --repeat",
+            "its frequency changes, or its core is shared: use --repeat, and ignore smaller differences",
         ),
         _ => check(severity, "noise", found)
-            .advising("something else wants the CPUs: stop it, or use --repeat"),
+            .advising("other programs use the CPUs: stop them, or use --repeat"),
     }
 }
 
@@ -524,11 +524,11 @@ fn steal(health: &Health) -> Check {
     let cpu = &health.watch.frame.cpu;
     let wanted_ns = cpu.user_ns.saturating_add(cpu.kernel_ns).saturating_add(cpu.steal_ns);
     let stolen = share(cpu.steal_ns, wanted_ns);
-    let found = format!("{} of the CPU time that was wanted went to other guests", percent(stolen));
+    let found = format!("the hypervisor took {} of the CPU time in demand", percent(stolen));
     match level(stolen, DISTURBED_NOTE, DISTURBED_WARN) {
         Pass => fine("steal", found),
         severity => check(severity, "steal", found)
-            .advising("the host is crowded: measure at another time, or on CPUs of your own"),
+            .advising("the host is overcommitted: measure at another time, or on dedicated CPUs"),
     }
 }
 
@@ -538,49 +538,49 @@ fn load(health: &Health) -> Check {
     let cpus = f64::from(health.machine.cpus_online.max(1));
     let busy_ns = cpu.user_ns.saturating_add(cpu.kernel_ns).saturating_sub(watch.frame.workers.cpu_ns);
     let others = share(busy_ns, watch.length_ns);
-    let mut found = format!("others use {others:.2} of {cpus} CPUs");
+    let mut found = format!("other programs use {others:.2} of {cpus} CPUs");
     let _ = health.load.map(|load| write!(found, ", load {load:.2} over the last minute"));
     match level(others / cpus, OTHERS_CPU_NOTE, OTHERS_CPU_WARN) {
         Pass if health.load.is_some_and(|load| load >= cpus) => {
-            check(Note, "load", found).advising("it was busy until just now; what ran may come back")
+            check(Note, "load", found).advising("it was busy until just now: wait until the load falls")
         }
         Pass => fine("load", found),
-        severity => check(severity, "load", found).advising("stop what else runs"),
+        severity => check(severity, "load", found).advising("stop the other programs"),
     }
 }
 
 fn pressure(health: &Health) -> Check {
     let Some(pressure) = health.watch.pressure else {
-        return check(Note, "pressure", "the kernel does not tell how long tasks wait")
-            .advising("boot with psi=1 to see whether memory is short");
+        return check(Note, "pressure", "the kernel does not report how long tasks wait")
+            .advising("boot with psi=1 to detect a shortage of memory");
     };
     let found = format!(
-        "somebody waited {} of the time for memory, {} for I/O, {} for a CPU",
+        "tasks waited {} of the time for memory, {} for I/O, {} for a CPU",
         percent(pressure.memory),
         percent(pressure.io),
         percent(pressure.cpu)
     );
     match level(pressure.memory, MEMORY_PRESSURE_NOTE, MEMORY_PRESSURE_WARN) {
         Pass if pressure.io >= IO_PRESSURE_NOTE => {
-            check(Note, "pressure", found).advising("something else waits for a disk, if not for this one")
+            check(Note, "pressure", found).advising("other programs wait for I/O, perhaps on another disk")
         }
         Pass => fine("pressure", found),
         severity => check(severity, "pressure", found)
-            .advising("memory is short, so cached pages are lost while they are measured; free some"),
+            .advising("memory is short, and cached pages are evicted during tests: free some"),
     }
 }
 
 fn clock(health: &Health) -> Check {
     let source = health.machine.clock_source.as_deref();
-    let name = source.unwrap_or("the clock source is not shown");
+    let name = source.unwrap_or("unknown clock source");
     let found = match health.clock_read_ns {
-        Some(ns) if ns < 999.5 => format!("{name}, {ns:.0} ns a read"),
-        Some(ns) => format!("{name}, {:.1} µs a read", ns / 1000.0),
+        Some(ns) if ns < 999.5 => format!("{name}, {ns:.0} ns per read"),
+        Some(ns) => format!("{name}, {:.1} µs per read", ns / 1000.0),
         None => name.to_owned(),
     };
     if source.is_some_and(|source| TICKING_CLOCKS.contains(&source)) {
         return check(Fail, "clock", found).advising(
-            "it ticks every few milliseconds, and no latency is shorter; boot with another clocksource=",
+            "it ticks every few milliseconds, too coarse for latencies: boot with another clocksource=",
         );
     }
     let is_slow = match (health.clock_read_ns, source) {
@@ -593,10 +593,9 @@ fn clock(health: &Health) -> Check {
     let fast = health.clock_sources.iter().find(|source| *source == "tsc" || *source == "kvm-clock");
     let advice = match fast {
         Some(fast) if source != Some(fast) => format!(
-            "each read is a system call, of which an operation needs two; unless the kernel's log speaks against \
-             {fast}, write that to {CURRENT_CLOCK}"
+            "each read is a system call, and an operation needs two: unless the kernel log rejects {fast}, write it to {CURRENT_CLOCK}"
         ),
-        _ => "each read is a system call, of which an operation needs two".to_owned(),
+        _ => "each read is a system call, and an operation needs two".to_owned(),
     };
     check(Warn, "clock", found).advising(advice)
 }
@@ -604,7 +603,11 @@ fn clock(health: &Health) -> Check {
 fn frequency(health: &Health) -> Check {
     let governors = &health.governors;
     if governors.is_empty() {
-        return check(Note, "frequency", "not shown: the firmware or a host decides how fast the CPUs run");
+        return check(
+            Note,
+            "frequency",
+            "not reported: the firmware or a host sets the frequency of the CPUs",
+        );
     }
     let name = |governor: &Governor| match &governor.driver {
         Some(driver) => format!("{} ({driver})", governor.name),
@@ -617,13 +620,13 @@ fn frequency(health: &Health) -> Check {
     };
     if governors.iter().any(|governor| governor.name == "powersave" && !follows(&governor.driver)) {
         return check(Warn, "frequency", found)
-            .advising("the CPUs run as slowly as they can: `cpupower frequency-set -g performance`");
+            .advising("the CPUs run at their lowest frequency: use `cpupower frequency-set -g performance`");
     }
     if governors.iter().all(|governor| governor.name == "performance") {
         return fine("frequency", found);
     }
     check(Note, "frequency", found)
-        .advising("light load has longer latencies, as CPUs are slow at first; to compare, use `performance`")
+        .advising("CPUs start slowly, so light load has longer latencies: use `performance` for comparisons")
 }
 
 fn limits(health: &Health) -> Check {
@@ -639,9 +642,7 @@ fn limits(health: &Health) -> Check {
         found.push(format!("{cpus:.2} of {} CPUs by quota", health.machine.cpus_online));
         // A single thread is stopped in each period of 100 ms.
         severity = severity.max(if cpus < 1.0 { Warn } else { Note });
-        advice = Some(
-            "when the quota is used up, threads stand still until the next period, which shows as latency",
-        );
+        advice = Some("once the quota is used up, threads stall until the next period, which adds latency");
     }
     for limit in &health.io_limits {
         let bytes =
@@ -659,11 +660,10 @@ fn limits(health: &Health) -> Check {
             parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
         ));
         severity = Warn;
-        advice =
-            Some("numbers are those of the limit, not of the device; leave the cgroup to measure the device");
+        advice = Some("results are those of the limit: leave the cgroup to measure the device");
     }
     if found.is_empty() {
-        return fine("limits", "no cgroup limits CPU, memory or I/O, as far as can be seen");
+        return fine("limits", "no visible cgroup limit of CPU, memory or I/O");
     }
     Check { advice: advice.map(str::to_owned), ..check(severity, "limits", found.join("; ")) }
 }
@@ -671,28 +671,28 @@ fn limits(health: &Health) -> Check {
 fn io_uring(health: &Health) -> Check {
     let machine = &health.machine;
     if let Some(why) = &machine.io_uring_refused {
-        return check(Note, "io_uring", format!("cannot be used: {why}")).advising(
-            "depth is made of threads, which cost more CPU; allow it for what programs with a ring get",
+        return check(Note, "io_uring", format!("unavailable: {why}")).advising(
+            "depth needs threads, which cost more CPU: allow io_uring to measure depth without them",
         );
     }
     match machine.lockable_bytes.filter(|bytes| *bytes < PINNED_BYTES) {
         Some(bytes) => {
-            check(Note, "io_uring", format!("can be used, with {} of locked memory", size::binary(bytes)))
+            check(Note, "io_uring", format!("available, with {} of locked memory", size::binary(bytes)))
                 .advising(format!(
-                    "large blocks at depth are pinned by each call, for want of {}: raise `ulimit -l`",
+                    "each call pins large blocks at depth: raise `ulimit -l` to {}",
                     size::binary(PINNED_BYTES)
                 ))
         }
-        None => fine("io_uring", "can be used"),
+        None => fine("io_uring", "available"),
     }
 }
 
 fn host(health: &Health) -> Check {
-    const OUTSIDE: &str = "caches and limits outside of it act on the numbers and are not seen from here";
+    const OUTSIDE: &str = "caches and limits outside of it affect results and are not visible here";
     let kind = health.machine.virtualisation.as_deref();
     let Some(inside) = health.target.hidden_inside() else {
         return kind.map_or_else(
-            || fine("host", "no hypervisor and no container seen"),
+            || fine("host", "no hypervisor and no container detected"),
             |kind| check(Note, "host", kind).advising(OUTSIDE),
         );
     };
@@ -703,7 +703,7 @@ fn host(health: &Health) -> Check {
     let found = [kind.unwrap_or_default(), &format!("{inside}{files}")].join("; ");
     match health.target.backing {
         Backing::Unknown => check(Warn, "host", found).advising(
-            "bytes are not compared with those of a device; where possible, measure outside of the container",
+            "bytes are not compared with a device's: if possible, measure outside of the container",
         ),
         _ => check(Note, "host", found).advising(OUTSIDE),
     }
@@ -711,24 +711,24 @@ fn host(health: &Health) -> Check {
 
 fn counters(health: &Health) -> Check {
     if health.hidden.is_empty() {
-        return fine("counters", "all can be read");
+        return fine("counters", "all readable");
     }
-    check(Warn, "counters", format!("not to be read here: {}", health.hidden.join("; ")))
-        .advising("what they would have shown is not checked")
+    check(Warn, "counters", format!("unreadable here: {}", health.hidden.join("; ")))
+        .advising("checks that need them are omitted")
 }
 
 fn root(health: &Health) -> Check {
     if health.machine.is_root {
-        return fine("root", "you are root: nothing is out of reach");
+        return fine("root", "you are root: all features are available");
     }
-    let mut gains = vec!["drop cached names, so that `stat` and its kin reach the disk (--cold)"];
+    let mut gains = vec!["drop cached names, so that `stat` and similar tests reach the disk (--cold)"];
     if health.target.file_system == "ext4" {
-        gains.push("read how the file system is laid out");
+        gains.push("read the layout of the file system");
     }
     if health.machine.lockable_bytes.is_some() {
         gains.push("lock any amount of memory");
     }
-    check(Note, "root", format!("you are another user; root could also {}", names(&gains)))
+    check(Note, "root", format!("you are not root; root can also {}", names(&gains)))
 }
 
 #[cfg(test)]

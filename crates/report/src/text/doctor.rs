@@ -68,7 +68,7 @@ fn contents(parts: &[Part]) -> String {
         let name = format!("{} ({})", printable(&part.name), size::decimal(part.size_bytes));
         let text = match &part.contents {
             Contents::Signature(signature) => format!("{name}: {}", printable(signature)),
-            Contents::Nothing if part.is_partition => format!("{name}: nothing that blkid knows"),
+            Contents::Nothing if part.is_partition => format!("{name}: no signature known to blkid"),
             Contents::Unreadable(reason) => format!("unknown: {}", printable(reason)),
             Contents::Nothing | Contents::Unseen => continue,
         };
@@ -76,7 +76,7 @@ fn contents(parts: &[Part]) -> String {
             texts.push(text);
         }
     }
-    if texts.is_empty() { "nothing that blkid knows".into() } else { texts.join(", ") }
+    if texts.is_empty() { "no signature known to blkid".into() } else { texts.join(", ") }
 }
 
 /// Renders a line for each check, and the conclusion.
@@ -146,11 +146,11 @@ fn sharing(clients: &[ClientChecks]) -> Option<String> {
     match (&shared[..], &alone[..]) {
         ([], [] | [_]) => None,
         ([_], []) => Some("All clients share one directory.".to_owned()),
-        ([], _) => Some("Each client has a directory of its own.".to_owned()),
+        ([], _) => Some("Each client has a separate directory.".to_owned()),
         (_, []) => Some(format!("Clients that share a directory: {}.", all(shared).join("; "))),
         _ => {
             let (shared, alone) = (all(shared).join("; "), all(alone).join(", "));
-            Some(format!("Clients that share a directory: {shared}. With one of its own: {alone}."))
+            Some(format!("Clients that share a directory: {shared}. With a separate one: {alone}."))
         }
     }
 }
@@ -206,8 +206,8 @@ fn conclusion(checks: &[Check], style: &Style) -> String {
     let (unfit, warned) = (named(Severity::Fail), named(Severity::Warn));
     let text = match (unfit, warned) {
         ((0, _), (0, _)) => "fit to measure here".to_owned(),
-        ((0, _), (1, names)) => format!("fit, but 1 thing will make numbers suspect: {names}"),
-        ((0, _), (count, names)) => format!("fit, but {count} things will make numbers suspect: {names}"),
+        ((0, _), (1, names)) => format!("fit, but 1 problem affects results: {names}"),
+        ((0, _), (count, names)) => format!("fit, but {count} problems affect results: {names}"),
         ((1, name), _) => {
             let mut unfit = checks.iter().filter(|check| check.severity == Severity::Fail);
             format!("not fit: {}", unfit.next().map_or(name, |check| printable(&check.found)))
@@ -235,12 +235,12 @@ mod tests {
     fn sound() -> Vec<Check> {
         vec![
             check(Severity::Pass, "storage", "xfs on nvme0n1p2, a device of this machine", None),
-            check(Severity::Pass, "clock", "tsc, 24 ns a read", None),
+            check(Severity::Pass, "clock", "tsc, 24 ns per read", None),
             check(
                 Severity::Note,
                 "host",
                 "kvm",
-                Some("caches and limits outside of it act on the numbers and are not seen from here"),
+                Some("caches and limits outside of it affect results and are not visible here"),
             ),
         ]
     }
@@ -250,14 +250,14 @@ mod tests {
         checks.push(check(
             Severity::Warn,
             "other I/O",
-            "others move 12.3 MB/s on nvme0n1 and keep it busy 31 % of the time",
+            "foreign I/O on nvme0n1: 12.3 MB/s, busy 31 % of the time",
             Some("measure when it is quiet"),
         ));
         checks.push(check(
             Severity::Warn,
             "heat",
-            "nvme0n1 has 81 °C, and is slower from 83 °C on",
-            Some("let it cool down, or give it air"),
+            "nvme0n1 is at 81 °C, and throttles at 83 °C",
+            Some("let it cool down, or improve the airflow"),
         ));
         checks
     }
@@ -269,8 +269,8 @@ mod tests {
             check(
                 Severity::Fail,
                 "storage",
-                "tmpfs is memory: nothing that is measured here is storage",
-                Some("name a directory on a disk"),
+                "tmpfs is in memory: results here are not of storage",
+                Some("choose a directory on a disk"),
             ),
         );
         checks
@@ -310,7 +310,7 @@ mod tests {
         for expected in [
             "serial S4EWNF0M, WWN naa.5002538e link PCIe 3.0 x4, 3.94 GB/s state live, 2 commands have failed",
             "holds sda (500 GB): gpt partition table, sda1 (500 GB): ext4",
-            "sda2 (500 GB): nothing that blkid knows",
+            "sda2 (500 GB): no signature known to blkid",
             "used by sda1 is mounted at /srv",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
@@ -323,7 +323,7 @@ mod tests {
         };
         assert_eq!(
             listing(&empty),
-            "  serial   none, and no WWN; its ID is 4096\n  holds    nothing that blkid knows\n  used by  nobody"
+            "  serial   none, and no WWN; its ID is 4096\n  holds    no signature known to blkid\n  used by  nobody"
         );
         let hidden = Contents::Unreadable("Permission denied".into());
         let unread =
@@ -350,10 +350,7 @@ mod tests {
     fn fit_machine_with_warnings() {
         insta::assert_snapshot!(plain_text(&suspect(), &sample::WIDE));
         let one = &suspect()[..4];
-        assert!(
-            plain_text(one, &sample::WIDE)
-                .ends_with("  fit, but 1 thing will make numbers suspect: other I/O")
-        );
+        assert!(plain_text(one, &sample::WIDE).ends_with("  fit, but 1 problem affects results: other I/O"));
     }
 
     #[test]
@@ -416,6 +413,6 @@ mod tests {
         };
         insta::assert_snapshot!(client_lines([0, 0, 2]));
         assert!(client_lines([1; 3]).contains("All clients share one directory."));
-        assert!(client_lines([0, 1, 2]).contains("Each client has a directory of its own."));
+        assert!(client_lines([0, 1, 2]).contains("Each client has a separate directory."));
     }
 }

@@ -97,8 +97,8 @@ fn memory_is_no_storage() {
     let ran = doctor(tmpfs.path()).exits(5);
     assert_eq!(states(&ran, "storage"), ["unfit"], "{ran}");
     ran.output_contains(&[
-        "not fit: tmpfs is memory: nothing that is measured here is storage",
-        "name a directory on a disk",
+        "not fit: tmpfs is in memory: results here are not of storage",
+        "choose a directory on a disk",
     ]);
 }
 
@@ -144,7 +144,7 @@ fn another_user_is_told_what_root_would_add() {
     let home = scratch(0);
     open_to_all(home.path());
     let ran = skye().arg("doctor").arg(home.path()).by_other_user().run().did_not_panic();
-    let ran = ran.exits(5).output_contains(&["Permission denied", "root could also", "--cold"]);
+    let ran = ran.exits(5).output_contains(&["Permission denied", "root can also", "--cold"]);
     assert_eq!((states(&ran, "access"), states(&ran, "root")), (vec!["unfit"], vec!["note"]), "{ran}");
 }
 

@@ -406,7 +406,7 @@ fn doctor_checks_all_clients_and_shared_directories() {
     for words in [
         "local#1",
         "round trip",
-        "Clients that share a directory: local#1, local#2. With one of its own: local#3.",
+        "Clients that share a directory: local#1, local#2. With a separate one: local#3.",
     ] {
         assert!(ran.stdout.contains(words), "{words}: {ran}");
     }

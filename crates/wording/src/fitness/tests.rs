@@ -273,9 +273,9 @@ fn arrays_and_upkeep() {
     };
     expect("array", Pass, |health| health.arrays = vec![array(None, 0)]);
     let check = expect("array", Warn, |health| health.arrays = vec![array(Some("resync"), 0)]);
-    assert_eq!(check.found, "md0 is busy with itself (resync, 25 % done)");
+    assert_eq!(check.found, "md0: resync in progress, 25 % done");
     let check = expect("array", Warn, |health| health.arrays = vec![array(Some("recover"), 1)]);
-    assert!(check.found.starts_with("md0 is degraded: 1 device is missing; md0 is busy"), "{check:?}");
+    assert!(check.found.starts_with("md0 is degraded: 1 device is missing; md0: recover"), "{check:?}");
     expect("array", Warn, |health| health.arrays = vec![array(None, 2)]);
     // The thread does not say which file system it works on, but the device is quiet.
     expect("maintenance", Note, |health| health.maintenance = vec![Maintenance::InodeTables]);
@@ -343,7 +343,7 @@ fn others_on_the_device() {
     expect("other I/O", Note, moved(4_999_999, 49_999_999));
     expect("other I/O", Warn, moved(5_000_000, 0));
     let check = expect("other I/O", Warn, moved(0, 50_000_000));
-    assert_eq!(check.found, "others move 0 B/s on sdb and keep it busy 5.0 % of the time");
+    assert_eq!(check.found, "foreign I/O on sdb: 0 B/s, busy 5.0 % of the time");
     // Constant counters would look like an idle device.
     assert_eq!(
         after("other I/O", |health| {
@@ -420,8 +420,8 @@ fn clocks() {
     }
     expect("clock", Pass, clock("tsc", Some(199.0)));
     let check = expect("clock", Warn, clock("hpet", Some(200.0)));
-    assert!(check.advice.unwrap().contains("tsc, write that to /sys"));
-    assert!(!expect("clock", Warn, clock("tsc", Some(200.0))).advice.unwrap().contains("write that to"));
+    assert!(check.advice.unwrap().contains("tsc, write it to /sys"));
+    assert!(!expect("clock", Warn, clock("tsc", Some(200.0))).advice.unwrap().contains("write it to"));
     for source in SLOW_CLOCKS {
         expect("clock", Warn, clock(source, None));
     }
@@ -491,11 +491,11 @@ fn process_restrictions_are_reported() {
     expect("counters", Warn, |health| health.hidden = vec!["/proc/stat: CPU time of the machine".into()]);
     let check = after("root", |health| health.machine.is_root = false).remove(0);
     assert!(
-        check.severity == Note && check.found.contains("--cold") && check.found.contains("laid out"),
+        check.severity == Note && check.found.contains("--cold") && check.found.contains("layout"),
         "{check:?}"
     );
     let check = after("root", |health| {
         (health.machine.is_root, health.target.file_system) = (false, "xfs".into());
     });
-    assert!(!check[0].found.contains("laid out"), "{check:?}");
+    assert!(!check[0].found.contains("layout"), "{check:?}");
 }
