@@ -86,24 +86,22 @@ pub fn answer(change: &Change) -> String {
 }
 
 /// Returns the answer as the end of a sentence. Examples: "changed by +2.2 % (+1.2 to +3.2 %)", "equivalent within ± 3
-/// %", "cannot tell: would need 16 runs a side".
+/// %", "undecided: needs 16 runs per side".
 pub fn sentence(change: &Change, comparison: &Comparison) -> String {
     let each = each(comparison);
     match change.answer {
         Decision::Changed => format!("changed by {} ({})", signed(change.ratio), ends(change)),
         Decision::Equivalent => format!("equivalent within ± {}", margin(comparison.effect)),
         Decision::CannotTell => match change.runs_needed {
-            Some(runs) => format!("cannot tell: would need {runs} {each}"),
-            None => {
-                "cannot tell: more than 1,000 runs would be needed, so look for what disturbs them".into()
-            }
+            Some(runs) => format!("undecided: needs {runs} {each}"),
+            None => "undecided: needs more than 1,000 runs, so look for disturbances".into(),
         },
     }
 }
 
 /// Returns the unit of further measurements that would be needed.
 pub fn each(comparison: &Comparison) -> &'static str {
-    if comparison.is_interleaved { "pairs" } else { "runs a side" }
+    if comparison.is_interleaved { "pairs" } else { "runs per side" }
 }
 
 /// Formats the number of them that is needed: "16", "more than 1,000".
@@ -148,7 +146,7 @@ pub fn limiters(row: &Row) -> String {
 
 /// Formats a difference between sides: "mq-deadline → none".
 pub fn difference(difference: &Difference) -> String {
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".into());
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
     difference.values.iter().map(value).collect::<Vec<_>>().join(" → ")
 }
 
@@ -172,7 +170,7 @@ pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
         open_changes.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
     match listed.is_empty() {
         true => Vec::new(),
-        false => vec![(listed, format!("cannot tell; brackets: {} needed", each(comparison)))],
+        false => vec![(listed, format!("undecided; needed {} in brackets", each(comparison)))],
     }
 }
 
@@ -206,26 +204,22 @@ pub fn conclusions(comparison: &Comparison) -> Vec<String> {
         });
         if !comparison.is_interleaved {
             sentences.push(
-                "The sides were measured one after the other: what drifted in between counts as a change. skye ab measures in \
-                 turns."
+                "The sides were measured one after the other, so drift counts as a change: use skye ab to measure in turns."
                     .into(),
             );
         }
     } else if comparison.is_interleaved {
-        sentences.push("One pair claims nothing: give skye ab more time, by --total.".into());
+        sentences.push("One pair cannot show a change: use a longer --total.".into());
     } else {
         let repetitions = comparison.runs_to_settle.max(6);
         let single: Vec<_> =
             comparison.sides.iter().filter(|side| side.runs < 2).map(|side| side.name.as_str()).collect();
         let which = if single.len() == comparison.sides.len() {
-            "One run a side".to_owned()
+            "One run per side".to_owned()
         } else {
             format!("One run of {}", single.join(" and "))
         };
-        sentences.push(format!(
-            "{which}: what it spreads within itself says nothing about the next, so no change can be claimed. Measure each with \
-             --repeat {repetitions}, or both in turns: skye ab."
-        ));
+        sentences.push(format!("{which} cannot show a change: use --repeat {repetitions}, or skye ab."));
     }
     sentences
 }
@@ -241,10 +235,8 @@ fn unsettled_for_lack_of_runs(comparison: &Comparison) -> Option<String> {
     let (rows, needed) = (comparison.claims, comparison.runs_to_settle);
     let each = each(comparison);
     Some(match rows {
-        1 => format!("Fewer than {needed} {each} settle nothing, and here are {runs_min}."),
-        _ => format!(
-            "{rows} rows are judged together: that takes {needed} {each}, and of some there are {runs_min}."
-        ),
+        1 => format!("{runs_min} {each} are too few: a change needs at least {needed}."),
+        _ => format!("Some rows have {runs_min} {each}: with {rows} rows, a change needs at least {needed}."),
     })
 }
 
@@ -260,9 +252,9 @@ fn detectable(comparison: &Comparison) -> Option<String> {
     };
     let (least, most) = (found(*least), found(*most));
     Some(match least == most || easiest.spec == hardest.spec {
-        true => format!("These runs would find a rate that changed by {most} with a chance of 80 %."),
+        true => format!("With a chance of 80 %, these runs detect a change of a rate by {most}."),
         false => format!(
-            "These runs would find a rate that changed by {least} ({}), or at worst {most} ({}), with a chance of 80 %.",
+            "With a chance of 80 %, these runs detect a change of a rate by {least} ({}), at worst {most} ({}).",
             subject(easiest),
             subject(hardest)
         ),
@@ -273,7 +265,10 @@ fn causes(comparison: &Comparison) -> Option<String> {
     // A different directory is only a different name; other facts cover the layers under it.
     let causes = comparison.differs.iter().filter(|one| one.is_cause && one.name != "target").count();
     (causes > 1).then(|| {
-        format!("{} settings differ: this comparison cannot say which did it.", capital(&count(causes)))
+        format!(
+            "{} settings differ: this comparison does not separate their effects.",
+            capital(&count(causes))
+        )
     })
 }
 
@@ -310,18 +305,18 @@ pub fn headline(comparison: &Comparison) -> String {
     let parts: Vec<_> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
     let mut sentence = match (parts.is_empty(), unknown) {
         (true, _) if !comparison.has_claims() => {
-            let of = if comparison.is_interleaved { "pair" } else { "run a side" };
-            format!("One {of}: whether \"{}\" is faster cannot be told.", after.name)
+            let of = if comparison.is_interleaved { "pair" } else { "run per side" };
+            format!("Too few runs to tell whether \"{}\" is faster: one {of}.", after.name)
         }
-        (true, _) => format!("Whether \"{}\" is faster cannot be told from these runs.", after.name),
+        (true, _) => format!("Too few runs to tell whether \"{}\" is faster.", after.name),
         (false, 0) => format!("\"{}\" is {}.", after.name, parts.join(", ")),
         (false, _) => {
-            format!("\"{}\" is {}; in {} it cannot be told.", after.name, parts.join(", "), tests(unknown))
+            format!("\"{}\" is {}; undecided in {}.", after.name, parts.join(", "), tests(unknown))
         }
     };
     sentence.push_str(&waiting(comparison));
     if !invalid.is_empty() {
-        sentence.push_str(&format!(" In {} a number is not what it looks like.", tests(invalid.len())));
+        sentence.push_str(&format!(" A number is invalid in {}.", tests(invalid.len())));
     }
     sentence
 }

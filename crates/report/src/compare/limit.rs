@@ -59,7 +59,7 @@ impl FromStr for Limit {
         let is_sound =
             percent.is_finite() && if is_below { percent <= 0.0 && percent > -100.0 } else { percent >= 0.0 };
         if !is_sound {
-            return Err(format!("`{text}` would refuse what did not change: {FORM}"));
+            return Err(format!("`{text}` would fail without a change: {FORM}"));
         }
         Ok(Self { metric, is_below, ratio: 1.0 + percent / 100.0 })
     }
@@ -83,14 +83,14 @@ impl Limit {
             .flat_map(|row| row.changes.iter().flatten().map(move |change| (*row, change)))
             .collect();
         if changes.is_empty() {
-            return Reached::Undecided("no row has such a number on both sides".into());
+            return Reached::Undecided("no row has this quantity on both sides".into());
         }
         // A test that was left out cannot fail the limit, so it must not pass either.
         if let Some(left) = comparison.left_out.first() {
             return Reached::Undecided(format!("{}: {}", left.what, left.reason));
         }
         if let Some(row) = rows.iter().find(|row| row.is_invalid()) {
-            return Reached::Undecided(format!("{}: a side is not what it looks like", subject(row)));
+            return Reached::Undecided(format!("{}: a side is invalid", subject(row)));
         }
         if let Some((row, change)) = changes.iter().find(|(_, change)| !change.can_be_settled) {
             let rows = match comparison.claims {
@@ -98,7 +98,7 @@ impl Limit {
                 rows => format!("{rows} rows need"),
             };
             return Reached::Undecided(format!(
-                "{rows} {} runs a side, and of {} there are {}: measure with --repeat {}",
+                "{rows} {} runs per side, and {} has {}: use --repeat {}",
                 comparison.runs_to_settle,
                 subject(row),
                 change.runs,
@@ -131,9 +131,9 @@ mod tests {
             ("troughput<-5%", "did you mean throughput?"),
             ("throughput<-5", "no percentage"),
             ("throughput<-x%", "no percentage"),
-            ("throughput<5%", "did not change"),
-            ("p99>-5%", "did not change"),
-            ("throughput<-100%", "did not change"),
+            ("throughput<5%", "without a change"),
+            ("p99>-5%", "without a change"),
+            ("throughput<-100%", "without a change"),
         ] {
             let problem = limit(text).unwrap_err();
             assert!(problem.contains(said), "{text}: {problem}");

@@ -18,7 +18,7 @@ pub fn markdown(comparison: &Comparison) -> String {
         text.push_str(&format!("- differs: {} {}\n", escaped(&one.name), escaped(&difference(one))));
     }
     if comparison.differs.is_empty() {
-        text.push_str("- differs: nothing that is known\n");
+        text.push_str("- differs: nothing known\n");
     }
     for setting in &comparison.same {
         text.push_str(&format!("- same: {} {}\n", escaped(&setting.name), escaped(&setting.value)));

@@ -35,11 +35,11 @@ pub const NOISE_FLOOR: f64 = 0.02;
 /// One sentence: there are fewer than two sides, or no test was measured on two of them.
 pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
     let [first, others @ ..] = sides else {
-        return Err("cannot compare nothing: name two runs".into());
+        return Err("cannot compare: no run given; choose two runs".into());
     };
     if others.is_empty() {
         return Err(format!(
-            "cannot compare {} with nothing: name a second run",
+            "cannot compare {}: no second run given; choose another run",
             crate::printable(&first.name)
         ));
     }
@@ -90,7 +90,7 @@ fn side_record(side: &Side) -> model::comparison::Side {
 
 fn warnings(sides: &[Side]) -> Vec<String> {
     let partial = sides.iter().filter(|side| side.is_partial);
-    partial.map(|side| format!("a run of {} is not complete: what it lacks is left out", side.name)).collect()
+    partial.map(|side| format!("a run of {} is incomplete: missing tests are omitted", side.name)).collect()
 }
 
 fn nothing_in_common(sides: &[Side]) -> String {
@@ -106,7 +106,7 @@ fn nothing_in_common(sides: &[Side]) -> String {
     };
     let descriptions: Vec<_> = sides.iter().map(of).collect();
     crate::printable(&format!(
-        "cannot compare these: no test was measured on two sides; {}. Measure both with the same preset or the same --test",
+        "cannot compare these: they have no test in common; {}. Use the same preset or the same --test for both",
         descriptions.join("; ")
     ))
 }
@@ -275,7 +275,7 @@ mod tests {
                 .unwrap_or_default()
         };
         assert!(warnings("read:seq1m:q8").contains("page cache on after"), "{}", warnings("read:seq1m:q8"));
-        assert!(warnings("stat:t4").contains("after is not what it looks like"), "{}", warnings("stat:t4"));
+        assert!(warnings("stat:t4").contains("after is invalid"), "{}", warnings("stat:t4"));
     }
 
     #[test]
@@ -415,10 +415,7 @@ mod tests {
         }
         let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
         let text = plain_text(&comparison).replace("\n", " ");
-        assert!(
-            !text.contains("faster in") && text.contains("In 11 tests a number is not what it looks like"),
-            "{text}"
-        );
+        assert!(!text.contains("faster in") && text.contains("A number is invalid in 11 tests"), "{text}");
         assert_eq!(comparison.geomean_ratios, [None]);
         let limit: Limit = "throughput>5%".parse().unwrap();
         assert!(matches!(limit.reached(&comparison), Reached::Undecided(_)));

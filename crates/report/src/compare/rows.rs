@@ -115,7 +115,7 @@ fn unlike(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
                     names.join(" and ")
                 )
             }
-            None => format!("measured on {} alone", names.join(" and ")),
+            None => format!("measured on {} only", names.join(" and ")),
         });
     }
     let one = first.1.workload.as_ref()?;
@@ -187,7 +187,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     for (side, test) in &measured {
         if test.trust == Some(Trust::Invalid) {
             warnings.push(format!(
-                "{} is not what it looks like ({}): the change is not one of this storage",
+                "{} is invalid ({}): the change is not one of this storage",
                 side.name,
                 test.trust_reasons.join(", ")
             ));
@@ -202,7 +202,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
             && one != other
         {
             warnings.push(format!(
-                "limited by {} on {} and by {} on {}: the two numbers are not of the same thing",
+                "limited by {} on {} and by {} on {}: the numbers measure different limits",
                 one.title(),
                 first.name,
                 other.title(),
@@ -220,7 +220,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         {
             let [one, other] = [one, other].map(|bytes| size::binary(bytes as u64));
             warnings.push(format!(
-                "on {one} of data on {}, on {other} on {}: give both the same --size",
+                "on {one} of data on {}, on {other} on {}: use the same --size",
                 first.name, side.name
             ));
         }

@@ -50,7 +50,7 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
         .iter()
         .map(|one| keep_on_line(printable(&format!("{} {}", one.name, difference(one)))))
         .collect();
-    let differs = if differs.is_empty() { "nothing that is known".into() } else { differs.join(" · ") };
+    let differs = if differs.is_empty() { "nothing known".into() } else { differs.join(" · ") };
     lines.push(field("differs", &differs, style));
     let same: Vec<_> = comparison
         .same

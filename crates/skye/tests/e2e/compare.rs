@@ -208,10 +208,8 @@ fn invalid_run_file_is_reported_and_others_compared() {
         assert!(ran.stdout.contains("\"b\" is faster in 1 test"), "{path}: {}", ran.stdout);
     }
     let other = devices.run("other.json", 200.0, 1, &["write:rnd4k:ops=100".to_owned()]);
-    compare(&[&a, &other], "")
-        .exits(2)
-        .stderr_contains(&["no test was measured on two sides", "write:rnd4k:ops=100"]);
-    compare(&[&a], "").exits(2).stderr_contains(&["name a second run"]);
+    compare(&[&a, &other], "").exits(2).stderr_contains(&["no test in common", "write:rnd4k:ops=100"]);
+    compare(&[&a], "").exits(2).stderr_contains(&["choose another run"]);
 }
 
 #[test]

@@ -85,10 +85,11 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
     let mut drawing = Drawing::new(bottom + FLOOR, &name, &caption);
     let [low, high] =
         [1.0 / (1.0 + comparison.effect), 1.0 + comparison.effect].map(|ratio| axis.place(ratio));
-    let title = format!("within ± {}: as good as the same", margin(comparison.effect));
+    let title = format!("within ± {}: equivalent", margin(comparison.effect));
     drawing.area("within", [low, HEAD, high - low, bottom - HEAD], &title);
     axis.draw(&mut drawing, bottom);
-    let [left, right] = if is_rate { ["← slower", "faster →"] } else { ["← less waiting", "more →"] };
+    let [left, right] =
+        if is_rate { ["← slower", "faster →"] } else { ["← lower latency", "higher →"] };
     drawing.text("t d", Anchor::Start, ACROSS[0] - 20.0, 14.0, left);
     drawing.text("t d", Anchor::End, ACROSS[1] + 20.0, 14.0, right);
     for (index, (row, change)) in changes.iter().enumerate() {
@@ -101,11 +102,11 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
         ("better", "better".to_owned()),
         ("worse", "worse".to_owned()),
         ("same", "same".to_owned()),
-        ("unknown", "cannot tell".to_owned()),
+        ("unknown", "undecided".to_owned()),
     ];
     let mut legend: Vec<_> = keys.iter().filter(present).cloned().collect();
     legend.push(("within", format!("within ± {}", margin(comparison.effect))));
-    let caption = if is_cut { format!("{caption} Lines that end in an arrow go on.") } else { caption };
+    let caption = if is_cut { format!("{caption} Lines that end in an arrow continue.") } else { caption };
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
 }
 
@@ -228,10 +229,7 @@ fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: b
     });
     let of = |class: &str| changes.iter().filter(|(_, change)| class_of(change) == class).collect::<Vec<_>>();
     if !page.comparison.has_claims() {
-        return (
-            "With one run on a side, how far the next would lie from these dots is not known.".into(),
-            false,
-        );
+        return ("With one run per side, the spread between runs is unknown.".into(), false);
     }
     let far = |(_, change): &&&(&Row, &Change)| change.ratio.ln().abs();
     let most = |class: &str| {
@@ -242,18 +240,18 @@ fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: b
             .map(|(row, change)| format!(", most {} ({})", name(&subject(row)), signed(change.ratio)));
         let word = match (class, is_rate) {
             ("better", true) => "faster",
-            ("better", false) => "with less waiting",
+            ("better", false) => "with lower latency",
             (_, true) => "slower",
-            (_, false) => "with more waiting",
+            (_, false) => "with higher latency",
         };
         (!all.is_empty()).then(|| format!("{} {word}{}", all.len(), farthest.unwrap_or_default()))
     };
     let mut parts: Vec<_> = [most("better"), most("worse")].into_iter().flatten().collect();
     if parts.is_empty() {
-        parts.push("None surely changed".into());
+        parts.push("None changed with confidence".into());
     }
     let (same, unknown) = (of("same").len(), of("unknown").len());
     parts.extend((same > 0).then(|| format!("{same} the same")));
-    parts.extend((unknown > 0).then(|| format!("{unknown} that cannot be told")));
+    parts.extend((unknown > 0).then(|| format!("{unknown} undecided")));
     (format!("{}.", parts.join("; ")), is_cut)
 }

@@ -51,16 +51,16 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     let Comparison { claims, runs_to_settle, effect, noise_floor, .. } = comparison;
     let (unit, test) = if comparison.is_interleaved {
         (
-            "A pair: one run of each side on fresh files, one next to the other in time, so that slow drift is the same in both.",
+            "A pair: one run of each side on fresh files, in direct succession, so that slow drift affects both.",
             "An exact permutation test of the pairs' ratios, on logarithms",
         )
     } else {
         (
-            "A whole run on fresh files. What spreads within one run is never taken for how much runs differ.",
+            "A whole run on fresh files. The spread within a run does not count as a spread between runs.",
             "An exact permutation test of whole runs, on logarithms",
         )
     };
-    let each = if comparison.is_interleaved { "pairs" } else { "runs a side" };
+    let each = if comparison.is_interleaved { "pairs" } else { "runs per side" };
     let mut facts = vec![
         ("unit", unit.to_owned()),
         ("change", "The geometric mean of the runs of a side over that of the first side, with its 95 % interval from Student's t on logarithms.".into()),
@@ -68,16 +68,16 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     if comparison.has_claims() {
         facts.push((
             "p",
-            format!("{test}, corrected by Holm's method for the {claims} rows that are read together. {runs_to_settle} {each} can settle so many."),
+            format!("{test}, corrected by Holm's method for the {claims} rows that are read together. This takes at least {runs_to_settle} {each}."),
         ));
     }
     facts.extend([
         (
             "changed",
-            format!("The corrected p is at most 0.05, the interval excludes no change, and it is more than {}: a machine that was rebooted differs by as much.", margin(*noise_floor)),
+            format!("The corrected p is at most 0.05, and the interval excludes no change. The change is more than {}: a rebooted machine differs by as much.", margin(*noise_floor)),
         ),
-        ("same", format!("The whole interval lies within ± {}: if it changed, then by less.", margin(*effect))),
-        ("cannot tell", "Neither. It is not the same as no change.".into()),
+        ("same", format!("The whole interval is within ± {}.", margin(*effect))),
+        ("undecided", "Neither of the two.".into()),
         ("schema", name(&comparison.schema)),
         ("skye", name(&comparison.skye_version)),
     ]);

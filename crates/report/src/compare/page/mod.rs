@@ -205,14 +205,12 @@ fn class_of(change: &Change) -> &'static str {
     }
 }
 
-/// Returns the answer in a few words, and a supplement: "better +13.2 %", "cannot tell" with "needs 16 runs a side".
+/// Returns the answer in a few words, and a supplement: "better +13.2 %", "undecided" with "needs 16 runs per side".
 fn answer(change: &Change, comparison: &Comparison) -> (String, String) {
     match class_of(change) {
         "same" => (format!("same within ± {}", margin(comparison.effect)), signed(change.ratio)),
-        "unknown" if change.p.is_none() => {
-            (format!("{} ?", signed(change.ratio)), "one run says nothing".into())
-        }
-        "unknown" => ("cannot tell".into(), format!("needs {} {}", needed(change), each(comparison))),
+        "unknown" if change.p.is_none() => (format!("{} ?", signed(change.ratio)), "one run".into()),
+        "unknown" => ("undecided".into(), format!("needs {} {}", needed(change), each(comparison))),
         word => (format!("{word} {}", signed(change.ratio)), String::new()),
     }
 }
@@ -223,7 +221,7 @@ fn row_caption(page: &Page<'_>, row: &model::comparison::Row) -> String {
         let change = change.as_ref()?;
         let clause = match change.p {
             None => {
-                format!("{} with one run on a side, which says nothing about the next", signed(change.ratio))
+                format!("{} with one run per side, which cannot show a change", signed(change.ratio))
             }
             Some(_) => wording::comparison::sentence(change, page.comparison),
         };
@@ -235,7 +233,7 @@ fn row_caption(page: &Page<'_>, row: &model::comparison::Row) -> String {
     let mut parts: Vec<_> = parts.collect();
     let left = row.changes.len().saturating_sub(SIDES_MAX);
     parts.extend(more_sides(left));
-    if parts.is_empty() { "Nothing to compare it with.".into() } else { format!("{}.", parts.join("; ")) }
+    if parts.is_empty() { "Measured on one side only.".into() } else { format!("{}.", parts.join("; ")) }
 }
 
 /// Returns the number of sides that do not fit into a list, as text; `None` if there are none.

@@ -57,7 +57,7 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
         .map(|(side, phase, points)| rate_text(&page.short_name(*side), phase, unit, points))
         .collect();
     let caption = format!("{}.{}", parts.join("; "), first_of(series.len(), count));
-    let name = "Rate over time, runs in the middle".to_owned();
+    let name = "Rate over time, median runs".to_owned();
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
     let x = Side { scale: Scale::linear(0.0, end, Plot::ACROSS), ticks: 6, label: in_seconds };
     let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
@@ -80,10 +80,7 @@ fn rate_text(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> St
     let range = format!("between {} and {}", unit.format_rate(low), unit.format_rate(high));
     match &phase.figures.steady {
         _ if !phase.figures.rounds.is_empty() => {
-            format!(
-                "{name}: {} rounds of new files, {range} while files were worked on",
-                phase.figures.rounds.len()
-            )
+            format!("{name}: {} rounds of new files, {range} within rounds", phase.figures.rounds.len())
         }
         Some(steady) if steady.is_steady => {
             let rate = phase
@@ -94,7 +91,7 @@ fn rate_text(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> St
             format!("{name}: steady{}", rate.map_or(String::new(), |rate| format!(" at {rate}")))
         }
         Some(_) => format!("{name}: not steady, {range}"),
-        None => format!("{name}: too short to tell whether it is steady, {range}"),
+        None => format!("{name}: too short for a steady state, {range}"),
     }
 }
 
@@ -112,7 +109,7 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
     let last = all().map(|(one_in, _)| one_in).fold(10.0, f64::max);
     let [low, high] = [f64::min, f64::max].map(|pick| all().map(|(_, ns)| ns).reduce(pick).unwrap_or(1.0));
     let caption = format!("{}{}", compared(page, &series), first_of(series.len(), count));
-    let name = "Latency by percentile, runs in the middle".to_owned();
+    let name = "Latency by percentile, median runs".to_owned();
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
     let x = Side {
         scale: Scale::log(1.0, last * 1.3, Plot::ACROSS),
@@ -164,11 +161,11 @@ fn compared(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String
         Some(parts?.join(", "))
     };
     match (each(|whole| whole.p50), each(|whole| whole.p99)) {
-        (Some(p50), Some(p99)) => format!("Half take at most {p50}; 1 in 100 more than {p99}."),
-        (Some(p50), None) => format!("Half take at most {p50}."),
+        (Some(p50), Some(p99)) => format!("p50 {p50}; p99 {p99}."),
+        (Some(p50), None) => format!("p50 {p50}."),
         (None, _) => {
             let slowest = each(|whole| Some(whole.max)).unwrap_or_default();
-            format!("Too few operations for percentiles in numbers; the slowest took {slowest}.")
+            format!("Too few operations for percentiles; the slowest took {slowest}.")
         }
     }
 }

@@ -207,7 +207,7 @@ fn spread_of(measured: &SideResult) -> String {
 fn trust(page: &Page<'_>, row: &Compared) -> Vec<Chip> {
     let measured =
         || row.sides.iter().enumerate().take(SIDES_MAX).filter_map(|(side, one)| Some((side, one.as_ref()?)));
-    let kinds = [(Trust::Invalid, "dull", "not to be trusted"), (Trust::Suspect, "other", "suspect")];
+    let kinds = [(Trust::Invalid, "dull", "invalid"), (Trust::Suspect, "other", "suspect")];
     let chip = |(trust, class, words): (Trust, &'static str, &str)| {
         let of: Vec<_> = measured()
             .filter(|(_, one)| one.trust == Some(trust))

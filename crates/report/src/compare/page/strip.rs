@@ -66,10 +66,13 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     let mut caption = row_caption(page, row);
     caption.push_str(&first_of(sides.len(), row.sides.len()));
     if is_cut {
-        caption.push_str(" Lines that end in an arrow go on.");
+        caption.push_str(" Lines that end in an arrow continue.");
     }
     if all.iter().any(|points| points.len() > BUCKETS * 2) {
-        caption.push_str(&format!(" Of more than {} runs of a side, lows and highs are drawn.", BUCKETS * 2));
+        caption.push_str(&format!(
+            " For more than {} runs per side, only lows and highs are drawn.",
+            BUCKETS * 2
+        ));
     }
     let name = if row.measure.is_rate() { "Every run".to_owned() } else { "Every run: p99".to_owned() };
     let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);

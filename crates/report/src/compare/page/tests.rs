@@ -130,7 +130,7 @@ fn single_run_per_side_is_a_dot_without_claim() {
     let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
     let plain_text = plain(&text);
     assert!(
-        plain_text.contains("With one run on a side, how far") && plain_text.contains("one run says nothing"),
+        plain_text.contains("With one run per side, the spread") && plain_text.contains("one run"),
         "{plain_text}"
     );
     assert!(
@@ -362,7 +362,7 @@ fn line_beyond_chart_ends_in_arrow() {
         });
         runs.to_vec()
     };
-    let arrows = "Lines that end in an arrow go on.";
+    let arrows = "Lines that end in an arrow continue.";
     let figure = |text: &str| {
         let (_, tests) = text.split_once("id=\"tests\"").unwrap();
         let (figure, _) = tests.split_once("</figure>").unwrap();
@@ -380,7 +380,7 @@ fn line_beyond_chart_ends_in_arrow() {
 fn runs_that_are_thinned_are_said_to_be() {
     let runs = |count: usize| {
         let (_, text) = page_of(&[("a", vec![sample::run(); count]), ("b", vec![sample::run(); 2])]);
-        text.contains("Of more than 48 runs of a side, lows and highs are drawn.")
+        text.contains("For more than 48 runs per side, only lows and highs are drawn.")
     };
     assert!(!runs(48) && runs(49));
 }
