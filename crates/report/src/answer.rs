@@ -13,26 +13,26 @@ pub(crate) fn from_run(run: &Run) -> String {
     match run.environment.target.backing {
         Backing::Simulated => {
             sentences
-                .push("The device is simulated: these numbers are arithmetic, and are not saved.".to_owned());
+                .push("The device is simulated: the numbers are computed, and are not saved.".to_owned());
         }
         _ if measured.is_empty() => sentences.push("Nothing was measured.".to_owned()),
         Backing::Memory => {
-            sentences.push("The target is memory, so these are no numbers of storage.".to_owned());
+            sentences.push("The target is in memory: this is not the speed of storage.".to_owned());
         }
         _ => sentences.push(limits(&measured)),
     }
     sentences.extend(Compared::count(&run.phases).map(|compared| match compared.has_damage {
         false => format!("{} compared, none differs.", capitalised(&compared.share())),
-        true => "Data read back differs from what was written: see below.".to_owned(),
+        true => "Data read differs from data written: see below.".to_owned(),
     }));
     let marked = run.phases.iter().filter(|phase| mark(phase) != Mark::Remark).count();
     match (marked, run.phases.len()) {
         (0, _) if measured.is_empty() || run.environment.target.backing == Backing::Simulated => {}
         (0, _) if run.environment.target.backing == Backing::Unknown => {
-            let cause = "skye does not know the devices, and a cache may have answered";
+            let cause = "the devices are unknown, and a cache may have served reads";
             sentences.push(format!("No row is marked, but {cause}."));
         }
-        (0, _) => sentences.push("No row is marked: take the numbers as they are.".to_owned()),
+        (0, _) => sentences.push("No row is marked.".to_owned()),
         (1, 1) => sentences.push("Its number is marked: see below.".to_owned()),
         (2, 2) => sentences.push("Both numbers are marked: see below.".to_owned()),
         (marked, all) if marked == all => sentences.push(format!("All {all} rows are marked: see below.")),
@@ -176,8 +176,8 @@ impl Limits {
 
     fn not_clear(&self) -> String {
         match self.all {
-            1 => format!("What limited the one {} test is not clear.", self.kind),
-            all => format!("What limited the {all} {} tests is not clear.", self.kind),
+            1 => format!("The limit of the one {} test is not clear.", self.kind),
+            all => format!("The limit of the {all} {} tests is not clear.", self.kind),
         }
     }
 }

@@ -28,7 +28,7 @@ const METRICS: &[Metric] = &[
         let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns?)));
         known.map(|(quantile, ns)| (Some(("quantile", quantile.to_owned())), ns as f64 / 1e9)).collect()
     }),
-    ("skye_trusted", "1 if the number is what it looks like, else 0.", |phase| {
+    ("skye_trusted", "1 if the number is valid, else 0.", |phase| {
         vec![(None, f64::from(u8::from(trust(phase) == Trust::Ok)))]
     }),
     ("skye_limiter", "1, with the limiter as a label.", |phase| {

@@ -312,7 +312,7 @@ impl Layout {
         let when = time::minute(&change.since.run.started_at);
         let found = differences(change, style);
         let what = match found.len() {
-            0 => "nothing else is known to differ from the run before".into(),
+            0 => "no other known difference from the run before".into(),
             _ => found.join(", "),
         };
         let line = format!("{change_text} since {reference} ({when}): {what}");
@@ -368,17 +368,15 @@ fn closing(drawn: &[Series], once: usize, runs: &[Option<RunSummary>], style: &S
     let mut notes = Vec::new();
     let rates = || drawn.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));
     if rates().any(|rate| rate.is_none()) {
-        notes.push(format!(
-            "{GAP} in a course is a run whose number is missing or not to be trusted; it does not count."
-        ));
+        notes
+            .push(format!("{GAP} in a course is a run with a missing or invalid number; it does not count."));
     }
     let few = |series: &&Series| {
         series.points.iter().filter(|point| point.test.rate.is_some()).count() < SHORT_SERIES_MIN
     };
     if drawn.iter().any(|series| few(&series)) {
-        notes.push(format!(
-            "{MISSING} stands for a change where fewer than {SHORT_SERIES_MIN} runs count: too few to tell."
-        ));
+        notes
+            .push(format!("{MISSING} stands for a change over fewer than {SHORT_SERIES_MIN} runs: too few."));
     }
     match once {
         0 => {}
@@ -387,8 +385,8 @@ fn closing(drawn: &[Series], once: usize, runs: &[Option<RunSummary>], style: &S
     }
     match runs.iter().filter(|run| run.is_none()).count() {
         0 => {}
-        1 => notes.push("1 saved run cannot be read: skye list says why.".into()),
-        unread => notes.push(format!("{unread} saved runs cannot be read: skye list says why.")),
+        1 => notes.push("1 saved run is unreadable: skye list shows why.".into()),
+        unread => notes.push(format!("{unread} saved runs are unreadable: skye list shows why.")),
     }
     if drawn.is_empty() && once == 0 {
         notes.insert(0, "no test has been measured yet".into());

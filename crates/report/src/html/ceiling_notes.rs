@@ -86,7 +86,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
             title: format!("{name}: {}", percent(*share)),
         })
         .collect();
-    let name = "How near to known limits".to_owned();
+    let name = "Utilisation of known limits".to_owned();
     let caption = caption(phase, &all);
     let drawing = Markup(bars(&name, &caption, &all_bars, 1.0, true));
     Some(Figure { name, drawing, legend: Vec::new(), caption })
@@ -95,20 +95,22 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
 fn caption(phase: &PhaseRecord, all: &[(f64, LimitKind, String)]) -> String {
     let own = phase.figures.ceiling_shares.as_ref().and_then(|shares| shares.own_loop);
     if own.is_some_and(|own| own >= OWN_LOOP_NEAR) {
-        return "It comes near to what skye itself can do: this number is skye's, not the storage's.".into();
+        return "Near the maximum of skye itself: this is not the speed of the storage.".into();
     }
     let (share, what, name) = &all[0];
     let share_text = percent(*share);
     match what {
-        _ if *share < FULL => format!("Nothing that was measured is full; nearest is {name}, {share_text}."),
+        _ if *share < FULL => format!("No known limit is saturated; nearest is {name}, {share_text}."),
         LimitKind::Memory => {
-            format!("As fast as the same calls on memory ({share_text}): no storage shows in this number.")
+            format!(
+                "As fast as the same calls on memory ({share_text}): this is not the speed of the storage."
+            )
         }
         LimitKind::Device => format!(
-            "The device was never long without a request ({share_text}); one that works on several at once may still do more."
+            "The device always had requests ({share_text}); a parallel device may still have headroom."
         ),
         LimitKind::Cpus => format!("All CPUs of the machine were busy ({share_text})."),
-        LimitKind::Other => format!("Full: {name}, {share_text}."),
+        LimitKind::Other => format!("Saturated: {name}, {share_text}."),
     }
 }
 
@@ -162,10 +164,10 @@ pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
         Some((name, share)) if share >= 0.5 => {
             format!("Its threads were {} for most of the time.", wording(name))
         }
-        Some((name, _)) => format!("No one thing takes half of the time; most goes {}.", longest(name)),
+        Some((name, _)) => format!("No part takes half of the time; most goes {}.", longest(name)),
         None => String::new(),
     };
-    let name = "Where its threads' time went".to_owned();
+    let name = "Time of its threads".to_owned();
     let drawing = Markup(stacked(&name, &caption, &parts));
 
     Some(Figure { name, drawing, legend, caption })

@@ -20,12 +20,12 @@ pub(super) fn evidence(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
         let sentences = sentences.collect::<Vec<_>>().join("; ");
         facts.push(("its operations", Some(sentences).filter(|sentences| !sentences.is_empty())));
     }
-    facts.push(("on the way down", wording::layer_path(phase).map(|layer_path| layer_path.text)));
+    facts.push(("I/O path", wording::layer_path(phase).map(|layer_path| layer_path.text)));
     facts.push(("calls of an operation", wording::steps(phase)));
     facts.push(("asleep in", sites(&phase.seen.wait_channels)));
-    facts.push(("answers to experiments", phase.judged.sensitivity.as_ref().and_then(answers)));
+    facts.push(("responses to experiments", phase.judged.sensitivity.as_ref().and_then(answers)));
     facts.push((
-        "to try next",
+        "next step",
         phase.judged.verdict.as_ref().and_then(|verdict| wording::next_steps(&[verdict])),
     ));
     facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()

@@ -69,7 +69,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let mut drawn = HashSet::new();
     for finding in remarks(&run.phases) {
         let (meaning, class) = match finding.mark {
-            Mark::Invalid => ("not this number", "other"),
+            Mark::Invalid => ("invalid", "other"),
             Mark::Suspect => ("off by more than its ±", "other"),
             Mark::Remark => ("worth knowing", "dull"),
         };
@@ -171,8 +171,8 @@ fn bytes(phase: &PhaseRecord) -> Option<Figure> {
     let (asked, moved) = (sum(0), sum(1));
     let ratio = (asked > 0.0).then(|| moved / asked);
     let caption = match ratio.and_then(crate::numbers::amount) {
-        Some(ratio) => format!("The device moved {ratio} bytes for each byte asked for."),
-        None => "The device moved bytes that the test did not ask for.".into(),
+        Some(ratio) => format!("The device moved {ratio} bytes per requested byte."),
+        None => "The device moved bytes that the test did not request.".into(),
     };
     let all_bars: Vec<_> = pairs
         .into_iter()
@@ -188,7 +188,7 @@ fn bytes(phase: &PhaseRecord) -> Option<Figure> {
             }
         })
         .collect();
-    let name = "Bytes asked for and moved".to_owned();
+    let name = "Bytes requested and moved".to_owned();
     let drawing = Markup(bars(&name, &caption, &all_bars, most as f64, false));
     Some(Figure { name, drawing, legend: Vec::new(), caption })
 }

@@ -144,7 +144,7 @@ fn caption(columns: &[Column]) -> String {
     // Every column needs enough operations. Otherwise the range would only cover the columns that have most.
     let has_enough = |one_in: u64| operations_min >= SAMPLES_BEYOND.saturating_mul(one_in);
     if !has_enough(2) {
-        return "Too few operations at a time to tell percentiles.".to_owned();
+        return "Too few operations at a time for percentiles.".to_owned();
     }
     let range = |share: f64| {
         let ends = [u64::min, u64::max]
@@ -156,13 +156,11 @@ fn caption(columns: &[Column]) -> String {
     let median = if median_is_same {
         format!("The median stays at {high}")
     } else {
-        format!("The median lies between {low} and {high}")
+        format!("The median is between {low} and {high}")
     };
     if !has_enough(100) {
-        return format!(
-            "{median} over the time; there are too few operations at a time for the 99th percentile."
-        );
+        return format!("{median} over time; too few operations at a time for the 99th percentile.");
     }
     let (_, [low, high]) = range(0.99);
-    format!("{median} over the time, the 99th percentile between {low} and {high}.")
+    format!("{median} over time, the 99th percentile between {low} and {high}.")
 }

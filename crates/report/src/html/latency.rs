@@ -189,7 +189,7 @@ fn caption(whole: &Latency) -> String {
     let max = latency(whole.max);
     if let [fast, slow, ..] = whole.modes.as_slice() {
         return format!(
-            "{} kinds of operations: {} at {}, {} at {}; the slowest took {max}.",
+            "{} latency peaks: {} at {}, {} at {}; the slowest took {max}.",
             whole.modes.len(),
             percent(fast.share),
             latency(fast.at_ns),
@@ -200,13 +200,9 @@ fn caption(whole: &Latency) -> String {
     match (whole.p50, whole.p99) {
         (Some(p50), Some(p99)) => {
             let times = amount(p99 as f64 / p50.max(1) as f64).unwrap_or_default();
-            format!(
-                "Half take at most {}, 1 in 100 more than {} ({times} times as long); the slowest took {max}.",
-                latency(p50),
-                latency(p99)
-            )
+            format!("p50 {}, p99 {} ({times} times p50); the slowest took {max}.", latency(p50), latency(p99))
         }
-        (Some(p50), None) => format!("Half take at most {}; the slowest took {max}.", latency(p50)),
+        (Some(p50), None) => format!("p50 {}; the slowest took {max}.", latency(p50)),
         (None, _) => format!("Too few operations for percentiles; the slowest took {max}."),
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn repetitions(test: &Test<'_>) -> Option<String> {
     // State both ends: a distance would need a centre, and the rate that is shown is not the mean.
     Some(match rates.len() {
         1 => format!("{} repetitions{failed}", test.all.len()),
-        count if low == high => format!("the middle of {count}, all {high}{failed}"),
-        count => format!("the middle of {count}, {low} to {high}{failed}"),
+        count if low == high => format!("the median of {count}, all {high}{failed}"),
+        count => format!("the median of {count}, {low} to {high}{failed}"),
     })
 }

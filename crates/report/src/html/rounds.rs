@@ -21,8 +21,8 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let rate = |round: &SteadyRound| unit.rate_from_ops(phase, round.ops_per_second);
     let highest = all.rounds.iter().map(rate).fold(0.0, f64::max);
     let caption = match all.steady_round {
-        Some(round) => format!("Steady in round {round} of at most {}.", all.rounds_max),
-        None => format!("Not steady in {} of at most {} rounds.", all.rounds.len(), all.rounds_max),
+        Some(round) => format!("Steady state in round {round} of at most {}.", all.rounds_max),
+        None => format!("No steady state in {} of at most {} rounds.", all.rounds.len(), all.rounds_max),
     };
     let name = "Rate of each round".to_owned();
     let mut drawing = Drawing::new(HEAD + RATE_HEIGHT + FLOOR, &name, &caption);
@@ -43,7 +43,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     for (number, round) in numbers().zip(&all.rounds) {
         let window = round.window.as_ref().map_or(String::new(), |window| {
             let (excursion, slope) = (percent(window.excursion), percent(window.slope.abs()));
-            format!("; five rounds differ by {excursion}, and their line rises or falls by {slope}")
+            format!("; excursion {excursion}, slope {slope} over five rounds")
         });
         let title = format!("round {number}: {}{window}", unit.format_rate(rate(round)));
         plot.span(&mut drawing, "at", number - 0.5, number + 0.5, &title);

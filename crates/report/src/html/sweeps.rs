@@ -50,7 +50,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
         rendered(&Figures {
             anchor: "scaling",
             heading: "Sweeps",
-            lead: "What more load brings: to the right more work, upwards longer waiting.",
+            lead: "Effect of load: throughput to the right, latency upwards.",
             figures,
         })
     })
@@ -106,7 +106,7 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     let measured = || points.iter().map(|point| point.rates().len());
     if let (Some(fewest), Some(most)) = (measured().min(), measured().max().filter(|most| *most > 1)) {
         let counted = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
-        caption.push_str(&format!(" Each point is the middle of {counted} repetitions."));
+        caption.push_str(&format!(" Each point is the median of {counted} repetitions."));
     }
     let knee = if let Knee::At(at) = knee { Some(at) } else { None };
     let name = format!("{} {}", printable(&first.name), common(&first.label)).trim_end().to_owned();
@@ -181,7 +181,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
     let wait = |index: usize| crate::numbers::latency(waits[index] as u64);
     match knee {
         Knee::At(at) if *at != best => format!(
-            "Best at {}: {} at {}. Beyond it waiting grows faster than work: {} gives {} at {}.",
+            "Knee at {}: {} at {}. Beyond it, latency grows faster than throughput: {} reaches {} at {}.",
             words[*at],
             unit.format_rate(rates[*at]),
             wait(*at),
@@ -190,7 +190,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
             wait(best)
         ),
         Knee::At(at) => format!(
-            "Best at {}: {} at {}. More load buys more waiting and no more work.",
+            "Knee at {}: {} at {}. More load adds latency without throughput.",
             words[*at],
             unit.format_rate(rates[*at]),
             wait(*at)
@@ -198,7 +198,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
         Knee::Apart(points) => {
             let named: Vec<_> = points.iter().map(|at| words[*at].as_str()).collect();
             format!(
-                "The repetitions agree on no knee: {}; the most is {} at {}, with {}.",
+                "The repetitions have different knees: {}; the maximum is {} at {}, with {}.",
                 named.join(", "),
                 unit.format_rate(most),
                 words[best],
@@ -206,7 +206,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
             )
         }
         Knee::Nowhere => format!(
-            "No knee within this range; the most is {} at {}, with {}.",
+            "No knee in this range; the maximum is {} at {}, with {}.",
             unit.format_rate(most),
             words[best],
             wait(best)

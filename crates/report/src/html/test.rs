@@ -104,7 +104,7 @@ pub(crate) fn trust_word(phase: &PhaseRecord) -> Option<Chip> {
     let (class, words) = match trust(phase) {
         Trust::Ok => return None,
         Trust::Suspect => ("other", "suspect"),
-        Trust::Invalid => ("dull", "not to be trusted"),
+        Trust::Invalid => ("dull", "invalid"),
     };
     missing_reason(phase).is_none().then(|| Chip { class, words: words.into(), confidence_text: "" })
 }

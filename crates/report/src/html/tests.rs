@@ -253,11 +253,11 @@ fn repetitions_are_one_row_with_median() {
     assert_eq!((tests.len(), tests[0].phase.repetition), (1, 3));
     let text = page(&run, Embed::Nothing);
     assert_sound(&text);
-    assert!(text.contains("the middle of 3, 944 MB/s to 1,153 MB/s"), "{text}");
+    assert!(text.contains("the median of 3, 944 MB/s to 1,153 MB/s"), "{text}");
     for phase in &mut run.phases {
         phase.figures.rate.bytes_per_second = Some(1e9);
     }
-    assert!(page(&run, Embed::Nothing).contains("the middle of 3, all 1,000 MB/s"));
+    assert!(page(&run, Embed::Nothing).contains("the median of 3, all 1,000 MB/s"));
     assert!(text.contains("#2 1,153 MB/s"), "{text}");
     // Tests with the same name but another spec are no repetitions.
     let mut other = run.phases[1].clone();
@@ -318,7 +318,7 @@ fn sweeps_mark_their_knee() {
     let text = page(&run, Embed::Nothing);
     assert!(text.contains("id=\"scaling\"") && text.contains(">Q4 knee<"));
     assert_eq!(text.matches(" knee</text>").count(), 1, "the second sweep has none");
-    assert!(text.contains("No knee within this range"));
+    assert!(text.contains("No knee in this range"));
     assert!(!page(&sample::run(), Embed::Nothing).contains("id=\"scaling\""));
 }
 
@@ -443,7 +443,7 @@ fn percentiles_over_time_need_operations() {
     phase.figures.intervals[7].histogram = vec![(100_000, 2_000)];
     assert!(caption(&phase).contains("99th percentile between"));
     phase.figures.intervals[7].histogram = vec![(100_000, 39)];
-    assert_eq!(caption(&phase), "Too few operations at a time to tell percentiles.");
+    assert_eq!(caption(&phase), "Too few operations at a time for percentiles.");
 }
 
 #[test]

@@ -240,13 +240,13 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
     let Some(steady) = &phase.figures.steady else {
         if !phase.figures.zones.is_empty() {
             return format!(
-                "Zones one after the other: between {} and {}.",
+                "Zones in sequence: between {} and {}.",
                 unit.format_rate(low),
                 unit.format_rate(high)
             );
         }
         return format!(
-            "Too short to tell whether it is steady: {} parts, between {} and {}.",
+            "Too short for a steady part: {} intervals, between {} and {}.",
             rates.len(),
             unit.format_rate(low),
             unit.format_rate(high)
@@ -261,8 +261,8 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
         let rate = phase.figures.rate.steady_ops_per_second.map(|rate| unit.rate_from_ops(phase, rate));
         let at = rate.map_or(String::new(), |rate| format!(" at {}", unit.format_rate(rate)));
         return match steady.from_ns {
-            0 if steady.change_points.is_empty() => format!("Steady from its beginning{at}."),
-            from_ns => format!("Steady from {} on{at}{changes}.", latency(from_ns)),
+            0 if steady.change_points.is_empty() => format!("Steady from the start{at}."),
+            from_ns => format!("Steady after {}{at}{changes}.", latency(from_ns)),
         };
     }
     let changed = match steady.change_points.as_slice() {

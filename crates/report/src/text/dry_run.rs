@@ -13,8 +13,7 @@ use crate::numbers::{duration, percent, thousands};
 pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     // The ID of a device that is erased is no part of the file: it must be typed each time.
     let place = if environment.target.erased.is_some() { "DEVICE --erase ID" } else { "DIR" };
-    let mut text =
-        format!("# Nothing was run. Save this and run it with: skye run {place} --preset FILE.toml\n#\n");
+    let mut text = format!("# Dry run. Save this and run it with: skye run {place} --preset FILE.toml\n#\n");
     // All text in the comments went through `printable`, so none of it can end its line.
     for (name, fact) in facts(plan, environment) {
         text.push_str(format!("# {name:<8} {}", allow_breaks(&fact)).trim_end());
@@ -23,7 +22,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     text.push_str(&format!(
         "{}# limits   ends after {} at the latest, writes {} of data at most (allowed: {}){}\n#\n",
         plan.precision_goal.map_or(String::new(), |until| format!(
-            "# until    each rate is steady and known within ± {}\n",
+            "# until    each rate is steady within ± {}\n",
             percent(until.precision)
         )),
         duration(plan.total_ns),

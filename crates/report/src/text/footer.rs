@@ -56,7 +56,7 @@ pub(super) fn monitor_output(run: &Run, of_document: &Path) -> Option<String> {
     let command = printable(&ran.first()?.command);
     let outputs = || ran.iter().filter_map(|record| record.output_file.as_deref());
     let Some(first) = outputs().next() else {
-        return Some(format!("`{command}`: what it printed could not be saved"));
+        return Some(format!("`{command}`: its output could not be saved"));
     };
     let directory = Path::new(first).parent().unwrap_or(Path::new(""));
     let place = printable(&of_document.join(directory).display().to_string());
@@ -64,7 +64,7 @@ pub(super) fn monitor_output(run: &Run, of_document: &Path) -> Option<String> {
         1 => "1 test".to_owned(),
         count => format!("{} tests", thousands(count as u64)),
     };
-    Some(format!("`{command}`: output beside {tests} in {place}"))
+    Some(format!("`{command}`: output during {tests} in {place}"))
 }
 
 /// Returns the number of finished tests, if the run ended before all of them. A test that ended early has a separate
@@ -181,9 +181,9 @@ fn mean<'a>(shares: impl Iterator<Item = (&'a PhaseRecord, Option<f64>)>) -> Opt
 pub(crate) fn tool(tool: &Tool) -> Option<String> {
     let ns = |value: f64| latency(value.round().max(0.0) as u64);
     let parts = [
-        tool.overhead_ns_per_op.map(|value| format!("{} of our own CPU per operation", ns(value))),
-        tool.telemetry_cpu_share.map(|share| format!("observing took {} of one CPU", percent(share))),
-        tool.clock_read_ns.map(|value| format!("a clock read costs {}", ns(value))),
+        tool.overhead_ns_per_op.map(|value| format!("{} of skye's CPU time per operation", ns(value))),
+        tool.telemetry_cpu_share.map(|share| format!("sampling took {} of one CPU", percent(share))),
+        tool.clock_read_ns.map(|value| format!("a clock read takes {}", ns(value))),
     ];
     let known: Vec<_> = parts.into_iter().flatten().map(|part| no_break(&part)).collect();
     (!known.is_empty()).then(|| known.join(", "))

@@ -75,7 +75,7 @@ pub(crate) fn facts(plan: &Plan, environment: &Environment) -> Vec<(&'static str
     facts.extend(plan.notes.iter().map(|note| ("note", printable(note))));
     if !environment.hidden_sources.is_empty() {
         let hidden = environment.hidden_sources.join(", ");
-        facts.push(("hidden", format!("{}: cannot be read here", printable(&hidden))));
+        facts.push(("hidden", format!("{}: unreadable here", printable(&hidden))));
     }
     facts
 }
@@ -167,9 +167,9 @@ fn devices(target: &Target) -> Vec<String> {
     let Some(top) = stack.first() else {
         return vec![
             match target.backing {
-                Backing::Memory => "none: this is memory",
-                Backing::RemoteOrUserSpace => "none of this machine: remote or user-space",
-                Backing::Simulated => "none: it is simulated",
+                Backing::Memory => "none: memory",
+                Backing::RemoteOrUserSpace => "none on this machine: remote or user-space",
+                Backing::Simulated => "none: simulated",
                 Backing::Devices | Backing::Unknown => "not found",
             }
             .into(),

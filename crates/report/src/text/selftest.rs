@@ -40,7 +40,7 @@ pub struct CaseListing<'a> {
 /// The first line: cases, seed, machine and user.
 pub fn title(selftest: &SelfTest, style: &Style) -> String {
     let SelfTest { skye_version, seed, kernel, cpus, is_root, cases, .. } = selftest;
-    let user = if *is_root { "as root" } else { "not as root: what takes root is left out" };
+    let user = if *is_root { "as root" } else { "not as root: cases that need root are omitted" };
     let cases = if *cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") };
     let head = paint(BOLD, &format!("skye {skye_version} selftest"));
     let kernel = printable(kernel);
@@ -117,7 +117,7 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
     lines.push(field("score", &with_units(&right), style));
     if let (Some(median), Some(max)) = (score.off_median, score.off_max) {
         let rates = format!(
-            "{} held against what was built in: half of them off by {}, the worst by {}",
+            "{} compared with the built-in ones: half of them off by {}, the worst by {}",
             thousands(score.rates.into()),
             at_most(median),
             percent_of(max)
@@ -168,7 +168,7 @@ pub fn case_listing(case: &CaseListing<'_>, style: &Style) -> String {
         line.put_left(ANSWER_COLUMN, &right(truth), anstyle::Style::new());
         lines.push(line.finish());
     }
-    let why = case.why.map(|why| format!("Several are right: {why}. ")).unwrap_or_default();
+    let why = case.why.map(|why| format!("Several limiters are right: {why}. ")).unwrap_or_default();
     let needs = if case.needs.is_empty() { "nothing".to_owned() } else { case.needs.join(", ") };
     let text = format!("{why}Needs {needs}. Changes: {}.", case.changes.join(", "));
     let wrapped = wrap(&with_units(&text), style.paragraph() - INDENT);
@@ -301,7 +301,7 @@ mod tests {
         let style = Style { has_unicode: false, ..sample::NARROW };
         assert!(plain_text(&every_kind(), &style).is_ascii());
         let as_user = SelfTest { is_root: false, ..every_kind() };
-        assert!(plain_text(&as_user, &style).contains("not as root: what takes root is left out"));
+        assert!(plain_text(&as_user, &style).contains("not as root: cases that need root are omitted"));
     }
 
     #[test]

@@ -170,7 +170,7 @@ fn label_seed_and_space_are_no_causes() {
         run.plan.seed = Some(7);
         run.environment.target.space.free_bytes /= 9;
     });
-    assert_eq!(causes, "nothing else is known to differ from the run before");
+    assert_eq!(causes, "no other known difference from the run before");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn data_set_change_is_shown_only_for_its_test() {
         run.phases[1].workload.size_bytes *= 64;
         run.phases[1].engine.name = "another".into();
     });
-    assert_eq!(causes, "nothing else is known to differ from the run before");
+    assert_eq!(causes, "no other known difference from the run before");
     let causes = causes_of(|run| {
         run.phases[0].workload.size_bytes = 64 << 30;
         run.environment.kernel = "Linux 6.14.2".into();
@@ -199,7 +199,7 @@ fn runs_that_cannot_be_read_keep_their_place() {
     measured.insert(1, None);
     let text = sample::plain(&render(&measured, &sample::WIDE));
     assert!(text.contains("since @-3 (2026-11-07"), "{text}");
-    assert!(text.ends_with("1 saved run cannot be read: skye list says why.\n"), "{text}");
+    assert!(text.ends_with("1 saved run is unreadable: skye list shows why.\n"), "{text}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn single_run_has_no_trend() {
     assert_eq!(plain_text(&runs(&[1e9]), &NARROW), "2 tests were measured once: no trend yet.\n");
     assert_eq!(
         render(&[None], &NARROW),
-        "no test has been measured yet\n1 saved run cannot be read: skye list says why.\n"
+        "no test has been measured yet\n1 saved run is unreadable: skye list shows why.\n"
     );
     assert_eq!(render(&[], &NARROW), "no test has been measured yet\n");
 }

@@ -71,8 +71,8 @@ fn run_at_rate_change_is_named() {
     let ran = ran.output_contains(&[
         "-20.0 % since @-3 (2026-11-07 14:03 UTC): kernel",
         "Linux 7.1.0",
-        "whose number is missing or not to be trusted",
-        "1 saved run cannot be read",
+        "with a missing or invalid number",
+        "1 saved run is unreadable",
     ]);
     // The name is the one that `skye report` takes.
     let report = skye().env("XDG_STATE_HOME", home.join("state")).words("report -vv @-3");
