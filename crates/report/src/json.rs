@@ -99,10 +99,7 @@ fn check(run: &Run) -> Result<(), String> {
             rate.ci95_high_ops_per_second,
         ];
         if let Some(rate) = rates.into_iter().flatten().find(|rate| !(0.0..=RATE_MAX).contains(rate)) {
-            return Err(format!(
-                "{} has a rate of {rate:e} a second, which nothing reaches",
-                printable(&phase.id)
-            ));
+            return Err(format!("{} has an impossible rate of {rate:e} per second", printable(&phase.id)));
         }
     }
     Ok(())
@@ -133,14 +130,11 @@ fn foreign(schema: &str) -> String {
 /// Explains why the text is no run. A second parse distinguishes a foreign document from a damaged one.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     if text.trim().is_empty() {
-        return format!("expected a run of skye (schema {SCHEMA}), found nothing at all");
+        return format!("expected a run of skye (schema {SCHEMA}), found an empty document");
     }
     match Value::from_json(text) {
         Err(error) if error.is_eof() => {
-            format!(
-                "the document is cut off at line {}; it was not written or copied as a whole",
-                error.line()
-            )
+            format!("the document is truncated at line {}; write or copy it again", error.line())
         }
         Err(error) => format!(
             "expected JSON with a run of skye, its page, or results of bonnie++, bonnie, GoBonnieGo, zcav or getc_putc: {}",
@@ -150,13 +144,10 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
             None => format!("expected a run of skye (schema {SCHEMA}), found JSON without a \"schema\""),
             Some(schema) if is_ours(schema) => {
                 // A later version may use a word that this version does not know.
-                let version = document.get("skye_version").and_then(Value::as_str).unwrap_or("of no version");
+                let version =
+                    document.get("skye_version").and_then(Value::as_str).unwrap_or("without a version");
                 let error = error.to_string();
-                format!(
-                    "it is a run of skye {} that cannot be read: {}",
-                    printable(version),
-                    printable(&error)
-                )
+                format!("it is an unreadable run of skye {}: {}", printable(version), printable(&error))
             }
             Some(schema) => foreign(schema),
         },

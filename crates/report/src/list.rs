@@ -184,9 +184,7 @@ mod tests {
             }),
             Entry {
                 name: "1120-owl".into(),
-                run: Err(
-                    "the document is cut off at line 812; it was not written or copied as a whole".into()
-                ),
+                run: Err("the document is truncated at line 812; write or copy it again".into()),
             },
             entry(Summary { preset: "custom".into(), headlines: only_files, ..summary.clone() }),
             entry(Summary {

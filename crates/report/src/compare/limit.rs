@@ -27,7 +27,7 @@ const GATE_METRICS: [(&str, GateMetric); 2] =
     [("throughput", GateMetric::Throughput), ("p99", GateMetric::P99)];
 /// Tolerance for rounding: a limit of 3 % is not smaller than an effect of 3 %.
 const ROUNDING: f64 = 1e-9;
-const FORM: &str = "write QUANTITY<-PERCENT or QUANTITY>PERCENT, as in throughput<-5% or p99>10%";
+const FORM: &str = "use QUANTITY<-PERCENT or QUANTITY>PERCENT, for example throughput<-5% or p99>10%";
 
 /// Result of checking a comparison against a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +52,9 @@ impl FromStr for Limit {
             let near = nearest(word, names()).map_or(String::new(), |near| format!("; did you mean {near}?"));
             format!("`{word}` is none of {}{near}", names().collect::<Vec<_>>().join(", "))
         })?;
-        let number = rest.strip_suffix('%').ok_or_else(|| format!("`{rest}` is no percentage: {FORM}"))?;
-        let percent: f64 = number.trim().parse().map_err(|_| format!("`{rest}` is no percentage: {FORM}"))?;
+        let number = rest.strip_suffix('%').ok_or_else(|| format!("`{rest}` is not a percentage: {FORM}"))?;
+        let percent: f64 =
+            number.trim().parse().map_err(|_| format!("`{rest}` is not a percentage: {FORM}"))?;
         let is_below = text[at..].starts_with('<');
         // A positive limit makes no sense here: `throughput<5%` would refuse every run that did not gain.
         let is_sound =
@@ -129,8 +130,8 @@ mod tests {
         for (text, said) in [
             ("throughput", "neither"),
             ("troughput<-5%", "did you mean throughput?"),
-            ("throughput<-5", "no percentage"),
-            ("throughput<-x%", "no percentage"),
+            ("throughput<-5", "not a percentage"),
+            ("throughput<-x%", "not a percentage"),
             ("throughput<5%", "without a change"),
             ("p99>-5%", "without a change"),
             ("throughput<-100%", "without a change"),

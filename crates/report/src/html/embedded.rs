@@ -93,24 +93,18 @@ pub fn embedded(text: &str) -> Option<Result<String, String>> {
 fn inflated(text: &str) -> Result<String, String> {
     let Some((_, rest)) = text.split_once(BEFORE) else {
         if text.contains(COMPARISON) {
-            return Err(
-                "this page is a comparison, which holds no run; name one of the runs that it compares".into(),
-            );
+            return Err("this page is a comparison without a run; choose one of the compared runs".into());
         }
-        return Err(
-            "this page does not hold its run, which was too large for it; name the run's own JSON".into()
-        );
+        return Err("this page lacks its run, which was too large; use the JSON of the run".into());
     };
-    let damaged = |why: &str| {
-        format!("the run in this page is damaged ({why}); the page was not saved or copied as a whole")
-    };
-    let (encoded, _) = rest.split_once('"').ok_or_else(|| damaged("it has no end"))?;
-    let bytes = STANDARD.decode(encoded).map_err(|_| damaged("it is no base64"))?;
+    let damaged = |why: &str| format!("the run in this page is damaged ({why}); save or copy the page again");
+    let (encoded, _) = rest.split_once('"').ok_or_else(|| damaged("it is truncated"))?;
+    let bytes = STANDARD.decode(encoded).map_err(|_| damaged("it is not base64"))?;
     let mut json = String::new();
     let read = MultiGzDecoder::new(bytes.as_slice()).take(INFLATED_MAX + 1).read_to_string(&mut json);
     read.map_err(|error| damaged(&error.to_string()))?;
     if json.len() as u64 > INFLATED_MAX {
-        return Err(format!("the run in this page has more than {}", model::size::binary(INFLATED_MAX)));
+        return Err(format!("the run in this page is larger than {}", model::size::binary(INFLATED_MAX)));
     }
     Ok(json)
 }

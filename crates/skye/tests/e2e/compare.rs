@@ -193,8 +193,8 @@ fn invalid_run_file_is_reported_and_others_compared() {
     let edited = text.replacen("\"ops\": ", "\"ops\": \"many\", \"x\": ", 1);
     assert_ne!(edited, text);
     for (file, message) in [
-        (write("empty.json", ""), "found nothing at all"),
-        (write("cut.json", &text[..text.len() / 2]), "cut off at line"),
+        (write("empty.json", ""), "found an empty document"),
+        (write("cut.json", &text[..text.len() / 2]), "truncated at line"),
         (write("newer.json", &text.replace("skye.run/3", "skye.run/4")), "use a newer skye"),
         (write("edited.json", &edited), "many"),
         (write("other.json", "{\"schema\": \"fio\"}"), "found schema fio"),
@@ -268,7 +268,7 @@ fn html_page_is_written_along_with_printed_output() {
         assert_eq!(compare(&[&a, &b], words).exits(0).stdout, written, "{words}");
     }
     // The page holds the comparison, and no run.
-    compare(&[&page, &b], "").exits(2).stderr_contains(&["is a comparison", "name one of the runs"]);
+    compare(&[&page, &b], "").exits(2).stderr_contains(&["is a comparison", "choose one of the"]);
     compare(&[&a, &b], "--html - --format csv")
         .exits(2)
         .stderr_contains(&["two forms of a comparison on stdout"]);
