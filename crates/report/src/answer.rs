@@ -231,9 +231,9 @@ mod tests {
         let mut run = sample::run();
         run.phases.truncate(1);
         run.phases[0].judged.notes.clear();
-        assert!(from_run(&run).ends_with("take the numbers as they are."), "{}", from_run(&run));
+        assert!(from_run(&run).ends_with("No row is marked."), "{}", from_run(&run));
         run.environment.target.backing = Backing::Unknown;
-        assert!(from_run(&run).ends_with("and a cache may have answered."), "{}", from_run(&run));
+        assert!(from_run(&run).ends_with("and a cache may have served reads."), "{}", from_run(&run));
     }
 
     #[test]

@@ -184,7 +184,7 @@ mod tests {
             let mut run = sample::run();
             run.phases[1].figures.rate.whole_ops_per_second = Some(rate);
             let problem = read(&write(&run)).unwrap_err();
-            assert!(problem.contains(&run.phases[1].id) && problem.contains("nothing reaches"), "{problem}");
+            assert!(problem.contains(&run.phases[1].id) && problem.contains("impossible rate"), "{problem}");
         }
     }
 

@@ -358,13 +358,13 @@ fn repeated_sweeps_are_one_chart_of_the_middle() {
     assert_eq!(points(&thrice), points(&once));
     assert_eq!(points(&once).len(), 8);
     assert_eq!(thrice.matches(" knee</text>").count(), 1);
-    let expected = " Each point is the middle of 3 repetitions.</figcaption>";
+    let expected = " Each point is the median of 3 repetitions.</figcaption>";
     assert_eq!([&once, &thrice].map(|text| text.matches(expected).count()), [0, 2]);
     // A point that failed in one repetition has fewer repetitions.
     let mut run = repeated_sweep(&[0.5, 1.0, 3.0]);
     run.phases[0].figures.rate.ops_per_second = None;
     run.phases[0].status = model::run::Status::Failed;
-    assert!(sweeps_of(&run).contains("Each point is the middle of 2 to 3 repetitions."));
+    assert!(sweeps_of(&run).contains("Each point is the median of 2 to 3 repetitions."));
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn knee_is_marked_where_most_repetitions_agree() {
     move_knee(&mut run, 8 + 2, 8);
     let text = sweeps_of(&run);
     assert!(!text.contains(" knee</text>"), "{text}");
-    assert!(text.contains("The repetitions agree on no knee: Q1, Q2, Q4; the most is "), "{text}");
+    assert!(text.contains("The repetitions have different knees: Q1, Q2, Q4; the maximum is "), "{text}");
 }
 
 #[test]

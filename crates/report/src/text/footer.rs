@@ -233,7 +233,7 @@ mod tests {
             });
         }
         let output_text = monitor_output(&run, Path::new("/tmp")).unwrap();
-        assert!(output_text.ends_with(": output beside 2 tests in /tmp/r.monitor"), "{output_text}");
+        assert!(output_text.ends_with(": output during 2 tests in /tmp/r.monitor"), "{output_text}");
         assert!(!output_text.contains('\x1b'), "{output_text}");
         run.phases
             .iter_mut()

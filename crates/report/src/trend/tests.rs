@@ -127,10 +127,7 @@ fn level_causes_ignore_failed_runs() {
     );
     // If nothing differs, the text says so.
     let text = plain_text(&self::runs(&STEP), &sample::WIDE);
-    assert!(
-        text.contains("-13.1 % since @-2 (2026-11-07 14:03 UTC): nothing else is known to differ"),
-        "{text}"
-    );
+    assert!(text.contains("-13.1 % since @-2 (2026-11-07 14:03 UTC): no other known difference"), "{text}");
 }
 
 /// Returns the differences that are shown for a step if `change` applies to the runs after it.
