@@ -593,7 +593,8 @@ fn clock(health: &Health) -> Check {
     let fast = health.clock_sources.iter().find(|source| *source == "tsc" || *source == "kvm-clock");
     let advice = match fast {
         Some(fast) if source != Some(fast) => format!(
-            "each read is a system call, and an operation needs two: unless the kernel log rejects {fast}, write it to {CURRENT_CLOCK}"
+            "each read is a system call, and an operation needs two: unless the kernel log rejects {fast}, \
+             write it to {CURRENT_CLOCK}"
         ),
         _ => "each read is a system call, and an operation needs two".to_owned(),
     };

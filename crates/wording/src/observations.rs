@@ -109,10 +109,12 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
             "{change}: {after_ops_per_second} (baseline {before_ops_per_second}, too unsteady to count)"
         }
         ImpossibleAnswer { .. } => {
-            "{change}: {after_ops_per_second} (baseline {before_ops_per_second}; no single limit causes this, a cache may have served it)"
+            "{change}: {after_ops_per_second} (baseline {before_ops_per_second}; no single limit \
+             causes this, a cache may have served it)"
         }
         BaselineMoved { .. } => {
-            "the rate had moved from {own_ops_per_second} to {before_ops_per_second} before the experiments, so they are excluded"
+            "the rate had moved from {own_ops_per_second} to {before_ops_per_second} before the experiments, so they are \
+             excluded"
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::limiter_help::LimiterHelp;
 use crate::{advice, is_alike, observation, template};
 
 /// Text for a row without a known limiter.
-pub const NO_LIMITER: &str = "its limiter is not known";
+pub const NO_LIMITER: &str = "its limiter is unknown";
 
 /// Returns true if one sentence each can cover both lists.
 fn all_alike<T: Figures>(one: &[T], other: &[T]) -> bool {

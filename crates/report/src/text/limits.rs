@@ -162,7 +162,7 @@ mod tests {
         insta::assert_snapshot!(limited(&rows, &sample::WIDE));
         let mut unknown = run.phases[0].clone();
         unknown.judged.verdict = None;
-        assert_eq!(limited(&[("Seeks", &unknown)], &sample::WIDE), "  Seeks  its limiter is not known");
+        assert_eq!(limited(&[("Seeks", &unknown)], &sample::WIDE), "  Seeks  its limiter is unknown");
     }
 
     #[test]
