@@ -48,8 +48,8 @@ impl std::fmt::Display for Disturbance {
         let Self { foreign_cpus, run_queue, steal, foreign_io } = *self;
         write!(
             f,
-            "others used {foreign_cpus:.2} CPUs, threads waited {} of their time for a CPU, the hypervisor took {}, \
-             {} of the device's bytes were others'",
+            "other processes used {foreign_cpus:.2} CPUs, threads waited for a CPU {} of the time, steal {}, foreign \
+             I/O {} of the device's bytes",
             percent(run_queue),
             percent(steal),
             percent(foreign_io)

@@ -81,7 +81,7 @@ pub fn uses(parts: &[Part]) -> Vec<String> {
         return uses;
     }
     let above = parts.iter().skip(1).filter(|part| !part.is_partition);
-    above.map(|part| format!("{} lies on it", part.name)).collect()
+    above.map(|part| format!("{} is on top of it", part.name)).collect()
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
         let mut holding = DeviceUsage { parts: vec![part("sda", false, &[])], ..DeviceUsage::default() };
         assert!(holding.uses().is_empty());
         holding.parts.extend([part("sda1", true, &[]), part("dm-0", false, &[])]);
-        assert_eq!(holding.uses(), ["dm-0 lies on it"]);
+        assert_eq!(holding.uses(), ["dm-0 is on top of it"]);
         holding.parts[1].uses.push("is swap space".into());
         assert_eq!(holding.uses(), ["sda1 is swap space"]);
     }

@@ -77,9 +77,9 @@ pub fn parse_file(text: &str) -> Result<Vec<ClientSpec>, String> {
 /// Refuses lists that are empty or too long, and numbers the processes of each host that has several.
 fn numbered(mut clients: Vec<ClientSpec>) -> Result<Vec<ClientSpec>, String> {
     match clients.len() {
-        0 => return Err("it names no host".into()),
+        0 => return Err("it contains no host".into()),
         1..=CLIENTS_MAX => {}
-        _ => return Err(format!("there are more than {CLIENTS_MAX} clients")),
+        _ => return Err(format!("it has more than {CLIENTS_MAX} clients")),
     }
     number(&mut clients);
     Ok(clients)
@@ -149,9 +149,9 @@ fn words(text: &str) -> Result<Vec<&str>, String> {
     for (at, letter) in text.char_indices() {
         match letter {
             _ if quotes.take(letter) => {}
-            '[' if is_inside => return Err(format!("`{text}` has a bracket within brackets")),
+            '[' if is_inside => return Err(format!("`{text}` has nested brackets")),
             '[' => is_inside = true,
-            ']' if !is_inside => return Err(format!("`{text}` closes a bracket that it never opens")),
+            ']' if !is_inside => return Err(format!("`{text}` has an unmatched closing bracket")),
             ']' => is_inside = false,
             ',' if !is_inside => {
                 words.push(text[start..at].trim());
@@ -161,14 +161,14 @@ fn words(text: &str) -> Result<Vec<&str>, String> {
         }
     }
     if is_inside {
-        return Err(format!("`{text}` opens a bracket that it never closes"));
+        return Err(format!("`{text}` has an unclosed bracket"));
     }
     if quotes.is_open {
-        return Err(format!("`{text}` has a quote without its end"));
+        return Err(format!("`{text}` has an unclosed quote"));
     }
     words.push(text[start..].trim());
     match words.iter().find(|word| word.is_empty()) {
-        Some(_) => Err(format!("`{text}` has nothing between two commas")),
+        Some(_) => Err(format!("`{text}` has an empty entry")),
         None => Ok(words),
     }
 }
@@ -181,7 +181,7 @@ fn parse_entry(word: &str) -> Result<Vec<ClientSpec>, String> {
     };
     let directory = match directory.map(unquoted) {
         Some(path) if !path.starts_with('/') || path.chars().any(char::is_control) => {
-            return Err(format!("`{word}` names no directory by its absolute path, as in {name}:/mnt"));
+            return Err(format!("`{word}` has no absolute path; use for example {name}:/mnt"));
         }
         path => path.map(str::to_owned),
     };
@@ -190,11 +190,11 @@ fn parse_entry(word: &str) -> Result<Vec<ClientSpec>, String> {
         None => (name, Some(1)),
     };
     let Some(times) = times else {
-        return Err(format!("`{word}` has no number from 1 to {CLIENTS_MAX} behind the `*`"));
+        return Err(format!("`{word}` needs a number from 1 to {CLIENTS_MAX} after the `*`"));
     };
     let hosts = expand(name, word)?;
     if hosts.len().saturating_mul(times) > CLIENTS_MAX {
-        return Err(format!("`{word}` means more than {CLIENTS_MAX} clients"));
+        return Err(format!("`{word}` is more than {CLIENTS_MAX} clients"));
     }
     for host in &hosts {
         check(host, word)?;
@@ -229,12 +229,12 @@ fn expand(name: &str, word: &str) -> Result<Vec<String>, String> {
     }
     let Some((before, rest)) = name.split_once('[') else { return Ok(vec![name.to_owned()]) };
     let Some((inside, after)) = rest.split_once(']') else {
-        return Err(format!("`{word}` opens a bracket that it never closes"));
+        return Err(format!("`{word}` has an unclosed bracket"));
     };
     let behind = expand(after, word)?;
     let mut names = Vec::new();
     for part in inside.split(',') {
-        let problem = || format!("`{part}` in `{word}` is no range of numbers such as 01-04");
+        let problem = || format!("`{part}` in `{word}` is not a range of numbers such as 01-04");
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let is_number =
             |text: &str| (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,8 +246,8 @@ fn expand(name: &str, word: &str) -> Result<Vec<String>, String> {
         let count = (u64::from(to) + 1).saturating_sub(from.into());
         if count == 0 || count.saturating_mul(behind.len() as u64) + names.len() as u64 > CLIENTS_MAX as u64 {
             return Err(match count {
-                0 => format!("`{part}` in `{word}` ends before it begins"),
-                _ => format!("`{word}` means more than {CLIENTS_MAX} clients"),
+                0 => format!("`{part}` in `{word}` ends before it starts"),
+                _ => format!("`{word}` is more than {CLIENTS_MAX} clients"),
             });
         }
         let width = first.len();
@@ -267,8 +267,8 @@ fn check(host: &str, word: &str) -> Result<(), String> {
     match parts.len() <= 2 && parts.iter().all(is_safe) {
         true => Ok(()),
         false => Err(format!(
-            "`{word}` is no host such as ada, root@bob:/mnt or node[01-04]; a directory with a comma needs quotes: \
-             local:\"/mnt/a,b\""
+            "`{word}` is not a host such as ada, root@bob:/mnt or node[01-04]; a directory with a comma needs \
+             quotes: local:\"/mnt/a,b\""
         )),
     }
 }
@@ -308,37 +308,37 @@ mod tests {
     #[test]
     fn words_that_are_no_hosts_are_refused() {
         for (text, problem) in [
-            ("", "nothing between two commas"),
-            ("ada,,bob", "nothing between two commas"),
-            ("-oProxyCommand=x", "is no host"),
-            ("a@-b", "is no host"),
-            ("a b", "is no host"),
-            ("a;b", "is no host"),
-            ("$(x)", "is no host"),
-            ("a@b@c", "is no host"),
+            ("", "has an empty entry"),
+            ("ada,,bob", "has an empty entry"),
+            ("-oProxyCommand=x", "is not a host"),
+            ("a@-b", "is not a host"),
+            ("a b", "is not a host"),
+            ("a;b", "is not a host"),
+            ("$(x)", "is not a host"),
+            ("a@b@c", "is not a host"),
             ("ada:mnt", "absolute path"),
             ("ada:", "absolute path"),
-            ("ada:\"/a,b", "quote without its end"),
+            ("ada:\"/a,b", "an unclosed quote"),
             ("ada:\"/a\"b,bob", "absolute path"),
             ("ada:/a,b/c", "a directory with a comma needs quotes: local:\"/mnt/a,b\""),
             ("ada:/a\nb", "absolute path"),
-            ("ada*0", "behind the `*`"),
-            ("ada*x", "behind the `*`"),
-            ("ada*99999", "behind the `*`"),
-            ("n[1-", "never closes"),
-            ("n1]", "never opens"),
-            ("n[[1]]", "within brackets"),
-            ("n[a-b]", "is no range"),
-            ("n[3-1]", "ends before it begins"),
+            ("ada*0", "after the `*`"),
+            ("ada*x", "after the `*`"),
+            ("ada*99999", "after the `*`"),
+            ("n[1-", "has an unclosed bracket"),
+            ("n1]", "unmatched closing bracket"),
+            ("n[[1]]", "nested brackets"),
+            ("n[a-b]", "is not a range"),
+            ("n[3-1]", "ends before it starts"),
             ("n[1-999999]", "more than"),
             ("n[1-99]m[1-99]", "more than"),
             ("n[1-99]*99", "more than"),
-            ("local*3844,ada", "there are more than 3844 clients"),
+            ("local*3844,ada", "it has more than 3844 clients"),
         ] {
             let refused = parse(text).unwrap_err();
             assert!(refused.contains(problem), "{text}: {refused}");
         }
-        assert_eq!(parse_file("# none\n").unwrap_err(), "it names no host");
+        assert_eq!(parse_file("# none\n").unwrap_err(), "it contains no host");
         assert!(parse_file("ada\nbob*\n").unwrap_err().starts_with("line 2: "));
     }
 

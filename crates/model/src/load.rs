@@ -326,7 +326,7 @@ impl Load {
             }
         };
         let each: Vec<_> = self.left_out.iter().map(entry).collect();
-        (!each.is_empty()).then(|| format!("{name}: left out as unknown: {}", each.join(", ")))
+        (!each.is_empty()).then(|| format!("{name}: skipped unknown operations: {}", each.join(", ")))
     }
 
     /// Returns true if it makes anything durable.

@@ -78,7 +78,7 @@ impl NamedMix {
             return Ok(Self::File { path: name.to_owned(), mix: mixes.get(name).cloned() });
         }
         let known = MixName::FORM.replace('|', " ");
-        let unknown = |_| format!("`mix:{name}`: mixes are {known}, or a file such as mix:mine.toml");
+        let unknown = |_| format!("`mix:{name}`: use {known}, or a file such as mix:mine.toml");
         name.parse().map(Self::Shipped).map_err(unknown)
     }
 
@@ -216,7 +216,7 @@ impl TryFrom<String> for Bytes {
     fn try_from(text: String) -> Result<Self, String> {
         match text.parse::<Size>() {
             Ok(Size::Bytes(bytes)) if (1..=BYTES_MAX).contains(&bytes) => Ok(Self(bytes)),
-            _ => Err(format!("`{text}` is no size of 1 byte to 1 GiB, such as 16k")),
+            _ => Err(format!("`{text}` is not a size from 1 byte to 1 GiB, such as 16k")),
         }
     }
 }
@@ -413,7 +413,7 @@ impl FromStr for Operation {
         let first = words.next().unwrap_or_default();
         let (name, value) = first.split_once('=').map_or((first, None), |(name, value)| (name, Some(value)));
         let bytes = || {
-            let value = value.ok_or_else(|| format!("`{text}`: write {name}=SIZE, such as {name}=8k"))?;
+            let value = value.ok_or_else(|| format!("`{text}`: use {name}=SIZE, such as {name}=8k"))?;
             Ok::<_, String>(Bytes::try_from(value.to_owned())?.0)
         };
         let (mut is_synced, mut arrival) = (false, Arrival::Named);
@@ -422,7 +422,7 @@ impl FromStr for Operation {
                 "fsync" => is_synced = true,
                 "rename" => arrival = Arrival::Renamed,
                 "link" => arrival = Arrival::Linked,
-                _ => return Err(format!("`{text}`: `{word}` is none of fsync, rename, link")),
+                _ => return Err(format!("`{text}`: `{word}` is not fsync, rename or link")),
             }
         }
         let operation = match name {
@@ -447,10 +447,10 @@ impl FromStr for Operation {
             matches!(operation, Self::Create { .. } | Self::Append { .. } | Self::Overwrite { .. })
                 || matches!(operation, Self::Rewrite { .. } | Self::Log { .. });
         if is_synced && !takes_sync {
-            return Err(format!("`{text}`: {name} writes nothing that could be synced; leave fsync away"));
+            return Err(format!("`{text}`: {name} writes nothing to sync; drop fsync"));
         }
         if arrival != Arrival::Named && !matches!(operation, Self::Create { .. }) {
-            return Err(format!("`{text}`: only a file that is created arrives by rename or link"));
+            return Err(format!("`{text}`: rename and link are only for created files"));
         }
         if value.is_some() && operation.part_bytes() == 0 {
             return Err(format!("`{text}`: {name} takes no size"));
@@ -484,45 +484,46 @@ impl Mix {
     fn check(&self) -> Result<(), String> {
         let Population { files, dirs, levels, sizes } = &self.population;
         if !(1..=crate::spec::DIRS_MAX).contains(dirs) || !(1..=crate::spec::LEVELS_MAX).contains(levels) {
-            return Err("population: dirs are 1 to 65536, on 1 to 16 levels".into());
+            return Err("population: the range of dirs is 1 to 65536, of levels 1 to 16".into());
         }
         if sizes.median > sizes.p90 || sizes.p90 > sizes.max {
-            return Err("population.sizes: median, p90 and max stand in this order".into());
+            return Err("population.sizes: median <= p90 <= max is required".into());
         }
         let weights: u64 = self.flows.iter().map(|flow| flow.weight).sum();
         if !(1..=WEIGHTS_MAX).contains(&weights) || self.flows.iter().any(|flow| flow.weight == 0) {
-            return Err(format!("the weights of all flows are 1 or more, and at most {WEIGHTS_MAX} in all"));
+            return Err(format!("weights of flows are at least 1, and at most {WEIGHTS_MAX} in total"));
         }
         if let Some(flow) =
             self.flows.iter().find(|flow| !(1..=OPERATIONS_MAX).contains(&flow.operations.len()))
         {
-            return Err(format!("flow {}: 1 to {OPERATIONS_MAX} operations can be asked for", flow.name));
+            return Err(format!("flow {}: the range is 1 to {OPERATIONS_MAX} operations", flow.name));
         }
         let created = self.created();
         let deleted = self.count(|one| matches!(one, Operation::Delete));
         if created != deleted {
             return Err(format!(
-                "the population would not stay as large as it is: {weights} flows create {created} files and delete \
-                 {deleted}"
+                "the population would change in size: {weights} flows create {created} files and delete {deleted}"
             ));
         }
         if deleted == 0 && self.count(|one| matches!(one, Operation::Append { .. })) > 0 {
-            return Err("files that are never deleted would grow without end; write log for append".into());
+            return Err(
+                "files that are never deleted would grow without bound; use log instead of append".into()
+            );
         }
         if deleted == 0 && self.count(|one| matches!(one, Operation::Truncate)) > 0 {
-            return Err("files that are never deleted would shrink to nothing; add delete and create".into());
+            return Err("files that are never deleted would shrink to zero; add delete and create".into());
         }
         if let Some(flow) = self.flows.iter().find(|flow| flow.think_ms > THINK_MS_MAX) {
             return Err(format!("flow {}: think_ms is at most {THINK_MS_MAX}", flow.name));
         }
         if self.chunk.0 > CHUNK_BYTES_MAX {
-            return Err("chunk: one call reads or writes at most 1m".into());
+            return Err("chunk: the maximum is 1m per call".into());
         }
         if self.count(|one| matches!(one, Operation::Log { bytes, .. } if *bytes > LOG_BYTES)) > 0 {
-            return Err("a log has 16 MiB: write less at a time".into());
+            return Err("a log has 16 MiB; use a smaller size".into());
         }
         if *files < self.files_min() {
-            return Err(format!("population.files: {} or more are needed for these flows", self.files_min()));
+            return Err(format!("population.files: these flows need {} or more", self.files_min()));
         }
         Ok(())
     }
@@ -614,15 +615,19 @@ mod tests {
             Mix::parse(&text("'create link fsync', 'delete', 'append=4k fsync', 'stat-missing'")).is_ok()
         );
         assert!(problem("'create'").contains("2 flows create 2 files and delete 0"));
-        assert!(problem("'append=4k'").contains("grow without end"));
-        assert!(problem("'truncate'").contains("shrink to nothing"));
+        assert!(problem("'append=4k'").contains("grow without bound"));
+        assert!(problem("'truncate'").contains("shrink to zero"));
         assert!(Mix::parse(&format!("chunk = '4k'\n{}", text("'link', 'stat'"))).is_ok());
-        assert!(Mix::parse(&format!("chunk = '4m'\n{}", text("'stat'"))).unwrap_err().contains("at most 1m"));
+        assert!(
+            Mix::parse(&format!("chunk = '4m'\n{}", text("'stat'")))
+                .unwrap_err()
+                .contains("the maximum is 1m")
+        );
         let pause = |think_ms: u32| text("'stat'") + &format!("think_ms = {think_ms}\n");
         assert!(Mix::parse(&pause(60_000)).is_ok() && Mix::parse(&pause(60_001)).is_err());
-        assert!(problem("'append'").contains("write append=SIZE"));
-        assert!(problem("'stat fsync'").contains("leave fsync away"));
-        assert!(problem("'read link'").contains("only a file that is created"));
+        assert!(problem("'append'").contains("use append=SIZE"));
+        assert!(problem("'stat fsync'").contains("drop fsync"));
+        assert!(problem("'read link'").contains("only for created files"));
         assert!(problem("'read=4k'").contains("takes no size"));
         assert!(problem("'reed'").contains("operations are pick create read"));
         assert!(problem("'delete', 'delete', 'delete', 'delete', 'delete', 'create', 'create', 'create', 'create', 'create'").contains("12 or more"));

@@ -361,7 +361,7 @@ fn plan_from(
         .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
     if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
         let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
-        return Err(UserError::new("make a plan", cause).help("write at most 1024t"));
+        return Err(UserError::new("make a plan", cause).help("use at most 1024t"));
     }
     let RequestedTests { mut tests, mut where_possible } = RequestedTests::parse(request, machine)?;
     let writes = Writes::from_tests(request, tests.iter().chain(&where_possible));
@@ -392,12 +392,12 @@ fn plan_from(
     let refused = |cause: String| UserError::new(format!("test in {}", target.path), cause);
     if target.read_only && !target.kind.is_existing() {
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
-            .help("choose a directory on a file system that can be written"));
+            .help("choose a directory on a writable file system"));
     }
     let allow_shared_directory = request.allow.contains(&Allow::SharedDirectory);
     if let Some(danger) = shared_directory(target, machine).filter(|_| !allow_shared_directory) {
         return Err(UserError::new(format!("run as root in {}", target.path), danger).help(
-            "name a directory that only root may write to, or run it as another user; --allow shared-directory lifts this",
+            "choose a directory that only root may write to, use another user, or add --allow shared-directory",
         ));
     }
     let time = request.time.unwrap_or(Seconds(PHASE_SECONDS));
@@ -448,8 +448,8 @@ fn plan_from(
 
     let repetitions = request.repeat.unwrap_or(1);
     if !(1..=REPETITIONS_MAX).contains(&repetitions) {
-        return Err(UserError::new("make a plan", format!("{repetitions} repetitions cannot be asked for"))
-            .help(format!("--repeat takes 1 to {REPETITIONS_MAX}")));
+        return Err(UserError::new("make a plan", format!("{repetitions} repetitions are out of range"))
+            .help(format!("use --repeat 1 to {REPETITIONS_MAX}")));
     }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
     let probe = request.probe.unwrap_or(Probing::Reads);
@@ -549,7 +549,7 @@ fn plan_from(
 fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGoal>, UserError> {
     let precision = match (request.precision, request.time, request.time_min) {
         (None, Some(_), Some(_)) => {
-            return Err(UserError::new("make a plan", "`time_min` means nothing without `precision`")
+            return Err(UserError::new("make a plan", "`time_min` requires `precision`")
                 .help("add for example precision = \"2%\""));
         }
         (None, Some(_), None) => return Ok(None),
@@ -561,7 +561,7 @@ fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGo
             "make a plan",
             format!("`time_min` ({time_min}) is longer than `time` ({time})"),
         )
-        .help("make `time` longer"));
+        .help("set a longer `time`"));
     }
     Ok(Some(PrecisionGoal { precision: precision.share(), time_min_ns: time_min.as_ns() }))
 }

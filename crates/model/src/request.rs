@@ -215,7 +215,7 @@ pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
     match unknown.and_then(|word| Some((word, nearest(word, quoted)?))) {
-        Some((word, near)) => format!("line {line}: unknown word `{word}`, did you mean `{near}`?"),
+        Some((word, near)) => format!("line {line}: unknown keyword `{word}`, did you mean `{near}`?"),
         None => format!("line {line}: {message}"),
     }
 }
@@ -246,8 +246,8 @@ impl FromStr for Seconds {
         };
         match seconds {
             Some(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX.0 => Ok(Self(seconds)),
-            Some(_) => Err(format!("`{text}` is out of range: more than 0 and at most 10000000 seconds")),
-            None => Err(format!("`{text}` is not a duration; write for example 10, 30s or 2m")),
+            Some(_) => Err(format!("`{text}` is out of range; use more than 0 and at most 10000000 seconds")),
+            None => Err(format!("`{text}` is not a duration; use for example 10, 30s or 2m")),
         }
     }
 }
@@ -276,8 +276,8 @@ impl FromStr for Percent {
         let number = text.trim().strip_suffix('%').map(str::trim_end);
         match number.and_then(|number| number.parse::<f64>().ok()) {
             Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self(percent)),
-            Some(_) => Err(format!("`{text}` is out of range: more than 0 and at most 100 percent")),
-            None => Err(format!("`{text}` is not a share; write for example 2%")),
+            Some(_) => Err(format!("`{text}` is out of range; use more than 0 and at most 100 percent")),
+            None => Err(format!("`{text}` is not a share; use for example 2%")),
         }
     }
 }
@@ -298,7 +298,7 @@ impl FromStr for Count {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(Size::Bytes(count)) if count > 0 => Ok(Self(count)),
-            Ok(Size::Bytes(_)) => Err("0 is not enough; ask for 1 or more".into()),
+            Ok(Size::Bytes(_)) => Err("0 is out of range; use 1 or more".into()),
             _ => Err(format!("`{text}` is not a whole number such as 8192 or 64k")),
         }
     }
@@ -361,13 +361,13 @@ mod tests {
     #[test]
     fn typos_name_line_and_nearest_word() {
         let message = Request::from_toml("tests = [\"read\"]\nrepaet = 3\n").unwrap_err();
-        assert_eq!(message, "line 2: unknown word `repaet`, did you mean `repeat`?");
+        assert_eq!(message, "line 2: unknown keyword `repaet`, did you mean `repeat`?");
         // The error lists all the words that there are.
         let error = toml::from_str::<Request>("zzz = 1").unwrap_err();
         let listed: Vec<_> = error.message().split('`').skip(3).step_by(2).collect();
         assert!(listed.into_iter().eq(Request::OPTIONS.iter().map(|option| option.name)));
         let message = Request::from_toml("engine = \"urng\"").unwrap_err();
-        assert_eq!(message, "line 1: unknown word `urng`, did you mean `uring`?");
+        assert_eq!(message, "line 1: unknown keyword `urng`, did you mean `uring`?");
         let message = Request::from_toml("size = \"4q\"").unwrap_err();
         assert!(message.starts_with("line 1: `4q` is not a size"), "{message}");
         let message = Request::from_toml("tests = [\"read\"").unwrap_err();

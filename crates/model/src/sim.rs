@@ -235,7 +235,7 @@ impl TryFrom<DistributionWords> for Distribution {
         if mean_us.max(slow_us.unwrap_or(0.0)) > LATENCY_US_MAX
             || sigma.is_some_and(|sigma| sigma > SIGMA_MAX)
         {
-            return Err("no latency is longer than an hour, and no sigma larger than 5");
+            return Err("the maximum latency is an hour, the maximum sigma 5");
         }
         match (kind, sigma, slow_us, slow_share) {
             (Kind::Fixed, None, None, None) => Ok(Self::Fixed { mean_us }),
@@ -244,11 +244,11 @@ impl TryFrom<DistributionWords> for Distribution {
             (Kind::Bimodal, None, Some(slow_us), Some(slow_share)) => {
                 Ok(Self::Bimodal { mean_us, slow_us, slow_share })
             }
-            (Kind::Fixed, ..) => Err("a fixed latency takes mean_us and nothing else"),
-            (Kind::Exponential, ..) => Err("an exponential latency takes mean_us and nothing else"),
-            (Kind::LogNormal, ..) => Err("a lognormal latency takes mean_us and sigma, such as sigma = 0.5"),
+            (Kind::Fixed, ..) => Err("a fixed latency has only mean_us"),
+            (Kind::Exponential, ..) => Err("an exponential latency has only mean_us"),
+            (Kind::LogNormal, ..) => Err("a lognormal latency needs mean_us and sigma, such as sigma = 0.5"),
             (Kind::Bimodal, ..) => {
-                Err("a bimodal latency takes mean_us, slow_us and slow_share, such as slow_share = 0.01")
+                Err("a bimodal latency needs mean_us, slow_us and slow_share, such as slow_share = 0.01")
             }
         }
     }
@@ -285,7 +285,7 @@ impl TryFrom<ThrottleWords> for Throttle {
     fn try_from(words: ThrottleWords) -> Result<Self, Self::Error> {
         let ThrottleWords { at_s, bytes_per_second, ops_per_second } = words;
         if bytes_per_second.is_none() && ops_per_second.is_none() {
-            return Err("a throttle changes nothing; write bytes_per_second or ops_per_second");
+            return Err("the throttle has no limit; add bytes_per_second or ops_per_second");
         }
         Ok(Self { at_s, bytes_per_second, ops_per_second })
     }
@@ -309,7 +309,7 @@ impl TryFrom<StallWords> for Stall {
     fn try_from(words: StallWords) -> Result<Self, Self::Error> {
         let StallWords { at_s, length_ms, every_s } = words;
         if every_s.is_some_and(|every_s| every_s * 1e3 <= length_ms) {
-            return Err("nothing is served between these stalls; every_s must be more than length_ms");
+            return Err("the stalls leave no time for requests; use an every_s longer than length_ms");
         }
         Ok(Self { at_s, length_ms, every_s })
     }
@@ -330,15 +330,15 @@ fn one() -> u32 {
 /// Reads a number of bytes or requests, which may carry the suffixes of sizes.
 fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match Size::deserialize(deserializer)? {
-        Size::Bytes(0) => Err(de::Error::custom("0 is not enough; write 1 or more, or leave the word away")),
+        Size::Bytes(0) => Err(de::Error::custom("0 is out of range; use 1 or more, or drop the key")),
         Size::Bytes(amount) => Ok(amount),
-        _ => Err(de::Error::custom("it must be absolute here, such as 64k or 1g")),
+        _ => Err(de::Error::custom("use an absolute size, such as 64k or 1g")),
     }
 }
 
 fn device_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match amount(deserializer)? {
-        size if size < SIZE_BYTES_MIN => Err(de::Error::custom("no device is smaller than 1m")),
+        size if size < SIZE_BYTES_MIN => Err(de::Error::custom("the minimum is 1m")),
         size => Ok(size),
     }
 }
@@ -346,14 +346,14 @@ fn device_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Err
 fn cpu_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match u64::deserialize(deserializer)? {
         time_ns if time_ns > CPU_NS_MAX => {
-            Err(de::Error::custom("no request takes more than a second of CPU time"))
+            Err(de::Error::custom("the maximum is a second of CPU time per request"))
         }
         time_ns => Ok(time_ns),
     }
 }
 
 fn latency<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    number(deserializer, |number| number >= LATENCY_US_MIN, "no latency is shorter than 0.1 µs")
+    number(deserializer, |number| number >= LATENCY_US_MIN, "the minimum is 0.1 µs")
 }
 
 fn maybe_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -362,9 +362,9 @@ fn maybe_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64
 
 fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
-        0 => Err(de::Error::custom("a device that serves 0 requests at once serves none; write 1 or more")),
+        0 => Err(de::Error::custom("0 is out of range; use 1 or more")),
         servers if servers > PARALLELISM_MAX => {
-            Err(de::Error::custom(format!("no device serves more than {PARALLELISM_MAX} requests at once")))
+            Err(de::Error::custom(format!("the maximum is {PARALLELISM_MAX}")))
         }
         servers => Ok(servers),
     }
@@ -380,7 +380,7 @@ fn number<'de, D: Deserializer<'de>>(
     if number.is_finite() && number.abs() < 1e15 && fits(number) {
         Ok(number)
     } else {
-        Err(de::Error::custom(format!("{number} is out of range: {range}")))
+        Err(de::Error::custom(format!("{number} is out of range; use {range}")))
     }
 }
 
@@ -397,7 +397,7 @@ fn maybe_positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f
 }
 
 fn maybe_share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    number(deserializer, |number| (0.0..=1.0).contains(&number), "a share is 0 to 1").map(Some)
+    number(deserializer, |number| (0.0..=1.0).contains(&number), "a share from 0 to 1").map(Some)
 }
 
 fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Throttle>, D::Error> {
@@ -483,13 +483,13 @@ mod tests {
     fn mistakes_name_the_line_and_what_would_work() {
         assert_eq!(
             problem("paralellism = 4"),
-            "line 2: unknown word `paralellism`, did you mean `parallelism`?"
+            "line 2: unknown keyword `paralellism`, did you mean `parallelism`?"
         );
         assert_eq!(
             problem("\ncache = { bytes = 1, latency = 5 }"),
-            "line 3: unknown word `latency`, did you mean `latency_us`?"
+            "line 3: unknown keyword `latency`, did you mean `latency_us`?"
         );
-        let zero = "line 2: 0 is not enough; write 1 or more, or leave the word away";
+        let zero = "line 2: 0 is out of range; use 1 or more, or drop the key";
         for text in [
             "bytes_per_second = 0",
             "write_bytes_per_second = 0",
@@ -501,23 +501,20 @@ mod tests {
             assert_eq!(problem(text), zero, "{text}");
         }
         for (text, expected) in [
-            ("parallelism = 0", "serves 0 requests at once"),
-            ("size = \"10%\"", "must be absolute here"),
-            ("throttles = [{ at_s = 1 }]", "a throttle changes nothing; write bytes_per_second"),
-            ("stalls = [{ at_s = 1, length_ms = 0 }]", "0 is out of range: more than 0"),
-            ("stalls = [{ at_s = 1, length_ms = 2000, every_s = 2 }]", "every_s must be more"),
-            ("stalls = [{ at_s = -1, length_ms = 1 }]", "-1 is out of range: 0 or more"),
+            ("parallelism = 0", "0 is out of range; use 1 or more"),
+            ("size = \"10%\"", "use an absolute size"),
+            ("throttles = [{ at_s = 1 }]", "the throttle has no limit; add bytes_per_second"),
+            ("stalls = [{ at_s = 1, length_ms = 0 }]", "0 is out of range; use more than 0"),
+            ("stalls = [{ at_s = 1, length_ms = 2000, every_s = 2 }]", "use an every_s longer"),
+            ("stalls = [{ at_s = -1, length_ms = 1 }]", "-1 is out of range; use 0 or more"),
             ("errors = [{ after_ops = 1, error = \"ENOSPCE\" }]", "did you mean `ENOSPC`?"),
             ("flush_latency = { kind = \"fixed\", mean_us = nan }", "NaN is out of range"),
-            (
-                "flush_latency = { kind = \"fixed\", mean_us = 1, sigma = 1 }",
-                "takes mean_us and nothing else",
-            ),
-            ("flush_latency = { kind = \"lognormal\", mean_us = 1 }", "takes mean_us and sigma"),
+            ("flush_latency = { kind = \"fixed\", mean_us = 1, sigma = 1 }", "has only mean_us"),
+            ("flush_latency = { kind = \"lognormal\", mean_us = 1 }", "needs mean_us and sigma"),
             ("flush_latency = { kind = \"bimodal\", mean_us = 1, slow_us = 2 }", "such as slow_share = 0.01"),
             (
                 "flush_latency = { kind = \"bimodal\", mean_us = 1, slow_us = 2, slow_share = 1.5 }",
-                "1.5 is out of range: a share is 0 to 1",
+                "1.5 is out of range; use a share from 0 to 1",
             ),
         ] {
             let problem = problem(text);

@@ -43,10 +43,10 @@ impl Size {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// Neither a number with a known suffix, nor a percentage, nor a multiple of memory.
-    #[error("`{0}` is not a size; write for example 4096, 64k, 1m, 4GiB, 10GB, 10% (of free space) or 2xRAM")]
+    #[error("`{0}` is not a size; use for example 4096, 64k, 1m, 4GiB, 10GB, 10% (of free space) or 2xRAM")]
     Malformed(String),
     /// More than 2^64 - 1 bytes.
-    #[error("`{0}` is more than any file system can hold (2^64 bytes)")]
+    #[error("`{0}` is larger than any file system (2^64 bytes)")]
     TooLarge(String),
 }
 

@@ -85,7 +85,7 @@ pub fn parse(spec: &str, defaults: &Defaults<'_>) -> Result<Workload, SpecError>
         let known = || verbs().collect::<Vec<_>>().join(" ");
         Err(match nearest(verb, verbs()) {
             Some(near) => format!("unknown verb `{verb}`, did you mean `{near}`?"),
-            None => format!("unknown verb `{verb}`; verbs are {}", known()),
+            None => format!("unknown verb `{verb}`; use {}", known()),
         })
     };
     parsed.map_err(fail)
@@ -125,7 +125,7 @@ fn parse_data<'a>(
         let Some(pattern) = parse_pattern(word)? else { return Err(unknown(word, verb.word(), DATA_KEYS)) };
         if !in_blocks {
             return Err(format!(
-                "`{word}`: {verb} works byte by byte: it has no pattern; write {}:{word} for blocks",
+                "`{word}`: {verb} works byte by byte and has no pattern; use {}:{word} for blocks",
                 if verb.writes() { DataVerb::Write } else { DataVerb::Read }
             ));
         }
@@ -138,17 +138,17 @@ fn parse_data<'a>(
     let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
     if !in_blocks && concurrency.iodepth != 1 {
         return Err(format!(
-            "{verb} works byte by byte: it has no depth; write t{in_flight} for several at once"
+            "{verb} works byte by byte and has no depth; use t{in_flight} for several at once"
         ));
     }
     if let Some(bytes) = data.bytes.filter(|bytes| *bytes < block_bytes) {
         return Err(format!(
-            "bytes={bytes} is less than one block; write bytes={} or more",
+            "bytes={bytes} is less than one block; use bytes={} or more",
             size::exact(block_bytes)
         ));
     }
     if data.sync == SyncMode::Each && !in_blocks {
-        return Err("`sync=each`: no program makes each byte durable; write sync=none|close|end".into());
+        return Err("`sync=each`: tests on bytes do not sync each byte; use sync=none|close|end".into());
     }
     check_mapping(&mut data, says_direct)?;
     check_ring(&data)?;
@@ -161,7 +161,7 @@ fn parse_data<'a>(
     settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
-            "{in_flight} operations in flight are more than {IN_FLIGHT_MAX}; ask for less depth or fewer threads"
+            "{in_flight} operations in flight are more than {IN_FLIGHT_MAX}; use less depth or fewer threads"
         ));
     }
     Ok(concurrency.with(Work::Data(data)).with_usual_files())
@@ -175,21 +175,17 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
     if data.access == Access::Random {
         let block = size::exact(data.block_bytes);
         return Err(format!(
-            "fresh writes new files from their beginning to their end; write seq{block} for rnd{block}, or leave fresh \
-             away"
+            "fresh writes new files sequentially; use seq{block} instead of rnd{block}, or drop fresh"
         ));
     }
     if let Some(engine) = data.engine.filter(|engine| !Engine::from(*engine).needs_files()) {
-        return Err(format!(
-            "fresh makes files, which engine={engine} does not touch; leave one of them away"
-        ));
+        return Err(format!("fresh creates files, and engine={engine} uses none; drop one of them"));
     }
     let passes = data.passes.filter(|passes| *passes != 1);
     let counts = [("passes", passes), ("ops", data.ops), ("bytes", data.bytes)];
     if let Some((key, Some(count))) = counts.iter().find(|(_, count)| count.is_some()) {
         return Err(format!(
-            "fresh ends when its files are full, and {key}={} is another end; leave {key} away, and ask for files of \
-             another --size",
+            "fresh ends when its files are full, so {key}={} has no effect; drop {key}, and use --size",
             size::exact(*count)
         ));
     }
@@ -202,26 +198,26 @@ fn check_zones(data: &mut DataWork, in_flight: u64) -> Result<(), String> {
     let Some(zones) = data.zones else {
         return match data.every {
             1 => Ok(()),
-            every => Err(format!("every={every} leaves out zones; add for example zones=256m")),
+            every => Err(format!("every={every} requires zones; add for example zones=256m")),
         };
     };
     let block = size::exact(data.block_bytes);
     if data.access == Access::Random {
-        return Err(format!("zones are read from front to back; write seq{block} for rnd{block}"));
+        return Err(format!("zones are read sequentially; use seq{block} instead of rnd{block}"));
     }
     if in_flight != 1 || data.arrival != Arrival::Closed {
-        return Err("zones are timed one call after the other; leave depth, threads and rate away".into());
+        return Err("zones are timed one call at a time; drop depth, threads and rate".into());
     }
     if let Zones::Size(bytes) = zones
         && !bytes.is_multiple_of(data.block_bytes)
     {
-        return Err(format!("zones={}: a zone has whole blocks of {block}", size::exact(bytes)));
+        return Err(format!("zones={}: use a multiple of the block size {block}", size::exact(bytes)));
     }
     let passes = data.passes.filter(|passes| *passes != 1);
     let counts = [("passes", passes), ("ops", data.ops), ("bytes", data.bytes)];
     if let Some((key, Some(count))) = counts.iter().find(|(_, count)| count.is_some()) {
         let count = size::exact(*count);
-        return Err(format!("zones end after one pass, and {key}={count} is another end; leave {key} away"));
+        return Err(format!("zones end after one pass, so {key}={count} has no effect; drop {key}"));
     }
     data.passes = Some(1);
     Ok(())
@@ -232,7 +228,7 @@ fn check_skew(data: &DataWork) -> Result<(), String> {
     let word = match (data.zipf, data.hot) {
         (None, None) => return Ok(()),
         (Some(_), Some(_)) => {
-            return Err("zipf and hot are two orders of blocks; leave one of them away".into());
+            return Err("zipf and hot are different distributions; drop one of them".into());
         }
         (Some(_), None) => "zipf",
         (None, Some(_)) => "hot",
@@ -240,13 +236,12 @@ fn check_skew(data: &DataWork) -> Result<(), String> {
     if data.access == Access::Sequential {
         let block = size::exact(data.block_bytes);
         return Err(format!(
-            "{word} draws blocks at random; write rnd{block} for seq{block}, or leave {word} away"
+            "{word} is a random distribution; use rnd{block} instead of seq{block}, or drop {word}"
         ));
     }
     if let Some(passes) = data.passes {
         return Err(format!(
-            "{word} visits some blocks more often than others, so it has no passes; leave passes={} away, or write \
-             ops=N or bytes=SIZE",
+            "{word} draws some blocks more often, so it has no passes; drop passes={}, or use ops=N or bytes=SIZE",
             size::exact(passes)
         ));
     }
@@ -262,7 +257,7 @@ fn check_interleaved(data: &DataWork) -> Result<(), String> {
     match others.iter().find(|(_, is_there)| *is_there) {
         _ if !data.interleaved => Ok(()),
         Some((word, _)) => {
-            Err(format!("interleaved blocks have no {word} of one thread; leave {word} or interleaved away"))
+            Err(format!("a thread's interleaved blocks have no {word}; drop {word} or interleaved"))
         }
         None if !data.shared && data.files != Some(1) => {
             Err("interleaved is an order of blocks in one file; add shared".into())
@@ -278,13 +273,10 @@ fn check_discard(data: &DataWork) -> Result<(), String> {
     }
     if !data.block_bytes.is_multiple_of(DISCARD_BYTES_MIN) {
         let whole = size::exact(data.block_bytes.next_multiple_of(DISCARD_BYTES_MIN));
-        return Err(format!("discard gives back whole blocks of file systems; write {}{whole}", data.access));
+        return Err(format!("discard works on whole file system blocks; use {}{whole}", data.access));
     }
     if let Some(passes) = data.passes.filter(|passes| *passes > 1) {
-        return Err(format!(
-            "discard finds nothing to discard in a second pass; leave passes={} away",
-            size::exact(passes)
-        ));
+        return Err(format!("a second pass has nothing to discard; drop passes={}", size::exact(passes)));
     }
     Ok(())
 }
@@ -293,9 +285,7 @@ fn check_discard(data: &DataWork) -> Result<(), String> {
 fn check_reread(data: &DataWork) -> Result<(), String> {
     if data.reread && data.sync == SyncMode::Each {
         return Err(
-            "reread reads what was just written, before it is durable; write sync=none|close|end, or leave reread \
-                    away"
-                .into(),
+            "reread reads each block before it is durable; use sync=none|close|end, or drop reread".into()
         );
     }
     Ok(())
@@ -305,7 +295,7 @@ fn check_reread(data: &DataWork) -> Result<(), String> {
 fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
     match data.files {
         Some(files) if data.shared && files > 1 => {
-            return Err(format!("shared is one file for all threads; leave shared or files={files} away"));
+            return Err(format!("shared is one file for all threads; drop shared or files={files}"));
         }
         Some(1) => {
             data.shared |= !is_alone;
@@ -323,13 +313,13 @@ fn check_mapping(data: &mut DataWork, says_direct: bool) -> Result<(), String> {
         return Ok(());
     }
     if says_direct {
-        return Err("engine=mmap copies from and to the page cache; leave direct or engine=mmap away".into());
+        return Err("engine=mmap uses the page cache; drop direct or engine=mmap".into());
     }
     if data.fresh {
-        return Err("engine=mmap maps whole files, and fresh ones are empty; leave one of them away".into());
+        return Err("engine=mmap maps whole files, and fresh ones are empty; drop one of them".into());
     }
     if data.verb == DataVerb::Discard {
-        return Err("discard is a call, and engine=mmap makes none; leave engine=mmap away".into());
+        return Err("discard is a system call, and engine=mmap makes none; drop engine=mmap".into());
     }
     data.direct = false;
     Ok(())
@@ -344,24 +334,18 @@ fn check_ring(data: &DataWork) -> Result<(), String> {
     };
     if let Some(engine) = data.engine.filter(|engine| *engine != RequestedEngine::Uring) {
         return Err(format!(
-            "{word} is a way of io_uring, which engine={engine} is not; write engine=uring or leave {word} away"
+            "{word} is for io_uring, not for engine={engine}; use engine=uring, or drop {word}"
         ));
     }
     if data.iopoll && !data.direct {
-        return Err(
-            "iopoll polls the device, which buffered I/O does not wait for; write direct or leave iopoll away"
-                .into(),
-        );
+        return Err("iopoll does not work with buffered I/O; use direct, or drop iopoll".into());
     }
     if data.iopoll && data.syncs_each() {
-        return Err(
-            "iopoll finds the ends of reads and writes only, not of a sync after each; leave iopoll away"
-                .into(),
-        );
+        return Err("iopoll works only for reads and writes, not for a sync after each; drop iopoll".into());
     }
     if !data.direct && data.engine.is_none() {
         return Err(
-            "sqpoll is a way of io_uring, which buffered tests do not use by themselves; add engine=uring or direct"
+            "sqpoll is for io_uring, and buffered tests use plain system calls; add engine=uring or direct"
                 .into(),
         );
     }
@@ -378,7 +362,10 @@ fn parse_files<'a>(
     if verb == FileVerb::Mix {
         files.files = 0;
         let Some(name) = words.next() else {
-            return Err(format!("mixes have names: write mix:NAME, of {}", MixName::FORM.replace('|', " ")));
+            return Err(format!(
+                "the mix has no name; use mix:NAME, with NAME one of {}",
+                MixName::FORM.replace('|', " ")
+            ));
         };
         files.mix = NamedMix::find(name, defaults.mixes)?;
     }
@@ -386,7 +373,7 @@ fn parse_files<'a>(
         files.files = 0;
         match words.next().filter(|name| !name.is_empty()) {
             Some(name) => files.load_file.name = name.to_owned(),
-            None => return Err("replay needs a load file of dbench: write replay:FILE".into()),
+            None => return Err("replay needs a load file of dbench; use replay:FILE".into()),
         }
     }
     for word in words {
@@ -395,11 +382,11 @@ fn parse_files<'a>(
         }
     }
     if files.sync == SyncMode::Close {
-        return Err(format!("`sync=close`: {verb} closes each file by itself; write sync=none|end|each"));
+        return Err(format!("`sync=close`: {verb} always closes each file; use sync=none|end|each"));
     }
     if concurrency.iodepth != 1 {
         return Err(format!(
-            "file operations have no depth; write t{} for as many at once",
+            "file operations have no depth; use t{} for several at once",
             u64::from(concurrency.iodepth) * u64::from(concurrency.threads)
         ));
     }
@@ -414,13 +401,13 @@ fn parse_files<'a>(
     }
     if files.files < u64::from(concurrency.threads) {
         return Err(format!(
-            "{} files are too few for {} threads; write files={} or more",
+            "{} files are too few for {} threads; use files={} or more",
             files.files, concurrency.threads, concurrency.threads
         ));
     }
     if verb == FileVerb::Readlink && files.files < 2 * u64::from(concurrency.threads) {
         return Err(format!(
-            "the first file of each thread is no link; write files={} or more",
+            "the first file of each thread is not a link; use files={} or more",
             2 * concurrency.threads
         ));
     }
@@ -445,7 +432,7 @@ fn settle_mix(files: &mut FilesWork, threads: u64) -> Result<(), String> {
     }
     if files.files < least * threads {
         let least = least * threads;
-        return Err(format!("mix:{name} needs {least} files or more for {threads} threads"));
+        return Err(format!("mix:{name} needs at least {least} files for {threads} threads"));
     }
     Ok(())
 }
@@ -461,18 +448,15 @@ fn check_order(files: &FilesWork) -> Result<(), String> {
         let follow: Vec<_> = follow.map(|verb| verb.word()).collect();
         let (last, others) = follow.split_last().unwrap_or((&"none", &[]));
         return Err(format!(
-            "`order=dir`: only {} and {last} follow a directory; write order=seq|rnd for {verb}",
+            "`order=dir`: only {} and {last} support it; use order=seq|rnd for {verb}",
             others.join(", ")
         ));
     }
     if files.missing {
-        return Err(
-            "no directory names what does not exist; write order=seq|rnd or leave missing away".into()
-        );
+        return Err("missing names are not in a directory; use order=seq|rnd, or drop missing".into());
     }
     if files.shared {
-        return Err("in one directory, each thread would come upon the files of all; leave shared away, or \
-                    write order=seq|rnd"
+        return Err("in a shared directory, each thread would list all threads' files; drop shared, or use order=seq|rnd"
             .into());
     }
     Ok(())
@@ -485,19 +469,17 @@ fn check_kind(files: &FilesWork) -> Result<(), String> {
         return Ok(());
     }
     if *verb == FileVerb::Readlink && files.size_max_bytes > 0 {
-        return Err("readlink reads links, which have no bytes of their own; leave size away".into());
+        return Err("readlink reads links, which have no data; drop size".into());
     }
     if files.size_max_bytes > 0 {
-        return Err(format!(
-            "links have no bytes of their own; leave size away, or write kind=file in place of kind={kind}"
-        ));
+        return Err(format!("links have no data; drop size, or use kind=file instead of kind={kind}"));
     }
     if files.missing {
-        return Err(format!("what does not exist is no {kind}; leave missing or kind={kind} away"));
+        return Err(format!("a missing file is not a {kind}; drop missing or kind={kind}"));
     }
     if *verb == FileVerb::Create && files.order == Order::Random {
         return Err(format!(
-            "all of kind={kind} link to the first, which is made first; write order=seq or leave order away"
+            "all of kind={kind} link to the first, which must exist; use order=seq, or drop order"
         ));
     }
     Ok(())
@@ -507,13 +489,13 @@ fn check_kind(files: &FilesWork) -> Result<(), String> {
 fn check_chunk(files: &FilesWork) -> Result<(), String> {
     let verb = files.verb;
     if files.contents && files.missing {
-        return Err("what does not exist has no contents; leave missing or contents away".into());
+        return Err("a missing file has no contents; drop missing or contents".into());
     }
     if files.size_max_bytes == 0 {
         let needs = match verb {
-            FileVerb::ReadFile => "read-file reads what files hold; write for example read-file:size=4k",
-            FileVerb::Truncate => "truncate halves files; write for example truncate:size=64k",
-            FileVerb::Copy => "copy copies what files hold; write for example copy:size=64k",
+            FileVerb::ReadFile => "read-file needs files with data; use for example read-file:size=4k",
+            FileVerb::Truncate => "truncate needs files with data; use for example truncate:size=64k",
+            FileVerb::Copy => "copy needs files with data; use for example copy:size=64k",
             _ => "",
         };
         if !needs.is_empty() {
@@ -527,20 +509,19 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
     match verb {
         FileVerb::Append => Ok(()),
         FileVerb::Copy if files.by == CopyWay::Reflink => Err(format!(
-            "`chunk={chunk}`: a reflink is one call for all of a file; leave chunk away, or write by=read-write or \
-             by=copy-range"
+            "`chunk={chunk}`: a reflink is one call per file; drop chunk, or use by=read-write or by=copy-range"
         )),
         FileVerb::Copy => Ok(()),
         FileVerb::Stat if !files.contents => {
-            Err(format!("`chunk={chunk}`: stat reads nothing by itself; add contents or leave chunk away"))
+            Err(format!("`chunk={chunk}`: stat reads no data; add contents, or drop chunk"))
         }
         FileVerb::Create | FileVerb::Stat | FileVerb::ReadFile if files.size_max_bytes > 0 => Ok(()),
         FileVerb::Create | FileVerb::Stat => {
-            Err(format!("`chunk={chunk}`: the files are empty; add size=SIZE or leave chunk away"))
+            Err(format!("`chunk={chunk}`: the files are empty; add size=SIZE, or drop chunk"))
         }
         _ => Err(format!(
-            "`chunk={chunk}` has no meaning for {verb}; append takes it, and create, read-file, copy and stat:contents \
-             with size=SIZE"
+            "`chunk={chunk}` does not apply to {verb}; use it with append, or with size=SIZE and create, read-file, \
+             copy or stat:contents"
         )),
     }
 }
@@ -555,15 +536,15 @@ fn set_key<W>(work: &mut W, keys: &[Key<W>], word: &str, verb: &str) -> Result<b
         let taken = || keys.iter().filter(|key| key.accepts(work)).map(|key| key.name).collect::<Vec<_>>();
         let instead = match key.instead {
             "" if verb.parse().is_ok_and(DataVerb::is_bytes) => {
-                format!(", which works byte by byte; it takes tN {}", taken().join(" "))
+                format!(", which works byte by byte; use tN {}", taken().join(" "))
             }
             instead => instead.to_owned(),
         };
-        return Err(format!("`{word}` has no meaning for {verb}{instead}"));
+        return Err(format!("`{word}` does not apply to {verb}{instead}"));
     };
     match (key.form, value) {
         ("", Some(_)) => Err(format!("`{word}`: `{name}` takes no value")),
-        (form, None) if !form.is_empty() => Err(format!("`{word}`: write {name}={form}")),
+        (form, None) if !form.is_empty() => Err(format!("`{word}`: use {name}={form}")),
         _ => (key.set)(work, value.unwrap_or_default()).map(|()| true),
     }
 }
@@ -599,7 +580,7 @@ impl Concurrency {
             let Some(text) = text else { continue };
             let Some(value) = number(text) else { return Ok(false) };
             if !(1..=u64::from(CONCURRENCY_MAX)).contains(&value) {
-                return Err(format!("`{word}`: 1 to {CONCURRENCY_MAX} can be asked for"));
+                return Err(format!("`{word}`: the range is 1 to {CONCURRENCY_MAX}"));
             }
             *target = value as u32;
         }
@@ -625,7 +606,10 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
         if name.eq_ignore_ascii_case(access.word()) {
             let block_bytes = bytes("block size", size)?;
             if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
-                return Err(format!("`{word}`: blocks are 1 byte to {}", size::exact(BLOCK_BYTES_MAX)));
+                return Err(format!(
+                    "`{word}`: the range of blocks is 1 byte to {}",
+                    size::exact(BLOCK_BYTES_MAX)
+                ));
             }
             return Ok(Some((*access, block_bytes)));
         }
@@ -637,11 +621,11 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
 fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
     let (name, _) = split_key(word);
     if DATA_KEYS.iter().any(|key| key.name == name) || FILE_KEYS.iter().any(|key| key.name == name) {
-        return format!("`{word}` has no meaning for {verb}");
+        return format!("`{word}` does not apply to {verb}");
     }
     match nearest(name, keys.iter().map(|key| key.name)) {
-        Some(near) => format!("unknown word `{word}`, did you mean `{near}`?"),
-        None => format!("unknown word `{word}`; `skye help spec` has the words that {verb} takes"),
+        Some(near) => format!("unknown keyword `{word}`, did you mean `{near}`?"),
+        None => format!("unknown keyword `{word}`; `skye help spec` lists the keywords of {verb}"),
     }
 }
 

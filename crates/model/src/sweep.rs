@@ -37,8 +37,8 @@ impl Sweep {
     pub fn parse(text: &str, cpus: u32) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "`{text}` is not a sweep; write q1..q64 (depth), t1..tN (threads), h1..hN (clients), 4k..1m \
-                 (block size), rate or rate100..6400 (operations a second)"
+                "`{text}` is not a sweep; use q1..q64 (depth), t1..tN (threads), h1..hN (clients), 4k..1m (block \
+                 size), rate or rate100..6400 (operations a second)"
             )
         };
         let lower = text.trim().to_ascii_lowercase();
@@ -67,10 +67,10 @@ impl Sweep {
         };
         let end = |number: u64| if prefix.is_empty() { size::exact(number) } else { number.to_string() };
         if low > high {
-            return Err(format!("sweep `{text}`: the smaller end stands first"));
+            return Err(format!("sweep `{text}`: the smaller end comes first"));
         }
         if low == 0 || high > max {
-            return Err(format!("sweep `{text}`: {} to {} can be asked for", end(1), end(max)));
+            return Err(format!("sweep `{text}`: the range is {} to {}", end(1), end(max)));
         }
         Ok(match prefix {
             "" => Self::Block(low, high),
@@ -107,7 +107,7 @@ impl Sweep {
                 Self::Block(..) => "block size",
                 _ => "open loop",
             };
-            return Err(format!("{name} has no {without}; sweep its threads, for example t1..t16"));
+            return Err(format!("{name} has no {without}; use a sweep of its threads, for example t1..t16"));
         }
         let points: Vec<_> = match *self {
             Self::Depth(low, high) => over(low.into(), high.into(), |iodepth| Workload {
@@ -216,34 +216,38 @@ mod tests {
     #[test]
     fn sweeps_that_mean_nothing_say_what_would() {
         for (sweep, spec, problem) in [
-            ("q1..q4", "create", "create has no depth; sweep its threads, for example t1..t16"),
-            ("4k..1m", "byte-write", "byte-write has no block size; sweep its threads, for example t1..t16"),
-            ("rate", "stat", "stat has no open loop; sweep its threads, for example t1..t16"),
-            ("q8..q2", "read", "sweep `q8..q2`: the smaller end stands first"),
-            ("q0..q2", "read", "sweep `q0..q2`: 1 to 4096 can be asked for"),
-            ("4k..4g", "read", "sweep `4k..4g`: 1 to 1g can be asked for"),
+            ("q1..q4", "create", "create has no depth; use a sweep of its threads, for example t1..t16"),
+            (
+                "4k..1m",
+                "byte-write",
+                "byte-write has no block size; use a sweep of its threads, for example t1..t16",
+            ),
+            ("rate", "stat", "stat has no open loop; use a sweep of its threads, for example t1..t16"),
+            ("q8..q2", "read", "sweep `q8..q2`: the smaller end comes first"),
+            ("q0..q2", "read", "sweep `q0..q2`: the range is 1 to 4096"),
+            ("4k..4g", "read", "sweep `4k..4g`: the range is 1 to 1g"),
             (
                 "rate1..18446744073709551615",
                 "read",
-                "sweep `rate1..18446744073709551615`: 1 to 100000000 can be asked for",
+                "sweep `rate1..18446744073709551615`: the range is 1 to 100000000",
             ),
             (
                 "q1..q64",
                 "read:rnd4k:t2048",
-                "test `read:rnd4k:q64t2048`: 131072 operations in flight are more than 65536; ask for less depth or \
+                "test `read:rnd4k:q64t2048`: 131072 operations in flight are more than 65536; use less depth or \
                  fewer threads",
             ),
             (
                 "t1..t8",
                 "create:files=4",
-                "test `create:t8:files=4`: 4 files are too few for 8 threads; write files=8 or more",
+                "test `create:t8:files=4`: 4 files are too few for 8 threads; use files=8 or more",
             ),
         ] {
             assert_eq!(points(sweep, spec).unwrap_err(), problem);
         }
         for sweep in ["", "q1", "depth", "q1..t4", "q..", "x1..x4", "10%..50%", "rate-1..4", "t+1..t4"] {
             let problem = points(sweep, "read").unwrap_err();
-            assert!(problem.contains("is not a sweep; write q1..q64 (depth)"), "{problem}");
+            assert!(problem.contains("is not a sweep; use q1..q64 (depth)"), "{problem}");
         }
     }
 }

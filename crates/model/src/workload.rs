@@ -71,7 +71,7 @@ macro_rules! spec_words {
 
             fn from_str(word: &str) -> Result<Self, String> {
                 let found = Self::ALL.iter().copied().find(|value| value.word() == word);
-                found.ok_or_else(|| format!("`{word}` is none of {}", [$($word),+].join(", ")))
+                found.ok_or_else(|| format!("`{word}` is not one of {}", [$($word),+].join(", ")))
             }
         }
 

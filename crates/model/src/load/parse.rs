@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Load, String> {
     for (index, line) in text.lines().enumerate() {
         let number = index as u64 + 1;
         if number > u64::from(u32::MAX) {
-            return Err("it has more lines than can be counted".into());
+            return Err("it has too many lines".into());
         }
         parser.lines = number;
         parser.line(line).map_err(|problem| format!("line {number}: {problem}"))?;
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
         let words = &words[..count];
         let Some(first) = words.first().filter(|first| !first.starts_with('#')) else { return Ok(()) };
         if first.starts_with("SMB") {
-            return Err("load files of dbench 1 cannot be replayed; take one of version 4".into());
+            return Err("load files of dbench 1 are not supported; use one of version 4".into());
         }
         if self.directs(words)? {
             return Ok(());
@@ -111,10 +111,10 @@ impl<'a> Parser<'a> {
             false => (0, words),
         };
         let [operation, arguments @ .., status] = words else {
-            return Err(format!("`{}` is no operation with its status", shortened(line.trim())));
+            return Err(format!("`{}` is not an operation with a status", shortened(line.trim())));
         };
         let expected = expected(status).ok_or_else(|| {
-            format!("`{}` is no status, such as NT_STATUS_OK, which ends each line", shortened(status))
+            format!("`{}` is not a status: each line ends with one, such as NT_STATUS_OK", shortened(status))
         })?;
         self.operation(operation, Arguments(arguments), expected, due_ns)
     }
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         let number = || {
             let text = words.get(1).copied().unwrap_or_default();
             let number = integer(text).filter(|_| words.len() == 2);
-            number.ok_or_else(|| format!("write {first} N, with a whole number"))
+            number.ok_or_else(|| format!("use {first} N, with a whole number"))
         };
         let times = || match number()? {
             times @ 1..=0xffff_ffff => Ok(times as u32),
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         match first {
             "LOOP" => {
                 if let Some(Loop { line, .. }) = self.open_loop {
-                    return Err(format!("the loop of line {line} has no end yet; no loop stands in another"));
+                    return Err(format!("it is inside the loop of line {line}, and loops cannot be nested"));
                 }
                 self.open_loop = Some(Loop {
                     line: self.lines,
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
     }
 
     fn end_loop(&mut self) -> Result<(), String> {
-        let Some(ended) = self.open_loop.take() else { return Err("no LOOP begins before it".into()) };
+        let Some(ended) = self.open_loop.take() else { return Err("there is no LOOP before it".into()) };
         let Loop { start, turns, table, operations, written_bytes, .. } = ended;
         // Each turn must find the same open handles as the first one.
         let handles = |table: &[Option<(u64, u32)>]| {
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
             handles
         };
         if handles(&table) != handles(&self.table) {
-            return Err("its loop leaves other handles open than it found; close what it opens".into());
+            return Err("its loop changes the set of open handles; close what it opens".into());
         }
         let turned =
             |now: u64, before: u64| before.saturating_add((now - before).saturating_mul(turns.into()));
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
             self.line_of.truncate(start);
             self.due_ns.truncate(start);
             if slept_ns > 0 {
-                let sleep_ns = slept_ns.checked_mul(turns.into()).ok_or("it waits for too long")?;
+                let sleep_ns = slept_ns.checked_mul(turns.into()).ok_or("the wait is too long")?;
                 self.push(Operation::Sleep(sleep_ns), Expected::Any, 0);
             }
             return Ok(());
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
         };
         let name = Operation::STEPS[step];
         if repeated > 1 && matches!(name, "NTCreateX" | "Close") {
-            return Err(format!("a handle cannot be opened or closed {repeated} times; leave REPEAT away"));
+            return Err(format!("a handle cannot be opened or closed {repeated} times; drop REPEAT"));
         }
         if repeated > 1 {
             self.push(Operation::Repeat(repeated), Expected::Any, 0);
@@ -378,7 +378,7 @@ impl<'a> Parser<'a> {
         let (bytes, moved) = (arguments.number(2, "the length")?, arguments.number(3, "the bytes moved")?);
         if bytes > PART_BYTES_MAX || moved > bytes {
             return Err(format!(
-                "{moved} of {bytes} bytes; a part has at most {}, and no more is moved",
+                "{moved} of {bytes} bytes: the first is at most the second, and both are at most {}",
                 size::binary(PART_BYTES_MAX)
             ));
         }
@@ -389,12 +389,12 @@ impl<'a> Parser<'a> {
         let slot = self.slot(arguments)?;
         let at = self.offset(arguments.word(1, "the offset")?)?;
         let bytes = u32::try_from(arguments.number(2, "the length")?);
-        let bytes = bytes.map_err(|_| "the length is more than 32 bits hold")?;
+        let bytes = bytes.map_err(|_| "the length does not fit into 32 bits")?;
         Ok(Part { slot, at, bytes, moved: 0 })
     }
 
     fn offset(&mut self, word: &str) -> Result<PartOffset, String> {
-        let refused = || format!("`{}` is no offset", shortened(word));
+        let refused = || format!("`{}` is not an offset", shortened(word));
         let found = match word.as_bytes().first() {
             Some(b'+') => match &word[1..] {
                 "child" => Offset::FurtherByNumber,
@@ -414,7 +414,7 @@ impl<'a> Parser<'a> {
                 self.offsets.len() - 1
             }
         };
-        u32::try_from(number).map(PartOffset::Found).map_err(|_| "too many offsets are drawn".into())
+        u32::try_from(number).map(PartOffset::Found).map_err(|_| "there are too many random offsets".into())
     }
 
     /// Notes how far a write reaches.
@@ -431,13 +431,13 @@ impl<'a> Parser<'a> {
 
     fn finish(self, text: &str) -> Result<Load, String> {
         if let Some(Loop { line, .. }) = self.open_loop {
-            return Err(format!("line {line}: no ENDLOOP ends this loop"));
+            return Err(format!("line {line}: this loop has no ENDLOOP"));
         }
         if self.operations == 0 {
             let words: Vec<_> = self.left_out.iter().map(|left| left.word.as_str()).collect();
             return Err(match words.is_empty() {
-                true => "it has no operation; name a load file of dbench 4".into(),
-                false => format!("it has no operation that is known, but {}", words.join(", ")),
+                true => "it has no operation; use a load file of dbench 4".into(),
+                false => format!("it has only unknown operations: {}", words.join(", ")),
             });
         }
         // Where no offset is drawn, the same ones come in each pass.
@@ -487,7 +487,7 @@ impl<'a> Arguments<'_, 'a> {
 
     fn number(&self, at: usize, meaning: &str) -> Result<u64, String> {
         let word = self.word(at, meaning)?;
-        let problem = || format!("{meaning} is `{}`, which is no whole number", shortened(word));
+        let problem = || format!("{meaning} is `{}`, which is not a whole number", shortened(word));
         integer(word).ok_or_else(problem)
     }
 }
@@ -521,7 +521,7 @@ fn integer(text: &str) -> Option<u64> {
 /// Returns a time in seconds as nanoseconds.
 fn seconds(text: &str) -> Result<u64, String> {
     let known = text.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
-    let seconds = known.ok_or_else(|| format!("`{}` is no time in seconds", shortened(text)))?;
+    let seconds = known.ok_or_else(|| format!("`{}` is not a time in seconds", shortened(text)))?;
     Ok((seconds * 1e9).round() as u64)
 }
 

@@ -131,13 +131,13 @@ fn renamed_directory_takes_its_levels_along() {
     // These lie one in the other, and more so in each pass.
     let problem = then(&["Rename /a /x/y/z", "Rename /x /a"]).unwrap_err();
     assert!(
-        problem.starts_with("line 6: by renames, more than 16 levels") && problem.contains("`z`"),
+        problem.starts_with("line 6: renames can nest directories") && problem.contains("`z`"),
         "{problem}"
     );
     let deep = format!("Rename /a {}", "/d".repeat(14));
     assert_eq!(levels(&["Mkdir /a", "Mkdir /a/b", "Mkdir /a/b/c", &deep]), Ok(16));
     let problem = levels(&["Mkdir /a/b/c", &format!("{deep}/d")]).unwrap_err();
-    assert!(problem.starts_with("line 2: by renames"), "{problem}");
+    assert!(problem.starts_with("line 2: renames can nest"), "{problem}");
 }
 
 #[test]
@@ -171,7 +171,8 @@ fn version_5_directs_lines() {
     assert_eq!(load.due_ns[load.due_ns.len() - 2..], [250_000_000, 1_500_000_000]);
     assert_eq!(
         load.left_out_note("my.txt").unwrap(),
-        "my.txt: left out as unknown: SETSP (3 lines, the first is 10), RANDOMSTRING (line 15), GETATTR3 (line 18)"
+        "my.txt: skipped unknown operations: SETSP (3 lines, the first is 10), RANDOMSTRING (line 15), GETATTR3 \
+         (line 18)"
     );
 }
 
@@ -199,29 +200,29 @@ fn broken_lines_are_refused_with_their_number() {
     let deep = format!("Mkdir \"{}\" NT_STATUS_OK", "\\d".repeat(17));
     let named = "NTCreateX \"\\f\" 0 2 1 NT_STATUS_OK\n";
     for (line, problem) in [
-        ("Close 1", "`1` is no status"),
-        ("Flush", "`Flush` is no operation with its status"),
+        ("Close 1", "`1` is not a status"),
+        ("Flush", "`Flush` is not an operation with a status"),
         ("Close 7 NT_STATUS_OK", "handle 7 is not open here"),
-        ("Close x NT_STATUS_OK", "the handle is `x`, which is no whole number"),
+        ("Close x NT_STATUS_OK", "the handle is `x`, which is not a whole number"),
         ("Unlink NT_STATUS_OK", "the path is missing"),
-        ("Unlink name NT_STATUS_OK", "`name` is no path"),
+        ("Unlink name NT_STATUS_OK", "`name` is not a path"),
         ("Unlink \"\\a NT_STATUS_OK", "a quotation mark is not closed"),
-        ("Unlink \"\\..\\a\" NT_STATUS_OK", "leads out of the client's directory"),
-        (&deep, "has more than 16 parts"),
+        ("Unlink \"\\..\\a\" NT_STATUS_OK", "is outside the client's directory"),
+        (&deep, "has more than 16 levels"),
         ("ReadX 1 0 99999999 0 NT_STATUS_OK", "at most 16 MiB"),
         ("ReadX 1 0 9 10 NT_STATUS_OK", "10 of 9 bytes"),
-        ("ReadX 1 *%0 9 9 NT_STATUS_OK", "`*%0` is no offset"),
+        ("ReadX 1 *%0 9 9 NT_STATUS_OK", "`*%0` is not an offset"),
         ("ReadX 1 0 * 9 NT_STATUS_OK", "the length is `*`"),
-        ("ENDLOOP", "no LOOP begins before it"),
+        ("ENDLOOP", "there is no LOOP before it"),
         ("LOOP 0", "LOOP 0 is out of range"),
-        ("LOOP", "write LOOP N"),
-        ("LOOP 2", "no ENDLOOP ends this loop"),
-        ("LOOP 2\nLOOP 2", "has no end yet"),
-        ("LOOP 2\nClose 1 NT_STATUS_OK\nENDLOOP", "other handles open than it found"),
+        ("LOOP", "use LOOP N"),
+        ("LOOP 2", "this loop has no ENDLOOP"),
+        ("LOOP 2\nLOOP 2", "it is inside the loop"),
+        ("LOOP 2\nClose 1 NT_STATUS_OK\nENDLOOP", "changes the set of open handles"),
         ("REPEAT 2\nClose 1 NT_STATUS_OK", "opened or closed 2 times"),
-        ("SLEEP 99999999999999999999", "write SLEEP N"),
-        ("LOOP 99\nSLEEP 9999999999999999\nENDLOOP", "it waits for too long"),
-        ("1e99 Flush 1 NT_STATUS_OK", "`1e99` is no time in seconds"),
+        ("SLEEP 99999999999999999999", "use SLEEP N"),
+        ("LOOP 99\nSLEEP 9999999999999999\nENDLOOP", "the wait is too long"),
+        ("1e99 Flush 1 NT_STATUS_OK", "`1e99` is not a time in seconds"),
         ("SMBopen x NT_STATUS_OK", "dbench 1"),
         ("Mkdir \"\\f\" NT_STATUS_OK", "`f` is a directory in line 2 and a file in line 1"),
         ("Unlink \"\\f\\g\" NT_STATUS_OK", "`f` is a directory in line 2 and a file in line 1"),
@@ -232,12 +233,9 @@ fn broken_lines_are_refused_with_their_number() {
         let numbers = [format!("line {at}: "), "line 2: ".to_owned()];
         assert!(numbers.iter().any(|number| found.starts_with(number)), "{line}: {found}");
     }
-    assert_eq!(
-        Load::parse("\n# nothing\n").unwrap_err(),
-        "it has no operation; name a load file of dbench 4"
-    );
+    assert_eq!(Load::parse("\n# nothing\n").unwrap_err(), "it has no operation; use a load file of dbench 4");
     let of_nfs = Load::parse("GETATTR3 \"/f\" 0x00000000\nREAD3 \"/f\" 0 1 SUCCESS").unwrap_err();
-    assert_eq!(of_nfs, "it has no operation that is known, but GETATTR3, READ3");
+    assert_eq!(of_nfs, "it has only unknown operations: GETATTR3, READ3");
     let full: String =
         (0..=HANDLES_MAX).map(|handle| format!("NTCreateX \"\\f\" 0 2 {handle} NT_STATUS_OK\n")).collect();
     assert_eq!(Load::parse(&full).unwrap_err(), "line 1025: more than 1024 handles are open");

@@ -76,17 +76,17 @@ impl<'a> Tree<'a> {
             return Ok(*known);
         }
         if !path.starts_with(['/', '\\']) {
-            return Err(format!("`{}` is no path, which begins with \\", shortened(path)));
+            return Err(format!("`{}` is not a path: a path starts with \\", shortened(path)));
         }
         let mut at = 0;
         for name in path.split(['/', '\\']).filter(|name| !name.is_empty() && *name != ".") {
             if name == ".." {
-                return Err(format!("`{}` leads out of the client's directory", shortened(path)));
+                return Err(format!("`{}` is outside the client's directory", shortened(path)));
             }
             self.use_as_directory(at, line);
             let depth = self.places[at as usize].depth + 1;
             if depth > LEVELS_MAX {
-                return Err(format!("`{}` has more than {LEVELS_MAX} parts", shortened(path)));
+                return Err(format!("`{}` has more than {LEVELS_MAX} levels", shortened(path)));
             }
             let next = self.places.len() as u32;
             let found = *self.by_name.entry((at, name)).or_insert(next);
@@ -243,8 +243,7 @@ impl<'a> Tree<'a> {
                 let PathEntry { depth, name, .. } = self.places[to];
                 if depth + height > LEVELS_MAX + 1 {
                     return Err(format!(
-                        "line {line}: by renames, more than {LEVELS_MAX} levels of directories can lie down to those in \
-                         `{}`",
+                        "line {line}: renames can nest directories in `{}` more than {LEVELS_MAX} levels deep",
                         shortened(name)
                     ));
                 }

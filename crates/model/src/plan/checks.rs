@@ -31,7 +31,7 @@ const CLIENT_FILES: u64 = 3;
 /// Returns the danger to root where other users may rename its files; `None` where they may not.
 pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static str> {
     (machine.is_root && target.is_writable_by_others).then_some(
-        "other users may write there and it has no sticky bit, so they can put a directory of theirs in place of skye's",
+        "it is writable by other users and has no sticky bit, so they can replace skye's directory",
     )
 }
 
@@ -41,15 +41,15 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
         return None;
     }
     let (path, kind) = (&target.path, target.kind.name());
-    let read = "ask for tests that read, such as --test read:rnd4k:q32, or name a directory";
+    let read = "use read tests, such as --test read:rnd4k:q32, or choose a directory";
     let Some(data) = workload.data() else {
-        return Some((format!("{path} is {kind}, which holds no files"), read.into()));
+        return Some((format!("{path} is {kind}, not a directory"), read.into()));
     };
     let is_erased = target.erased.is_some();
     if data.writes() && !is_erased {
         let help = match target.kind {
             TargetKind::Device => format!(
-                "{read}; if nothing on it is needed, --erase ID allows them, with the ID that `skye doctor {path}` prints"
+                "{read}; to overwrite it, add --erase ID, with the ID that `skye doctor {path}` prints"
             ),
             _ => read.into(),
         };
@@ -63,8 +63,8 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
         ("dedupe", data.dedupe_percent > 0 && !is_erased),
     ];
     let (word, _) = of_own_files.into_iter().find(|(_, is_asked)| *is_asked)?;
-    let cause = format!("{path} is {kind}, and {word} describes files that skye makes");
-    Some((cause, format!("leave {word} away, or name a directory")))
+    let cause = format!("{path} is {kind}, and {word} is for files that skye creates");
+    Some((cause, format!("drop {word}, or choose a directory")))
 }
 
 /// Refuses tests that several clients cannot make in one file or directory of all.
@@ -74,12 +74,12 @@ pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), UserError> {
             Work::Files(files)
                 if files.shared && matches!(files.verb, FileVerb::Readdir | FileVerb::Walk) =>
             {
-                "each client would find the names of the others"
+                "each client would also list the other clients' files"
             }
             _ => continue,
         };
         let action = format!("run `{}` with several clients", spec::print(phase.requested_workload()));
-        return Err(UserError::new(action, cause).help("leave shared away"));
+        return Err(UserError::new(action, cause).help("drop shared"));
     }
     Ok(())
 }
@@ -90,10 +90,10 @@ pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Use
         return Ok(());
     }
     if request.erase.is_some() {
-        let cause = format!("it is {}, and --erase is for block devices alone", target.kind.name());
+        let cause = format!("it is {}, and --erase is for block devices only", target.kind.name());
         let help = match target.kind {
-            TargetKind::File => "name a directory, in which skye makes files of its own to write to",
-            _ => "leave --erase away",
+            TargetKind::File => "choose a directory, in which skye creates and writes its own files",
+            _ => "drop --erase",
         };
         return Err(UserError::new(format!("erase {}", target.path), cause).help(help));
     }
@@ -102,7 +102,7 @@ pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Use
         ("--erase-data", request.erase_data.is_some()),
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        let cause = format!("{option} means nothing without --erase");
+        let cause = format!("{option} requires --erase");
         return Err(UserError::new(format!("test in {}", target.path), cause)
             .help(format!("add --erase ID, or drop {option}")));
     }
@@ -121,9 +121,9 @@ pub(super) fn check_given<'a>(
         }
     }
     if target.is_only_read() && request.verify == Some(true) {
-        let cause = "nobody knows what it should hold, as skye has not written it";
-        return Err(UserError::new(format!("compare what is read of {}", target.path), cause)
-            .help("leave --verify away, or name a directory"));
+        let cause = "its contents are unknown: skye did not write it";
+        return Err(UserError::new(format!("verify reads of {}", target.path), cause)
+            .help("drop --verify, or choose a directory"));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ pub(super) fn verify_note(request: &Request, phases: &[PlannedPhase]) -> Option<
     }
     let last = names.pop()?;
     let names = if names.is_empty() { last.to_owned() } else { format!("{} and {last}", names.join(", ")) };
-    Some(format!("--verify compares nothing in {names}: it compares blocks that tests on data read"))
+    Some(format!("--verify has no effect on {names}: it verifies blocks that data tests read"))
 }
 
 /// Refuses blocks that `O_DIRECT` does not take on this target.
@@ -165,10 +165,10 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
             };
             return Err(UserError::new(
                 format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path),
-                format!("{block}; direct I/O needs multiples of {align} here"),
+                format!("{block}; direct I/O requires multiples of {align} here"),
             )
             .help(format!(
-                "{} is {works}: write {}{0}, or add :buffered",
+                "use {1}{0} ({works} bytes), or add :buffered",
                 size::exact(works),
                 data.access
             )));
@@ -181,9 +181,9 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
 pub(super) fn polling_refused(target: &Target) -> Option<String> {
     let Some(device) = target.device_stack.first() else {
         return matches!(target.backing, Backing::Memory | Backing::RemoteOrUserSpace)
-            .then(|| "no device is seen here".into());
+            .then(|| "its device is not visible".into());
     };
-    (device.io_poll == Some(false)).then(|| format!("{} has no queues that can be polled", device.name))
+    (device.io_poll == Some(false)).then(|| format!("{} has no poll queues", device.name))
 }
 
 /// Refuses to poll a device that cannot be polled.
@@ -196,7 +196,7 @@ pub(super) fn check_polling(phases: &[PlannedPhase], target: &Target) -> Result<
         format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path),
         cause,
     )
-    .help("leave iopoll away"))
+    .help("drop iopoll"))
 }
 
 /// Refuses a ring for discards of a device: the kernel's call for them, `BLKDISCARD`, is none that a ring makes.
@@ -209,8 +209,8 @@ pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<
         return Ok(());
     };
     let action = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
-    let cause = "a block device discards by a system call of its own, which is none of io_uring";
-    Err(UserError::new(action, cause).help("leave engine=uring away: depth is then made of threads"))
+    let cause = "block devices discard with BLKDISCARD, which io_uring does not have";
+    Err(UserError::new(action, cause).help("drop engine=uring: skye then uses threads for depth"))
 }
 
 /// Refuses buffers that take too much of the memory.
@@ -231,12 +231,12 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
             return Err(UserError::new(
                 format!("run `{}`", spec::print(phase.requested_workload())),
                 format!(
-                    "its buffers need {}, more than a quarter of the memory of {}",
+                    "its buffers need {}, more than a quarter of the {} of memory",
                     size::binary(buffers_bytes),
                     size::binary(machine.memory_bytes)
                 ),
             )
-            .help("ask for smaller blocks or buffers, less depth or fewer threads"));
+            .help("use smaller blocks or buffers, less depth or fewer threads"));
         }
     }
     Ok(())
@@ -268,7 +268,8 @@ pub(super) fn check_open_files(
     check_limit(action, needed(phase), machine.open_files_max, help)?;
     let ample = needed(phase) + OPEN_FILES + COUNTER_FILES;
     let most = machine.open_files_max.filter(|most| *most < ample);
-    Ok(most.map(|most| format!("RLIMIT_NOFILE of {most} may leave counters unread: {ample} suffice")))
+    Ok(most
+        .map(|most| format!("RLIMIT_NOFILE is {most}: some counters may be unreadable; {ample} is enough")))
 }
 
 /// Refuses more clients than the coordinator may have channels to.
@@ -277,13 +278,13 @@ pub(super) fn check_open_files(
 /// The system allows this process fewer open files.
 pub fn check_clients(clients: usize, open_files_max: Option<u64>) -> Result<(), UserError> {
     let action = format!("start {clients} clients");
-    check_limit(action, clients as u64 * CLIENT_FILES, open_files_max, Some("name fewer clients"))
+    check_limit(action, clients as u64 * CLIENT_FILES, open_files_max, Some("use fewer clients"))
 }
 
 fn check_limit(action: String, files: u64, most: Option<u64>, help: Option<&str>) -> Result<(), UserError> {
     let needed = files + OPEN_FILES;
     let Some(most) = most.filter(|most| *most < needed) else { return Ok(()) };
-    let cause = format!("it needs {needed} open files, and RLIMIT_NOFILE allows this process {most}");
+    let cause = format!("it needs {needed} open files, and RLIMIT_NOFILE is {most}");
     let or = help.map(|help| format!(", or {help}")).unwrap_or_default();
     Err(UserError::new(action, cause).help(format!("raise the limit (ulimit -Hn {needed}){or}")))
 }
@@ -304,21 +305,21 @@ pub(super) fn check_cold(
         _ => return Ok(()),
     };
     let refused = |cause: &str| UserError::new(action.clone(), cause);
-    let without = if is_by_flag { ", or leave --cold away" } else { "" };
+    let without = if is_by_flag { ", or drop --cold" } else { "" };
     if cache != CacheMode::DropAll {
         let help = match is_by_flag {
-            true => "leave --cache away: --cold drops all caches",
-            false => "add --cache drop-all if every other program here may pay for it",
+            true => "drop --cache: --cold drops all caches",
+            false => "add --cache drop-all, which slows down every other program",
         };
         return Err(refused("cached names can only be dropped for the whole machine").help(help));
     }
     if !machine.is_root {
-        return Err(refused("only root may drop the machine's caches")
+        return Err(refused("only root can drop the machine's caches")
             .help(format!("run as root, outside of containers{without}")));
     }
     if cold.is_some() && target.backing == Backing::Memory {
-        let cause = format!("{} keeps names in memory alone, so none is ever cold", target.file_system);
-        return Err(refused(&cause).help(format!("name a directory on a disk or a server{without}")));
+        let cause = format!("{} keeps names only in memory, so none is ever cold", target.file_system);
+        return Err(refused(&cause).help(format!("choose a directory on a disk or a server{without}")));
     }
     Ok(())
 }
@@ -333,9 +334,8 @@ pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Resu
         return Ok(());
     }
     let action = format!("run `{}` in {}", spec::print(workload), target.path);
-    let cause = format!("files have no user attributes on {}, as it is mounted", target.file_system);
-    Err(UserError::new(action, cause)
-        .help("leave xattr-set and xattr-get away, or mount it with user attributes"))
+    let cause = format!("{} is mounted without user attributes", target.file_system);
+    Err(UserError::new(action, cause).help("drop xattr-set and xattr-get, or mount it with user attributes"))
 }
 
 /// Largest number of names of a file on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
@@ -354,9 +354,9 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
             let files_max = EXT4_LINKS_MAX * u64::from(workload.threads);
             return Err(UserError::new(
                 format!("run `{}` in {}", spec::print(workload), target.path),
-                format!("a file can have {EXT4_LINKS_MAX} names on ext4, not {names}"),
+                format!("ext4 allows {EXT4_LINKS_MAX} links per file, and the test needs {names}"),
             )
-            .help(format!("write files={files_max} or less, ask for more threads, or write kind=symlink")));
+            .help(format!("use files={files_max} or less, more threads, or kind=symlink")));
         }
     }
     Ok(())
@@ -392,7 +392,7 @@ mod tests {
             crate::plan::plan(&request_for(specs), &target, &machine).err().map(|error| error.to_string())
         };
         let refused = refusal(&["create:t3000", "create:t4096"], 20_000).unwrap();
-        let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE allows this process 20000";
+        let cause = "cannot run `create:t4096`: it needs 36928 open files, and RLIMIT_NOFILE is 20000";
         assert_eq!(refused, format!("{cause}; raise the limit (ulimit -Hn 36928), or use fewer threads"));
         assert_eq!(refusal(&["create:t4096"], 36_928), None);
         assert!(!refusal(&["create"], 64).unwrap().contains("fewer threads"));
@@ -414,7 +414,7 @@ mod tests {
         assert!(replaying("replay:my.txt:t40").unwrap_err().contains("it needs 4424 open files"));
         let refused = check_clients(400, Some(1024)).unwrap_err().to_string();
         assert!(
-            refused.contains("start 400 clients: it needs 1264") && refused.ends_with("name fewer clients")
+            refused.contains("start 400 clients: it needs 1264") && refused.ends_with("use fewer clients")
         );
         assert!(check_clients(300, Some(1024)).is_ok() && check_clients(5000, None).is_ok());
     }
@@ -426,15 +426,15 @@ mod tests {
             let notes = planned(&request, Backing::Devices, None).unwrap().notes;
             notes.into_iter().find(|note| note.starts_with("--verify"))
         };
-        let because = "it compares blocks that tests on data read";
+        let because = "it verifies blocks that data tests read";
         let all = ["read:rnd4k", "create:t4", "create", "stat", "read:rnd4k:engine=null"];
         assert_eq!(
             noted(&all, Some(true)).unwrap(),
-            format!("--verify compares nothing in create and stat: {because}")
+            format!("--verify has no effect on create and stat: {because}")
         );
         assert_eq!(
             noted(&["stat"], Some(true)).unwrap(),
-            format!("--verify compares nothing in stat: {because}")
+            format!("--verify has no effect on stat: {because}")
         );
         assert_eq!(noted(&["read:rnd4k", "write:rnd4k"], Some(true)), None);
         assert_eq!(noted(&all, None), None);
@@ -469,19 +469,19 @@ mod tests {
         for (problem, words) in [
             (
                 refusal(&stat, false, Backing::Devices),
-                "only root may drop the machine's caches; run as root, outside of containers, or leave --cold",
+                "only root can drop the machine's caches; run as root, outside of containers, or drop --cold",
             ),
             (
                 refusal(&stat, true, Backing::Memory),
-                "none is ever cold; name a directory on a disk or a server, or leave",
+                "none is ever cold; choose a directory on a disk or a server, or drop",
             ),
             (
                 refusal(&cold(&["create", "stat:missing"]), true, Backing::Devices),
-                "there is none among them; leave --cold",
+                "no such test is requested; drop --cold",
             ),
             (
                 refusal(&Request { cache: Some(CacheMode::Warm), ..stat.clone() }, true, Backing::Devices),
-                "for the whole machine; leave --cache away",
+                "for the whole machine; drop --cache",
             ),
             (refusal(&request_for(&["stat:cold"]), true, Backing::Devices), "add --cache drop-all"),
         ] {
@@ -502,7 +502,12 @@ mod tests {
             assert_eq!(fits(spec), Ok(()), "{spec}");
         }
         let problem = fits("stat:kind=hardlink").unwrap_err();
-        assert!(problem.contains("65000 names on ext4, not 65536; write files=65000 or less"), "{problem}");
+        assert!(
+            problem.contains(
+                "ext4 allows 65000 links per file, and the test needs 65536; use files=65000 or less"
+            ),
+            "{problem}"
+        );
         assert!(planned(&request_for(&["stat:kind=hardlink"]), Backing::Devices, None).is_ok(), "on XFS");
     }
 
@@ -514,10 +519,7 @@ mod tests {
                 assert!(planned_on(&request_for(&[spec]), &with(known)).is_ok(), "{spec}");
             }
             let problem = planned_on(&request_for(&["stat", spec]), &with(Some(false))).unwrap_err();
-            assert!(
-                problem.contains("no user attributes on xfs, as it is mounted; leave xattr-set"),
-                "{problem}"
-            );
+            assert!(problem.contains("xfs is mounted without user attributes; leave xattr-set"), "{problem}");
         }
         assert!(planned_on(&request_for(&["stat", "walk"]), &with(Some(false))).is_ok());
     }
@@ -555,7 +557,7 @@ mod tests {
         let phases = |spec| planned(&request_for(&[spec]), Backing::Devices, None).unwrap().phases;
         let device = device();
         let problem = check_discard(&phases("discard:q4:engine=uring"), &device).unwrap_err().to_string();
-        assert!(problem.contains("which is none of io_uring; leave engine=uring away"), "{problem}");
+        assert!(problem.contains("which io_uring does not have; drop engine=uring"), "{problem}");
         assert!(check_discard(&phases("discard:q4:engine=uring"), &disk_that_polls(None)).is_ok());
         assert!(check_discard(&phases("discard:q4"), &device).is_ok());
     }
@@ -563,30 +565,30 @@ mod tests {
     #[test]
     fn unsupported_device_test_is_refused_or_left_out() {
         for (test, cause) in [
-            ("write", "a block device, which skye only reads; ask for tests that read"),
+            ("write", "a block device, which skye only reads; use read tests"),
             ("fsync", "skye only reads"),
             ("stat", "a block device, which holds no files"),
-            ("read:dedupe=5", "dedupe describes files that skye makes; leave dedupe away"),
-            ("read:range=0..20g", "it has 10737418240 bytes; ask for a range that ends before"),
-            ("read:seq512:zones=1k", "more than 1048576 zones, whose times cannot be kept; write zones="),
+            ("read:dedupe=5", "dedupe is for files that skye creates; drop dedupe"),
+            ("read:range=0..20g", "it has 10737418240 bytes; use a range within it"),
+            ("read:seq512:zones=1k", "more than 1048576 zones; use zones="),
         ] {
             let problem = planned_on(&request_for(&[test]), &device()).unwrap_err();
             assert!(problem.contains(cause), "{test}: {problem}");
         }
         let verified = Request { verify: Some(true), ..request_for(&["read"]) };
-        assert!(planned_on(&verified, &device()).unwrap_err().contains("leave --verify away"));
+        assert!(planned_on(&verified, &device()).unwrap_err().contains("drop --verify"));
         let all = request_for(&["write", "read:rnd4k", "rewrite", "create", "read:engine=null"]);
         let plan = planned_on(&for_existing(all, &device()), &device()).unwrap();
         assert_eq!(plan.tests, ["read:rnd4k", "read:seq1m:engine=null"]);
-        let left_out: Vec<_> = plan.notes.iter().filter(|note| note.starts_with("left out")).collect();
+        let left_out: Vec<_> = plan.notes.iter().filter(|note| note.starts_with("skipped")).collect();
         assert_eq!(left_out.len(), 2, "{left_out:?}");
         assert_eq!(
             left_out[0],
-            "left out write:seq1m, rewrite:seq1m: /dev/sda is a block device, which skye only reads"
+            "skipped write:seq1m, rewrite:seq1m: /dev/sda is a block device, which skye only reads"
         );
         let range = planned(&request_for(&["read:range=0..1m"]), Backing::Devices, None).unwrap_err();
         assert!(
-            range.contains("files that skye makes") && range.contains("name a device or a file"),
+            range.contains("skye creates the files") && range.contains("choose a device or a file"),
             "{range}"
         );
     }
@@ -635,8 +637,8 @@ mod tests {
         let problem = |request: &Request, target: &Target| planned_on(request, target).unwrap_err();
         for (test, cause) in [
             ("create", "a block device, which holds no files"),
-            ("write:fresh", "fresh describes files that skye makes"),
-            ("write:files=2", "files describes files that skye makes"),
+            ("write:fresh", "fresh is for files that skye creates"),
+            ("write:files=2", "files is for files that skye creates"),
             ("read:range=9g..11g", "it has 10737418240 bytes"),
         ] {
             let problem = problem(&request_for(&[test]), &erased());
@@ -645,20 +647,20 @@ mod tests {
         let mixed = problem(&request_for(&["write:compress=50", "read"]), &erased());
         assert!(mixed.contains("one kind of content") && mixed.contains("compress"), "{mixed}");
         let large = Request { size: Some(Size::Bytes(11 * GIB)), ..request_for(&["write"]) };
-        assert!(problem(&large, &erased()).contains("it has 10 GiB; ask for a smaller --size"));
+        assert!(problem(&large, &erased()).contains("it has 10 GiB; use a smaller --size"));
         let [size, write_limit] = [2 * GIB, GIB].map(|bytes| Some(Size::Bytes(bytes)));
         let limited = Request { size, write_limit, ..request_for(&["write"]) };
-        assert!(problem(&limited, &erased()).contains("raise it with --write-limit"));
+        assert!(problem(&limited, &erased()).contains("use --write-limit"));
 
         let erase_request = Request { erase: Some("S1".into()), ..request_for(&["read"]) };
         for kind in [TargetKind::Directory, TargetKind::File, TargetKind::Simulated] {
             let problem = problem(&erase_request, &Target { kind, ..device() });
-            assert!(problem.contains("--erase is for block devices alone"), "{problem}");
+            assert!(problem.contains("--erase is for block devices only"), "{problem}");
         }
         let named = Request { erase_signature: vec!["gpt".into()], ..request_for(&["read"]) };
-        assert!(problem(&named, &device()).contains("--erase-signature means nothing without --erase"));
+        assert!(problem(&named, &device()).contains("--erase-signature requires --erase"));
         let data = Request { erase_data: Some(true), ..request_for(&["read"]) };
-        assert!(problem(&data, &device()).contains("--erase-data means nothing without --erase"));
+        assert!(problem(&data, &device()).contains("--erase-data requires --erase"));
         let written = problem(&request_for(&["write"]), &device());
         assert!(written.contains("--erase ID") && written.contains("`skye doctor /dev/sda`"), "{written}");
         assert!(

@@ -30,9 +30,9 @@ pub(super) fn choose(
         None => Engine::Sync,
     };
     if let Some(reason) = io_uring_refused.filter(|_| engine.has_ring()) {
-        let mut help = format!("leave {} away", ring_words(data).join(" and "));
+        let mut help = format!("drop {}", ring_words(data).join(" and "));
         if engine == Engine::Uring {
-            help.push_str(": depth is then made of threads");
+            help.push_str(": skye then uses threads for depth");
         }
         return Err(
             UserError::new(format!("run `{}` with io_uring", spec::print(requested)), reason).help(help)
@@ -42,12 +42,12 @@ pub(super) fn choose(
         return Err(UserError::new(
             format!("run `{}`", spec::print(requested)),
             format!(
-                "without io_uring that is {} threads, more than {}",
+                "without io_uring it needs {} threads, more than {}",
                 requested.in_flight(),
                 spec::CONCURRENCY_MAX
             ),
         )
-        .help("ask for less depth or fewer threads"));
+        .help("use less depth or fewer threads"));
     }
     let instead = (!engine.has_depth() && requested.iodepth > 1).then(|| {
         Workload { threads: requested.in_flight(), iodepth: 1, work: requested.work.clone() }
@@ -77,7 +77,7 @@ fn ring_refused(requested: &Workload, machine: &Machine) -> Option<String> {
     machine.io_uring_refused.clone().or_else(|| {
         is_too_much.then(|| {
             let (wanted, limit) = (size::exact(wanted_bytes), size::exact(lockable_bytes));
-            format!("{rings} rings take {wanted} of locked memory, RLIMIT_MEMLOCK is {limit}: raise it with ulimit -l")
+            format!("{rings} rings need {wanted} of locked memory, RLIMIT_MEMLOCK is {limit}: raise it with ulimit -l")
         })
     })
 }
@@ -89,25 +89,22 @@ fn check_simulated(requested: &Workload) -> Result<(), UserError> {
             .help(help))
     };
     match requested.data() {
-        None => refused(
-            "a simulated device has no files".into(),
-            "ask for tests on data, such as --test read:rnd4k:q8",
-        ),
+        None => {
+            refused("a simulated device has no files".into(), "use data tests, such as --test read:rnd4k:q8")
+        }
         Some(data) if data.verb.is_bytes() => refused(
-            format!("{} works through a file, which a simulated device does not have", data.verb),
-            "ask for tests on data in blocks, such as read:rnd4k",
+            format!("{} needs a file, and a simulated device has none", data.verb),
+            "use data tests in blocks, such as read:rnd4k",
         ),
         Some(data) if data.verb == DataVerb::Discard => {
-            refused("a simulated device keeps no data that could be discarded".into(), "leave it away")
+            refused("a simulated device has no data to discard".into(), "drop it")
         }
-        Some(data) if data.fresh => {
-            refused("a simulated device has no files that could be new".into(), "leave fresh away")
-        }
+        Some(data) if data.fresh => refused("a simulated device has no files".into(), "drop fresh"),
         Some(data) if !ring_words(data).is_empty() => {
             let words = ring_words(data).join(" and ");
             refused(
-                format!("a simulated device has an engine of its own, not {words}"),
-                &format!("leave {words} away"),
+                format!("a simulated device has its own engine: {words} has no effect"),
+                &format!("drop {words}"),
             )
         }
         Some(_) => Ok(()),
@@ -148,7 +145,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
     {
         let Workload { iodepth, threads: from, .. } = requested;
         notes.push(format!(
-            "io_uring cannot be used here ({reason}): q{iodepth}t{from} becomes q1t{threads}, {threads} threads of \
+            "io_uring is not available ({reason}): q{iodepth}t{from} becomes q1t{threads}, {threads} threads of \
              plain system calls"
         ));
     }
@@ -161,7 +158,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
             Some(data) if data.verb == DataVerb::Discard => " discard",
             _ => " sync=each",
         };
-        notes.push(format!("only a ring has depth: q{iodepth}t{from}{why} becomes q1t{threads}"));
+        notes.push(format!("only io_uring has depth: q{iodepth}t{from}{why} becomes q1t{threads}"));
     }
     notes
 }
@@ -242,12 +239,11 @@ mod tests {
             |spec: &str| planned(&request_for(&[spec]), Backing::Devices, Some(FORBIDDEN)).unwrap_err();
         assert_eq!(
             problem("read:q8:engine=uring"),
-            "cannot run `read:seq1m:q8:engine=uring` with io_uring: kernel.io_uring_disabled is 2; \
-             leave engine=uring away: depth is then made of threads"
+            "cannot run `read:seq1m:q8:engine=uring` with io_uring: kernel.io_uring_disabled is 2; drop engine=uring: skye then uses threads for depth"
         );
-        assert!(problem("read:q8:iopoll").ends_with("leave iopoll away: depth is then made of threads"));
-        assert!(problem("read:engine=uring:sqpoll").contains("leave engine=uring and sqpoll away"));
-        assert!(problem("read:engine=nop").ends_with("leave engine=nop away"));
+        assert!(problem("read:q8:iopoll").ends_with("drop iopoll: skye then uses threads for depth"));
+        assert!(problem("read:engine=uring:sqpoll").contains("drop engine=uring and sqpoll"));
+        assert!(problem("read:engine=nop").ends_with("drop engine=nop"));
     }
 
     #[test]
@@ -257,12 +253,12 @@ mod tests {
         assert_eq!(
             plan.notes,
             [
-                "io_uring cannot be used here (kernel.io_uring_disabled is 2): q32t4 becomes q1t128, 128 threads of \
+                "io_uring is not available (kernel.io_uring_disabled is 2): q32t4 becomes q1t128, 128 threads of \
                  plain system calls",
-                "only a ring has depth: q8t1 buffered becomes q1t8",
+                "only io_uring has depth: q8t1 buffered becomes q1t8",
             ]
         );
-        assert_eq!(on_disk(&["fsync:q4"]).notes, ["only a ring has depth: q4t1 fsync becomes q1t4"]);
+        assert_eq!(on_disk(&["fsync:q4"]).notes, ["only io_uring has depth: q4t1 fsync becomes q1t4"]);
         assert!(on_disk(&["read:rnd4k:q32t4"]).notes.is_empty());
     }
 
@@ -277,16 +273,16 @@ mod tests {
         for (spec, expected) in [
             (
                 "create",
-                "cannot run `create` on a simulated device: a simulated device has no files; ask for tests on data, such as --test read:rnd4k:q8",
+                "cannot run `create` on a simulated device: a simulated device has no files; use data tests, such as \
+                 --test read:rnd4k:q8",
             ),
-            ("byte-read", "ask for tests on data in blocks, such as read:rnd4k"),
+            ("byte-read", "use data tests in blocks, such as read:rnd4k"),
             (
                 "write:fresh",
-                "cannot run `write:seq1m:fresh` on a simulated device: a simulated device has no files that could be \
-                 new; leave fresh away",
+                "cannot run `write:seq1m:fresh` on a simulated device: a simulated device has no files; drop fresh",
             ),
-            ("read:engine=sync", "leave engine=sync away"),
-            ("read:engine=uring:iopoll", "leave engine=uring and iopoll away"),
+            ("read:engine=sync", "drop engine=sync"),
+            ("read:engine=uring:iopoll", "drop engine=uring and iopoll"),
         ] {
             let problem = planned(&request_for(&[spec]), Backing::Simulated, None).unwrap_err();
             assert!(problem.ends_with(expected), "{problem}");

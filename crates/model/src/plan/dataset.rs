@@ -250,9 +250,9 @@ fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>,
         None => Ok(vec![group]),
         Some((phase, _)) => Err(UserError::new(
             format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path),
-            "a device holds one kind of content, and the tests ask for several",
+            "a device has one kind of content, and the tests request several",
         )
-        .help("give all tests on data the same compress and dedupe")),
+        .help("use the same compress and dedupe for all data tests")),
     }
 }
 
@@ -280,11 +280,11 @@ fn mark_fresh(
             return Err(UserError::new(
                 format!("run `{}` in {path}", spec::print(reader.requested_workload())),
                 format!(
-                    "there is nothing to read before `{}` has made the files",
+                    "it runs before `{}`, which creates the files",
                     spec::print(maker.requested_workload())
                 ),
             )
-            .help("put it after that test"));
+            .help("move it after that test"));
         }
         groups[index].is_fresh = true;
     }
@@ -295,9 +295,9 @@ fn mark_fresh(
         None => Ok(()),
         Some((phase, data)) => Err(UserError::new(
             format!("run `{}` in {path}", spec::print(phase.requested_workload())),
-            "no test makes the file in which its blocks take turns",
+            "no test creates the interleaved file",
         )
-        .help(format!("put write:seq{}:shared:interleaved:fresh before it", size::exact(data.block_bytes)))),
+        .help(format!("add write:seq{}:shared:interleaved:fresh before it", size::exact(data.block_bytes)))),
     }
 }
 
@@ -351,7 +351,7 @@ pub(super) fn plan_dataset(
             if size_bytes < least {
                 return Err(refuse(format!("{} is too small for these tests", size::binary(size_bytes)))
                     .help(format!(
-                        "ask for --size {} or more, which holds one block for each operation in flight",
+                        "use --size {} or more: one block per operation in flight",
                         size::exact(least)
                     )));
             }
@@ -373,7 +373,7 @@ pub(super) fn plan_dataset(
         }
     };
     if is_erased && size_bytes > usable {
-        return Err(refuse(format!("it has {}", size::binary(free))).help("ask for a smaller --size"));
+        return Err(refuse(format!("it has {}", size::binary(free))).help("use a smaller --size"));
     }
     if let Some(files) = files_min {
         room.refuse_file(action(), size_bytes.max(least) / files)?;
@@ -422,12 +422,12 @@ fn existing_dataset(
     let size_bytes = requested_bytes.unwrap_or(whole_bytes) / unit_bytes * unit_bytes;
     let refused = |cause: String| UserError::new(format!("read {}", target.path), cause);
     if size_bytes > whole_bytes {
-        return Err(refused(format!("it has {}", size::binary(whole_bytes))).help("ask for a smaller --size"));
+        return Err(refused(format!("it has {}", size::binary(whole_bytes))).help("use a smaller --size"));
     }
     if size_bytes < least.max(1) {
         let (has, needs) = (size::binary(requested_bytes.unwrap_or(whole_bytes)), size::binary(least));
-        return Err(refused(format!("of its {has} too few are whole blocks: the tests need {needs}"))
-            .help("name a larger one or a directory, or ask for smaller blocks or less depth"));
+        return Err(refused(format!("it has {has}, and the tests need {needs} of whole blocks"))
+            .help("choose a larger one or a directory, or use smaller blocks or less depth"));
     }
     let group = DataGroup {
         is_shared: false,
@@ -468,34 +468,34 @@ pub(super) fn check_parts(
         let length_bytes = range.end - range.start;
         if data.range.is_some() && !target.kind.is_existing() {
             return refused(
-                format!("{} holds files that skye makes, and chooses the size of", target.kind.name()),
-                "leave range away, or name a device or a file".into(),
+                format!("skye creates the files in {}, and sets their size", target.kind.name()),
+                "drop range, or choose a device or a file".into(),
             );
         }
         if range.end > whole_bytes {
-            return refused(format!("it has {whole_bytes} bytes"), "ask for a range that ends before".into());
+            return refused(format!("it has {whole_bytes} bytes"), "use a range within it".into());
         }
         let block_bytes = data.block_bytes;
         let is_aligned = range.start.is_multiple_of(block_bytes.min(page_bytes()));
         if !is_aligned || (range.end != whole_bytes && !length_bytes.is_multiple_of(block_bytes)) {
             let block = size::exact(block_bytes);
             return refused(
-                format!("its range has no whole blocks of {block}"),
-                format!("write multiples of {block}"),
+                format!("its range is not in whole blocks of {block}"),
+                format!("use multiples of {block}"),
             );
         }
         let in_flight = u64::from(phase.workload.in_flight());
         if data.zones.is_none() && data.range.is_some() && length_bytes / data.block_bytes < in_flight {
             return refused(
-                "its range is too short for all operations in flight".into(),
-                "ask for a longer range, or for less depth or fewer threads".into(),
+                "its range has fewer blocks than operations in flight".into(),
+                "use a longer range, less depth or fewer threads".into(),
             );
         }
         if data.zones_count(length_bytes) > ZONES_MAX {
             let least = length_bytes.div_ceil(data.every * ZONES_MAX).max(1).next_power_of_two();
             return refused(
-                format!("it would have more than {ZONES_MAX} zones, whose times cannot be kept"),
-                format!("write zones={} or more", size::exact(least.max(1 << 20))),
+                format!("it would have more than {ZONES_MAX} zones"),
+                format!("use zones={} or more", size::exact(least.max(1 << 20))),
             );
         }
     }
@@ -635,8 +635,8 @@ mod tests {
     fn fresh_files_are_read_only_after_they_are_made() {
         assert_eq!(
             fresh(&["byte-write:bytes=3m", "byte-read:bytes=3m", "write:seq8k:fresh"]).unwrap_err(),
-            "cannot run `byte-read:bytes=3m` in /mnt: there is nothing to read before `write:seq8k:fresh` has made \
-             the files; put it after that test"
+            "cannot run `byte-read:bytes=3m` in /mnt: it runs before `write:seq8k:fresh`, which creates the files; \
+             move it after that test"
         );
         // Nothing is written before by which their size could be chosen.
         let dataset =

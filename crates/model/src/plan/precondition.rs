@@ -45,19 +45,19 @@ pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target)
     let action = || format!("precondition {}", target.path);
     if target.is_only_read() {
         let cause = format!("it is {}, which skye only reads", target.kind.name());
-        return Err(UserError::new(action(), cause).help("name a directory, or leave preconditioning away"));
+        return Err(UserError::new(action(), cause).help("choose a directory, or drop preconditioning"));
     }
     if !phases.iter().any(has_rounds) {
-        return Err(UserError::new(action(), "no test is one that rounds could make steady")
-            .help("ask for a test on data in blocks that lasts for a time, such as --test write:rnd4k:q32"));
+        return Err(UserError::new(action(), "no test can be repeated until steady")
+            .help("add a time-based data test in blocks, such as --test write:rnd4k:q32"));
     }
     let is_fresh = |phase: &&PlannedPhase| phase.workload.data().is_some_and(|data| data.fresh);
     if let Some(phase) = phases.iter().find(is_fresh) {
         let cause = format!(
-            "`{}` makes new files, which cannot be filled before",
+            "`{}` creates new files, which cannot be preconditioned",
             spec::print(phase.requested_workload())
         );
-        return Err(UserError::new(action(), cause).help("leave fresh away"));
+        return Err(UserError::new(action(), cause).help("drop fresh"));
     }
     Ok(())
 }
@@ -199,20 +199,14 @@ mod tests {
             Request { write_limit: Some(Size::Bytes(3 * GIB)), ..precondition_request(&["write:rnd4k:q32"]) };
         let refused = problem(&tight);
         assert!(
-            refused.contains("files and tests need 3.22 GB at least; raise it with --write-limit 4GB"),
+            refused.contains("files and tests need at least 3.22 GB; use --write-limit 4GB"),
             "{refused}"
         );
-        assert!(
-            problem(&precondition_request(&["stat"]))
-                .contains("no test is one that rounds could make steady")
-        );
-        assert!(
-            problem(&precondition_request(&["read:ops=9"]))
-                .contains("a test on data in blocks that lasts for a time")
-        );
+        assert!(problem(&precondition_request(&["stat"])).contains("no test can be repeated until steady"));
+        assert!(problem(&precondition_request(&["read:ops=9"])).contains("a time-based data test in blocks"));
         let refused = problem(&precondition_request(&["write:rnd4k", "write:fresh:files=2"]));
         assert!(
-            refused.contains("makes new files, which cannot be filled before; leave fresh away"),
+            refused.contains("creates new files, which cannot be preconditioned; drop fresh"),
             "{refused}"
         );
     }

@@ -48,8 +48,8 @@ impl RequestedTests {
             mixes: &mixes,
         };
         if request.tests.is_empty() {
-            return Err(UserError::new("make a plan", "no test was asked for")
-                .help("choose a --preset or give --test, for example --test read:rnd4k:q32"));
+            return Err(UserError::new("make a plan", "no test requested")
+                .help("use --preset, or add --test, for example --test read:rnd4k:q32"));
         }
         // Tests that not every device can do state themselves how they are issued, so these flags do not apply to them.
         let own_way = Defaults { direct: None, engine: None, ..defaults };
@@ -84,9 +84,9 @@ impl RequestedTests {
         let refused = || {
             UserError::new(
                 "make tests cold",
-                "--cold is for tests that look up names, and there is none among them",
+                "--cold is for tests that look up names, and no such test is requested",
             )
-            .help("leave --cold away, or add a test such as --test stat")
+            .help("drop --cold, or add a test such as --test stat")
         };
         is_any.then_some(()).ok_or_else(refused)
     }
@@ -113,19 +113,19 @@ pub(super) fn check_loads<'a>(
     for (test, files) in on_files.filter(|(_, files)| files.verb == FileVerb::Replay) {
         let refused = |cause: String| UserError::new(format!("run `{}`", spec::print(test)), cause);
         if is_together {
-            return Err(refused("a load file is replayed on one host".into())
-                .help("leave the hosts away; threads are clients, such as t8"));
+            return Err(refused("replay runs on one host".into())
+                .help("drop --hosts, and use threads as clients, such as t8"));
         }
         let Some(load) = files.load() else {
             let cause = format!("the load file {} was not read", files.load_file.name);
-            return Err(refused(cause).help("name a file that skye run can read"));
+            return Err(refused(cause).help("use a file that skye run can read"));
         };
         let name = &files.load_file.name;
         // Without `passes`, no number bounds what the files become.
         let grows = (files.passes.is_none() && load.growth_bytes > 0).then(|| {
             format!(
-                "{name}: writes at offsets with * or + may land elsewhere in each pass, so each pass of a client may \
-                 add {} to its files; give passes=N, or --write-limit",
+                "{name}: writes at random offsets (* or +) may add {} to a client's files in each pass; use passes=N \
+                 or --write-limit",
                 size::binary(load.growth_bytes)
             )
         });
@@ -160,7 +160,7 @@ pub(super) fn add_possible(
     let mut left_out: Vec<(String, Vec<String>)> = Vec::new();
     for workload in where_possible {
         let polls = workload.data().is_some_and(|data| data.iopoll);
-        let nothing_to_poll = || target.device_stack.is_empty().then(|| "no device is seen here".into());
+        let nothing_to_poll = || target.device_stack.is_empty().then(|| "its device is not visible".into());
         let cannot_poll =
             || polling_refused(target).or_else(nothing_to_poll).or_else(|| machine.io_uring_refused.clone());
         let refused = given_refused(&workload, target).map(|(cause, _)| cause);
@@ -175,7 +175,7 @@ pub(super) fn add_possible(
             None => left_out.push((reason, vec![spec])),
         }
     }
-    let note = |(reason, specs): (String, Vec<String>)| format!("left out {}: {reason}", specs.join(", "));
+    let note = |(reason, specs): (String, Vec<String>)| format!("skipped {}: {reason}", specs.join(", "));
     left_out.into_iter().map(note).collect()
 }
 
@@ -211,7 +211,7 @@ pub(super) fn expand(
     if swept.len() > SWEPT_PHASES_MAX {
         return Err(UserError::new(
             format!("sweep over {sweep}"),
-            format!("that makes {} phases, more than {SWEPT_PHASES_MAX}", swept.len()),
+            format!("it has {} phases, more than {SWEPT_PHASES_MAX}", swept.len()),
         )
         .help("sweep fewer tests or a smaller range"));
     }
@@ -226,9 +226,9 @@ pub(super) fn check_shares(swept: &[SweptTest]) -> Result<(), UserError> {
         if !swept[..index].iter().any(|before| before.workload == closed) {
             return Err(UserError::new(
                 format!("run `{}`", spec::print(workload)),
-                format!("no test before it finds the rate of which it takes {percent}%"),
+                format!("rate={percent}% needs an earlier test that measures the full rate"),
             )
-            .help(format!("put `{}` before it, or write rate=N", spec::print(&closed))));
+            .help(format!("add `{}` before it, or use rate=N", spec::print(&closed))));
         }
     }
     Ok(())
@@ -267,11 +267,11 @@ mod tests {
             (plan.phases.len(), plan.notes)
         };
         assert_eq!(specs(Some(true)), (2, vec![]));
-        let left_out = "left out read:rnd4k:q8:iopoll: sda has no queues that can be polled";
+        let left_out = "skipped read:rnd4k:q8:iopoll: sda has no poll queues";
         assert_eq!(specs(Some(false)), (1, vec![left_out.into()]));
         assert_eq!(specs(None).0, 2, "an old kernel does not say");
         let without_devices = planned(&request, Backing::Memory, None).unwrap();
-        assert!(without_devices.notes.iter().any(|note| note.ends_with("no device is seen here")));
+        assert!(without_devices.notes.iter().any(|note| note.ends_with("its device is not visible")));
 
         let flags = Request { direct: Some(false), engine: Some(RequestedEngine::Sync), ..request.clone() };
         let with_flags = planned_on(&flags, &disk_that_polls(Some(true))).unwrap();
@@ -279,10 +279,7 @@ mod tests {
 
         let requested = request_for(&["read:rnd4k:q8:iopoll"]);
         let problem = planned_on(&requested, &disk_that_polls(Some(false))).unwrap_err();
-        assert_eq!(
-            problem,
-            "cannot run `read:rnd4k:q8:iopoll` in /mnt: sda has no queues that can be polled; leave iopoll away"
-        );
+        assert_eq!(problem, "cannot run `read:rnd4k:q8:iopoll` in /mnt: sda has no poll queues; drop iopoll");
         assert_eq!(planned_on(&requested, &disk_that_polls(Some(true))).unwrap().phases.len(), 1);
     }
 
@@ -316,11 +313,11 @@ mod tests {
         assert!(problem("q1-q4", &["read"]).starts_with("cannot make a plan: `q1-q4` is not a sweep"));
         assert_eq!(
             problem("q1..q4", &["read", "create"]),
-            "cannot sweep `create` over q1..q4: create has no depth; sweep its threads, for example t1..t16"
+            "cannot sweep `create` over q1..q4: create has no depth; use a sweep of its threads, for example t1..t16"
         );
         assert_eq!(
             problem("q1..q64", &["read:rnd4k"; 15]),
-            "cannot sweep over q1..q64: that makes 105 phases, more than 100; sweep fewer tests or a smaller range"
+            "cannot sweep over q1..q64: it has 105 phases, more than 100; sweep fewer tests or a smaller range"
         );
     }
 
@@ -331,8 +328,8 @@ mod tests {
         for tests in [&["read:rnd4k:rate=50%"][..], &["read:rnd4k:q4", "read:rnd4k:rate=50%"]] {
             assert_eq!(
                 planned(&request_for(tests), Backing::Devices, None).unwrap_err(),
-                "cannot run `read:rnd4k:rate=50%`: no test before it finds the rate of which it takes 50%; \
-                 put `read:rnd4k` before it, or write rate=N"
+                "cannot run `read:rnd4k:rate=50%`: rate=50% needs an earlier test that measures the full rate; add \
+                 `read:rnd4k` before it, or use rate=N"
             );
         }
     }
@@ -351,7 +348,7 @@ mod tests {
         assert_eq!(files.inodes(4), 12, "the root, a directory and a file of each thread");
         assert_eq!((files.set_bytes_max(4), files.prepared_bytes_max(4)), (8000, 0));
         assert_eq!(files.room_bytes_max(4), 40_000);
-        let note = "my.txt: left out as unknown: SETSP (2 lines, the first is 4)";
+        let note = "my.txt: skipped unknown operations: SETSP (2 lines, the first is 4)";
         assert!(plan.notes.iter().any(|line| line == note), "{:?}", plan.notes);
         // A plan from the same request has the load, too; a document has its name.
         let again = planned(&plan.to_request(), Backing::Devices, None).unwrap();
@@ -373,7 +370,7 @@ mod tests {
             .map(|phase| phase.workload.files().unwrap().set_bytes_max(phase.workload.threads))
             .collect();
         assert_eq!(bytes, [2000, 4000, 8000]);
-        assert_eq!(plan.notes.iter().filter(|note| note.contains("left out")).count(), 1);
+        assert_eq!(plan.notes.iter().filter(|note| note.contains("skipped")).count(), 1);
     }
 
     #[test]
@@ -414,6 +411,6 @@ mod tests {
         let problem =
             crate::plan::plan_for(&replaying("replay:my.txt"), &disk_that_polls(None), &machine, clients);
         let problem = problem.unwrap_err().to_string();
-        assert!(problem.contains("a load file is replayed on one host; leave the hosts away"), "{problem}");
+        assert!(problem.contains("replay runs on one host; drop --hosts"), "{problem}");
     }
 }

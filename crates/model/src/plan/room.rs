@@ -165,7 +165,7 @@ impl Room {
             return Ok(());
         }
         let [bytes, max] = [file_bytes, self.file_bytes_max].map(size::binary);
-        let cause = format!("a file would have {bytes}; RLIMIT_FSIZE or the file system allows {max}");
+        let cause = format!("a file would have {bytes}, and RLIMIT_FSIZE or the file system allows {max}");
         Err(UserError::new(action, cause).help("use smaller or more files, or raise the limit (ulimit -f)"))
     }
 
@@ -194,7 +194,7 @@ impl Room {
             text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
         }
         if let Some(twice) = self.taken_twice {
-            text.push_str(&format!(", and half of that is for {twice}"));
+            text.push_str(&format!(", and half of that is reserved for {twice}"));
         }
         text
     }
@@ -253,7 +253,7 @@ impl Rooms {
                 files_min = Some(work.files.min(files_min.unwrap_or(u64::MAX)));
             }
         }
-        let mut note = format!("tests on files have as few as {} of them", size::count(files_min?));
+        let mut note = format!("file tests have as few as {} files", size::count(files_min?));
         let room = self.least();
         let space = room.share();
         if room.sharers > 1 {
@@ -261,7 +261,7 @@ impl Rooms {
         }
         let inodes = space.inodes_free.map(|inodes| format!("{} inodes and ", size::count(inodes)));
         let free_bytes = size::binary(space.free_bytes);
-        Some(format!("{note}: {}{free_bytes} are free for them", inodes.unwrap_or_default()))
+        Some(format!("{note}: {}{free_bytes} are free", inodes.unwrap_or_default()))
     }
 
     /// Refuses tests on files for which bytes, inodes or descriptors would not suffice beside the data set.
@@ -281,16 +281,16 @@ impl Rooms {
             if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
                 return Err(UserError::new(
                     action(),
-                    format!("sync=each keeps {descriptors} directories open, more than {DESCRIPTORS_MAX}"),
+                    format!("sync=each opens {descriptors} directories, more than {DESCRIPTORS_MAX}"),
                 )
-                .help("reduce dirs= or the threads, or use sync=end"));
+                .help("use a smaller dirs=, fewer threads, or sync=end"));
             }
             if let Some(free) = room.share().inodes_free.filter(|free| inodes > *free) {
                 return Err(UserError::new(
                     action(),
-                    format!("it needs {inodes} inodes and {free} are free"),
+                    format!("it needs {inodes} inodes, and {free} are free"),
                 )
-                .help("reduce --files"));
+                .help("use a smaller --files"));
             }
             room.refuse_file(action(), files.size_max_bytes)?;
             let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
@@ -298,13 +298,13 @@ impl Rooms {
                 return Err(UserError::new(
                     action(),
                     format!(
-                        "its files need about {} beside {} of data{}",
+                        "its files need about {}, and its data {}{}",
                         size::binary(bytes),
                         size::binary(laid_out),
                         room.describe()
                     ),
                 )
-                .help(room.help(bytes.saturating_add(laid_out), "reduce files= or size=")));
+                .help(room.help(bytes.saturating_add(laid_out), "use a smaller files= or size=")));
             }
         }
         Ok(())
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(refusal("btrfs", 3 * GIB / 2), None);
         let refused = refusal("btrfs", 2 * GIB).unwrap();
         assert!(
-            refused.contains("a reserve of 1 GiB, and half of that is for overwritten blocks"),
+            refused.contains("a reserve of 1 GiB, and half of that is reserved for overwritten blocks"),
             "{refused}"
         );
         assert_eq!(refusal("xfs", 3 * GIB), None);
@@ -383,7 +383,10 @@ mod tests {
         };
         assert_eq!(growing("write:seq1m:fresh"), None);
         let refused = growing("write:seq1m:buffered:fresh").unwrap();
-        assert!(refused.contains("half of that is for blocks past the ends of files that grow"), "{refused}");
+        assert!(
+            refused.contains("half of that is reserved for blocks past the ends of files that grow"),
+            "{refused}"
+        );
         let read = Request { size: Some(Size::Bytes(3 * GIB)), ..request_for(&["read"]) };
         let target = Target {
             space: free(4 * GIB, 4 * GIB, None),
@@ -544,6 +547,6 @@ mod tests {
         assert_eq!(files("create:size=1m", free(GIB, GIB / 4, None)), 32, "XFS frees removed files later");
         // A number that the user sets stays.
         let refused = planned(&request_for(&["create:files=2000"]), small(Some(1013)), 1).unwrap_err();
-        assert!(refused.contains("inodes and 1013 are free"), "{refused}");
+        assert!(refused.contains("inodes, and 1013 are free"), "{refused}");
     }
 }

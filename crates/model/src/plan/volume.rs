@@ -122,9 +122,9 @@ pub(super) fn share_write_limit(
         let needed = needed.saturating_mul(repetitions).saturating_mul(clients);
         UserError::new(
             format!("stay within {} of writes", size::decimal(limit)),
-            format!("files and tests need {} at least", size::decimal(needed)),
+            format!("files and tests need at least {}", size::decimal(needed)),
         )
-        .help(format!("raise it with --write-limit {}GB, or ask for less", needed.div_ceil(1_000_000_000)))
+        .help(format!("use --write-limit {}GB, or fewer or smaller tests", needed.div_ceil(1_000_000_000)))
     };
     let mut left = left.ok_or_else(refused)?;
     while !open.is_empty() {
@@ -366,7 +366,7 @@ mod tests {
             planned(&request, Backing::Devices, None).map(|plan| plan.bytes_to_write_max)
         };
         let refused = limited(1_000_000_000).unwrap_err();
-        assert!(refused.contains("need 2.17 GB at least; raise it with --write-limit 3GB"), "{refused}");
+        assert!(refused.contains("need at least 2.17 GB; use --write-limit 3GB"), "{refused}");
         for limit in [2_180_000_000, 3_000_000_000, 20_000_000_000] {
             assert!(limited(limit).unwrap() <= limit);
         }

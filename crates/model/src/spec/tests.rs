@@ -79,18 +79,18 @@ fn zones_are_read_once_in_sequence() {
     assert_eq!(ok("read:zones=200").label(), "1M q1 zones=200");
     assert_eq!(ok("read:zones=5").data().unwrap().passes, Some(1));
     for (spec, expected) in [
-        ("read:rnd4k:zones=5", "zones are read from front to back; write seq4k for rnd4k"),
-        ("read:q2:zones=5", "leave depth, threads and rate away"),
-        ("read:zones=5:rate=9", "leave depth, threads and rate away"),
-        ("read:zones=5:ops=9", "zones end after one pass, and ops=9 is another end; leave ops away"),
-        ("read:zones=0", "`zones=0`: 1 to 1048576 zones can be asked for"),
+        ("read:rnd4k:zones=5", "zones are read sequentially; use seq4k instead of rnd4k"),
+        ("read:q2:zones=5", "drop depth, threads and rate"),
+        ("read:zones=5:rate=9", "drop depth, threads and rate"),
+        ("read:zones=5:ops=9", "zones end after one pass, so ops=9 has no effect; drop ops"),
+        ("read:zones=0", "`zones=0`: the range is 1 to 1048576 zones"),
         ("read:zones=1025b", "`zones=1025b`"),
-        ("read:zones=64k", "zones=64k: a zone has whole blocks of 1m"),
-        ("read:every=2", "every=2 leaves out zones; add for example zones=256m"),
+        ("read:zones=64k", "zones=64k: use a multiple of the block size 1m"),
+        ("read:every=2", "every=2 requires zones; add for example zones=256m"),
         ("read:range=5", "write range=FROM..TO, for example range=10g..20g"),
-        ("read:range=5g..5g", "its end must lie behind its beginning"),
-        ("write:zones=5", "`zones=5` has no meaning for write; write read:zones"),
-        ("byte-read:range=0..1", "has no meaning for byte-read; write read:range"),
+        ("read:range=5g..5g", "the end must be after the start"),
+        ("write:zones=5", "`zones=5` does not apply to write; use read:zones"),
+        ("byte-read:range=0..1", "does not apply to byte-read; use read:range"),
     ] {
         assert!(problem(spec).contains(expected), "{spec}: {}", problem(spec));
     }
@@ -111,19 +111,19 @@ fn skewed_orders_are_random_and_have_no_passes() {
     assert_eq!(ok("read:rnd4k:q8:zipf=0.9").label(), "4K rnd q8 zipf=0.9");
     assert_eq!(ok("rw:hot=80/20").label(), "4K rnd q1 hot=80/20");
     for (spec, expected) in [
-        ("read:zipf=1", "zipf draws blocks at random; write rnd1m for seq1m, or leave zipf away"),
-        ("read:rnd4k:zipf=1:hot=90/10", "zipf and hot are two orders of blocks"),
-        ("read:rnd4k:hot=90/10:passes=2", "so it has no passes; leave passes=2 away, or write ops=N"),
-        ("read:rnd4k:zipf=0", "`zipf=0`: 0.001 to 10 can be asked for"),
-        ("read:rnd4k:zipf=10.001", "0.001 to 10 can be asked for"),
-        ("read:rnd4k:zipf=99999999", "0.001 to 10 can be asked for"),
+        ("read:zipf=1", "zipf is a random distribution; use rnd1m instead of seq1m, or drop zipf"),
+        ("read:rnd4k:zipf=1:hot=90/10", "zipf and hot are different distributions"),
+        ("read:rnd4k:hot=90/10:passes=2", "so it has no passes; drop passes=2, or use ops=N"),
+        ("read:rnd4k:zipf=0", "`zipf=0`: the range is 0.001 to 10"),
+        ("read:rnd4k:zipf=10.001", "the range is 0.001 to 10"),
+        ("read:rnd4k:zipf=99999999", "the range is 0.001 to 10"),
         ("read:rnd4k:zipf=0.9999", "a number with up to three decimals, for example zipf=0.99"),
         ("read:rnd4k:zipf=-1", "a number with up to three decimals"),
-        ("read:rnd4k:zipf", "`zipf`: write zipf=THETA"),
-        ("read:rnd4k:hot=90", "write hot=A/B with percentages from 1 to 100, for example hot=90/10"),
+        ("read:rnd4k:zipf", "`zipf`: use zipf=THETA"),
+        ("read:rnd4k:hot=90", "use hot=A/B with percentages from 1 to 100, for example hot=90/10"),
         ("read:rnd4k:hot=0/10", "percentages from 1 to 100"),
-        ("read:rnd4k:hot=10/90", "makes no block hot; the first number must be the larger one"),
-        ("byte-read:zipf=1", "`zipf=1` has no meaning for byte-read"),
+        ("read:rnd4k:hot=10/90", "is not a hot set; use a larger first number"),
+        ("byte-read:zipf=1", "`zipf=1` does not apply to byte-read"),
     ] {
         assert!(problem(spec).contains(expected), "{spec}: {}", problem(spec));
     }
@@ -137,12 +137,12 @@ fn discards_move_no_bytes_and_have_one_pass() {
     let flags = Defaults { direct: Some(false), ..Defaults::default() };
     assert_eq!(parse("discard", &flags), parse("discard", &Defaults::default()));
     for (spec, expected) in [
-        ("discard:rnd5k", "discard gives back whole blocks of file systems; write rnd8k"),
-        ("discard:passes=2", "finds nothing to discard in a second pass; leave passes=2 away"),
-        ("discard:buffered", "`buffered` has no meaning for discard"),
-        ("discard:direct", "`direct` has no meaning for discard"),
-        ("discard:rnd4k:zipf=1", "`zipf=1` has no meaning for discard"),
-        ("discard:iopoll", "`iopoll` has no meaning for discard"),
+        ("discard:rnd5k", "discard works on whole file system blocks; use rnd8k"),
+        ("discard:passes=2", "a second pass has nothing to discard; drop passes=2"),
+        ("discard:buffered", "`buffered` does not apply to discard"),
+        ("discard:direct", "`direct` does not apply to discard"),
+        ("discard:rnd4k:zipf=1", "`zipf=1` does not apply to discard"),
+        ("discard:iopoll", "`iopoll` does not apply to discard"),
     ] {
         assert!(problem(spec).contains(expected), "{spec}: {}", problem(spec));
     }
@@ -161,28 +161,27 @@ fn bytes_have_no_blocks() {
     }
     assert_eq!(
         problem("byte-write:q4"),
-        "byte-write works byte by byte: it has no depth; write t4 for several at once"
+        "byte-write works byte by byte and has no depth; use t4 for several at once"
     );
     assert_eq!(
         problem("getc-read:rnd4k"),
-        "`rnd4k`: getc-read works byte by byte: it has no pattern; write read:rnd4k for blocks"
+        "`rnd4k`: getc-read works byte by byte and has no pattern; use read:rnd4k for blocks"
     );
     for word in ["direct", "engine=sync", "iopoll", "sqpoll", "compress=1", "dedupe=1"] {
         let problem = problem(&format!("byte-write:{word}"));
-        assert!(problem.starts_with(&format!("`{word}` has no meaning for byte-write")), "{problem}");
+        assert!(problem.starts_with(&format!("`{word}` does not apply to byte-write")), "{problem}");
     }
-    assert!(problem("byte-read:rate=5").ends_with("it takes tN buffered shared files passes ops bytes"));
+    assert!(problem("byte-read:rate=5").ends_with("use tN buffered shared files passes ops bytes"));
     assert!(
-        problem("byte-write:rate=5")
-            .ends_with("it takes tN buffered sync shared files fresh passes ops bytes")
+        problem("byte-write:rate=5").ends_with("use tN buffered sync shared files fresh passes ops bytes")
     );
     assert!(problem("getc-read:rate=5").contains("shared files unlocked threaded stdio_buffer passes"));
-    assert!(problem("getc-read:sync=end").contains("has no meaning"));
+    assert!(problem("getc-read:sync=end").contains("does not apply"));
     assert_eq!(
         problem("read:unlocked"),
-        "`unlocked` has no meaning for read; putc-write and getc-read take it"
+        "`unlocked` does not apply to read; use it with putc-write and getc-read"
     );
-    assert_eq!(problem("putc-write:stdio_buffer=0"), "`stdio_buffer=0`: 1 byte to 64m can be asked for");
+    assert_eq!(problem("putc-write:stdio_buffer=0"), "`stdio_buffer=0`: the range is 1 byte to 64m");
 }
 
 #[test]
@@ -191,12 +190,12 @@ fn rings_that_poll_need_a_ring() {
     assert!(ok("read:buffered:sqpoll:engine=uring").data().unwrap().sqpoll);
     assert_eq!(
         problem("read:sqpoll:engine=sync"),
-        "sqpoll is a way of io_uring, which engine=sync is not; write engine=uring or leave sqpoll away"
+        "sqpoll is for io_uring, not for engine=sync; use engine=uring, or drop sqpoll"
     );
-    assert!(problem("read:iopoll:engine=uring:buffered").contains("write direct"));
+    assert!(problem("read:iopoll:engine=uring:buffered").contains("use direct"));
     assert!(problem("read:sqpoll:buffered").contains("add engine=uring or direct"));
-    assert!(problem("fsync:iopoll").contains("leave iopoll away"));
-    assert_eq!(problem("read:engine=aio"), "`engine=aio`: write engine=sync|uring|mmap|null|nop");
+    assert!(problem("fsync:iopoll").contains("drop iopoll"));
+    assert_eq!(problem("read:engine=aio"), "`engine=aio`: use engine=sync|uring|mmap|null|nop");
     let null = Defaults { engine: Some(RequestedEngine::Null), ..Defaults::default() };
     assert_eq!(print(&parse("read", &null).unwrap()), "read:seq1m:engine=null");
     assert_eq!(print(&parse("read:engine=sync", &null).unwrap()), "read:seq1m:engine=sync");
@@ -208,13 +207,13 @@ fn rates_are_plain_or_shares() {
     let open = |rate, is_poisson| Arrival::Open { rate, is_poisson };
     assert_eq!(arrival("read:rate=500"), open(OpenRate::PerSecond(500), false));
     assert_eq!(arrival("read:rate=10%,poisson"), open(OpenRate::Percent(10), true));
-    assert!(problem("read:rate=0").contains("write rate=500"));
-    assert!(problem("read:rate=0%").contains("write rate=500"));
+    assert!(problem("read:rate=0").contains("use rate=500"));
+    assert!(problem("read:rate=0%").contains("use rate=500"));
     assert!(problem("read:rate=120%").contains("1% to 100%"));
     for rate in ["1k", "+5", "5.0", "", "-1", "%"] {
         assert!(problem(&format!("read:rate={rate}")).contains("such as 500"), "{rate}");
     }
-    assert_eq!(problem("read:rate=5,bursts"), "`rate=5,bursts`: write rate=5 or rate=5,poisson");
+    assert_eq!(problem("read:rate=5,bursts"), "`rate=5,bursts`: use rate=5 or rate=5,poisson");
 }
 
 #[test]
@@ -225,15 +224,15 @@ fn blocks_take_turns_in_a_shared_file() {
     assert_eq!(problem("read:interleaved"), "interleaved is an order of blocks in one file; add shared");
     assert_eq!(
         problem("read:seq4k:shared:interleaved:range=1m..2m"),
-        "interleaved blocks have no range of one thread; leave range or interleaved away"
+        "a thread's interleaved blocks have no range; drop range or interleaved"
     );
 }
 
 #[test]
 fn files_are_read_where_they_hold_something() {
     assert_eq!(print(&ok("read-file:size=3901:shared")), "read-file:size=3901:shared");
-    assert_eq!(problem("read-file"), "read-file reads what files hold; write for example read-file:size=4k");
-    assert!(problem("read-file:size=4k:missing").starts_with("`missing` has no meaning for read-file"));
+    assert_eq!(problem("read-file"), "read-file needs files with data; use for example read-file:size=4k");
+    assert!(problem("read-file:size=4k:missing").starts_with("`missing` does not apply to read-file"));
 }
 
 #[test]
@@ -245,13 +244,13 @@ fn replay_spec_needs_and_shows_its_load_file() {
     assert_eq!(replay.label(), "client.txt t8 no-resolve");
     assert_eq!(print(&replay), "replay:loads/client.txt:t8:passes=2:no-resolve");
     assert_eq!(print(&replay.with_threads(2)), "replay:loads/client.txt:t2:passes=2:no-resolve");
-    assert_eq!(problem("replay"), "replay needs a load file of dbench: write replay:FILE");
+    assert_eq!(problem("replay"), "replay needs a load file of dbench; use replay:FILE");
     assert_eq!(
         problem("replay:a.txt:files=10"),
-        "`files=10` has no meaning for replay, which has files and calls of its own"
+        "`files=10` does not apply to replay, which has its own files and calls"
     );
-    assert!(problem("replay:a.txt:b.txt").starts_with("unknown word `b.txt`"));
-    assert!(problem("create:no-resolve").starts_with("`no-resolve` has no meaning for create"));
+    assert!(problem("replay:a.txt:b.txt").starts_with("unknown keyword `b.txt`"));
+    assert!(problem("create:no-resolve").starts_with("`no-resolve` does not apply to create"));
 }
 
 #[test]
@@ -269,21 +268,18 @@ fn mixes_have_names_and_files_of_their_own() {
         (250, 60)
     );
     let names = "mail web home build database photos";
-    assert_eq!(problem("mix"), format!("mixes have names: write mix:NAME, of {names}"));
-    assert_eq!(
-        problem("mix:male"),
-        format!("`mix:male`: mixes are {names}, or a file such as mix:mine.toml")
-    );
-    assert_eq!(problem("mix:mail:t4:files=8"), "mix:mail needs 12 files or more for 4 threads");
+    assert_eq!(problem("mix"), format!("the mix has no name; use mix:NAME, with NAME one of {names}"));
+    assert_eq!(problem("mix:male"), format!("`mix:male`: use {names}, or a file such as mix:mine.toml"));
+    assert_eq!(problem("mix:mail:t4:files=8"), "mix:mail needs at least 12 files for 4 threads");
     assert_eq!(
         problem("mix:mail:size=4k"),
-        "`size=4k` has no meaning for mix, which has files and calls of its own"
+        "`size=4k` does not apply to mix, which has its own files and calls"
     );
-    assert!(problem("mix:mail:mix=web").starts_with("unknown word `mix=web`"));
+    assert!(problem("mix:mail:mix=web").starts_with("unknown keyword `mix=web`"));
     let paced = ok("mix:mail:t4:rate=500,poisson:shared");
     assert_eq!(print(&paced), "mix:mail:t4:shared:rate=500,poisson");
     assert_eq!(paced.label(), "mail t4 shared @500/s poisson");
-    assert_eq!(problem("create:rate=500"), "`rate=500` has no meaning for create; a mix takes it");
+    assert_eq!(problem("create:rate=500"), "`rate=500` does not apply to create; use it with a mix");
 }
 
 #[test]
@@ -301,7 +297,7 @@ fn mixes_of_files_are_those_that_were_read() {
     assert_eq!(print(&mine), "mix:a/mine.toml:t2:files=60");
     assert_eq!(print(&mine.with_threads(4)), "mix:a/mine.toml:t4:files=120");
     let short = parse("mix:a/mine.toml:files=3:t2", &defaults).unwrap_err();
-    assert_eq!(short.problem, "mix:a/mine.toml needs 6 files or more for 2 threads");
+    assert_eq!(short.problem, "mix:a/mine.toml needs at least 6 files for 2 threads");
     // In a document, only the name is known.
     let named = ok("mix:a/mine.toml:t2:files=65536");
     assert_eq!(
@@ -313,7 +309,7 @@ fn mixes_of_files_are_those_that_were_read() {
     let broken = [("b.toml".to_owned(), TEXT.replace("weight", "wait"))].into();
     assert_eq!(
         crate::mix::parse_all(&broken).unwrap_err(),
-        "b.toml: line 7: unknown word `wait`, did you mean `weight`?"
+        "b.toml: line 7: unknown keyword `wait`, did you mean `weight`?"
     );
 }
 
@@ -327,14 +323,13 @@ fn fresh_files_are_written_once() {
     assert_eq!(fresh.label(), "8K q1 buffered fresh");
     assert_eq!(
         problem("write:rnd8k:fresh"),
-        "fresh writes new files from their beginning to their end; write seq8k for rnd8k, or leave fresh away"
+        "fresh writes new files sequentially; use seq8k instead of rnd8k, or drop fresh"
     );
     for verb in ["read", "rw", "rewrite", "fsync", "byte-read", "getc-read"] {
         assert_eq!(
             problem(&format!("{verb}:fresh")),
             format!(
-                "`fresh` has no meaning for {verb}: only tests that write and nothing else make their files; put \
-                 write:fresh before it"
+                "`fresh` does not apply to {verb}: only pure write tests create their files; add write:fresh before it"
             )
         );
     }
@@ -346,23 +341,22 @@ fn fresh_files_are_written_once() {
             (true, Some(1), format!("{verb}:files=2:fresh"))
         );
     }
-    assert!(problem("byte-write:fresh:bytes=3m").contains("bytes=3m is another end"));
+    assert!(problem("byte-write:fresh:bytes=3m").contains("bytes=3m has no effect"));
     for count in ["passes=2", "ops=10", "bytes=4m"] {
         let key = count.split('=').next().unwrap();
         assert_eq!(
             problem(&format!("write:fresh:{count}")),
             format!(
-                "fresh ends when its files are full, and {count} is another end; leave {key} away, and ask for files \
-                 of another --size"
+                "fresh ends when its files are full, so {count} has no effect; drop {key}, and use --size"
             )
         );
     }
     assert_eq!(
         problem("write:fresh:engine=null"),
-        "fresh makes files, which engine=null does not touch; leave one of them away"
+        "fresh creates files, and engine=null uses none; drop one of them"
     );
     assert_eq!(problem("write:fresh=1"), "`fresh=1`: `fresh` takes no value");
-    assert_eq!(problem("create:fresh"), "`fresh` has no meaning for create");
+    assert_eq!(problem("create:fresh"), "`fresh` does not apply to create");
 }
 
 #[test]
@@ -373,13 +367,13 @@ fn reread_option_is_valid_only_for_rewrite() {
     for verb in ["read", "write", "rw", "fsync", "byte-read", "putc-write"] {
         assert_eq!(
             problem(&format!("{verb}:reread")),
-            format!("`reread` has no meaning for {verb}; write rewrite:reread")
+            format!("`reread` does not apply to {verb}; use rewrite:reread")
         );
     }
     assert_eq!(problem("rewrite:reread=2"), "`reread=2`: `reread` takes no value");
     assert_eq!(
         problem("rewrite:sync=each:reread"),
-        "reread reads what was just written, before it is durable; write sync=none|close|end, or leave reread away"
+        "reread reads each block before it is durable; use sync=none|close|end, or drop reread"
     );
 }
 
@@ -403,29 +397,29 @@ fn files_are_one_for_each_thread_unless_asked_otherwise() {
     }
     assert_eq!(
         problem("read:t4:shared:files=2"),
-        "shared is one file for all threads; leave shared or files=2 away"
+        "shared is one file for all threads; drop shared or files=2"
     );
-    assert_eq!(problem("read:files=0"), "`files=0`: 1 to 4096 can be asked for");
+    assert_eq!(problem("read:files=0"), "`files=0`: the range is 1 to 4096");
 }
 
 #[test]
 fn mistakes_name_the_nearest_word() {
     assert_eq!(problem("reed"), "unknown verb `reed`, did you mean `read`?");
-    assert_eq!(problem("read:bufered"), "unknown word `bufered`, did you mean `buffered`?");
-    assert_eq!(problem("read:ops"), "`ops`: write ops=N");
+    assert_eq!(problem("read:bufered"), "unknown keyword `bufered`, did you mean `buffered`?");
+    assert_eq!(problem("read:ops"), "`ops`: use ops=N");
     assert_eq!(problem("read:shared=1"), "`shared=1`: `shared` takes no value");
-    assert_eq!(problem("read:read=20"), "`read=20` has no meaning for read");
-    assert_eq!(problem("create:q4"), "file operations have no depth; write t4 for as many at once");
-    assert_eq!(problem("write:sync=now"), "`sync=now`: write sync=none|close|end|each");
+    assert_eq!(problem("read:read=20"), "`read=20` does not apply to read");
+    assert_eq!(problem("create:q4"), "file operations have no depth; use t4 for several at once");
+    assert_eq!(problem("write:sync=now"), "`sync=now`: use sync=none|close|end|each");
     // A refusal names only what the verb takes.
-    assert_eq!(problem("byte-write:sync=now"), "`sync=now`: write sync=none|close|end");
-    assert_eq!(problem("byte-write:sync"), "`sync`: write sync=none|close|end");
-    assert_eq!(problem("create:sync=now"), "`sync=now`: write sync=none|end|each");
-    assert_eq!(problem("create:order=name"), "`order=name`: write order=seq|rnd");
-    assert_eq!(problem("create:files=2:t4"), "2 files are too few for 4 threads; write files=4 or more");
-    assert_eq!(problem("read:q0"), "`q0`: 1 to 4096 can be asked for");
+    assert_eq!(problem("byte-write:sync=now"), "`sync=now`: use sync=none|close|end");
+    assert_eq!(problem("byte-write:sync"), "`sync`: use sync=none|close|end");
+    assert_eq!(problem("create:sync=now"), "`sync=now`: use sync=none|end|each");
+    assert_eq!(problem("create:order=name"), "`order=name`: use order=seq|rnd");
+    assert_eq!(problem("create:files=2:t4"), "2 files are too few for 4 threads; use files=4 or more");
+    assert_eq!(problem("read:q0"), "`q0`: the range is 1 to 4096");
     assert!(problem("read:rnd0").contains("1 byte to 1g"));
-    assert!(problem("zzz").starts_with("unknown verb `zzz`; verbs are read write"));
+    assert!(problem("zzz").starts_with("unknown verb `zzz`; use read write"));
 }
 
 #[test]
@@ -437,14 +431,14 @@ fn directories_are_followed_where_there_is_something_to_follow() {
         assert_eq!(
             problem(&format!("{verb}:order=dir")),
             format!(
-                "`order=dir`: only stat, open, read-file, unlink, append, xattr-set and xattr-get follow a directory; \
-                 write order=seq|rnd for {verb}"
+                "`order=dir`: only stat, open, read-file, unlink, append, xattr-set and xattr-get support it; use \
+                 order=seq|rnd for {verb}"
             )
         );
     }
-    assert!(problem("stat:order=dir:missing").contains("leave missing away"));
-    assert!(problem("stat:order=dir:t2:shared").contains("leave shared away"));
-    assert_eq!(problem("stat:order=name"), "`order=name`: write order=seq|rnd|dir");
+    assert!(problem("stat:order=dir:missing").contains("drop missing"));
+    assert!(problem("stat:order=dir:t2:shared").contains("drop shared"));
+    assert_eq!(problem("stat:order=name"), "`order=name`: use order=seq|rnd|dir");
 }
 
 #[test]
@@ -467,19 +461,19 @@ fn trees_have_a_width_and_a_depth() {
     for value in ["", "10", "10x", "x3", "1x3", "0x2", "10x0", "2x17", "10X3", "10x3x2", "-2x3", "1kx1"] {
         let message = problem(&format!("walk:tree={value}"));
         assert!(
-            message.starts_with(&format!("`tree={value}`: write WIDTHxDEPTH, such as tree=10x3, of 2")),
+            message.starts_with(&format!("`tree={value}`: use WIDTHxDEPTH, such as tree=10x3, with 2")),
             "{message}"
         );
     }
     for value in ["300x4", "65537x1", "4294967296x2", "18446744073709551615x16"] {
         let message = problem(&format!("walk:tree={value}"));
         assert!(
-            message.ends_with("more than 65536 directories; ask for a narrower or flatter tree"),
+            message.ends_with("more than 65536 directories; use a narrower or flatter tree"),
             "{message}"
         );
     }
-    assert!(problem("walk:tree").ends_with("write tree=WIDTHxDEPTH"));
-    assert!(problem("mix:mail:tree=2x2").contains("has no meaning for mix"));
+    assert!(problem("walk:tree").ends_with("use tree=WIDTHxDEPTH"));
+    assert!(problem("mix:mail:tree=2x2").contains("does not apply to mix"));
 }
 
 #[test]
@@ -493,25 +487,25 @@ fn verbs_on_what_files_hold_say_what_they_need() {
     assert_eq!(ok("readlink").files().unwrap().kind, FileKind::Symlink);
     assert_eq!(print(&ok("readlink")), "readlink");
     for (spec, message) in [
-        ("truncate", "truncate halves files; write for example truncate:size=64k"),
-        ("copy", "copy copies what files hold; write for example copy:size=64k"),
+        ("truncate", "truncate needs files with data; use for example truncate:size=64k"),
+        ("copy", "copy needs files with data; use for example copy:size=64k"),
         (
             "copy:size=4k:by=reflink:chunk=1k",
-            "`chunk=1k`: a reflink is one call for all of a file; leave chunk away, or write by=read-write or by=copy-range",
+            "`chunk=1k`: a reflink is one call per file; drop chunk, or use by=read-write or by=copy-range",
         ),
-        ("copy:size=4k:by=cp", "`by=cp`: write by=read-write|copy-range|reflink"),
-        ("stat:by=reflink", "`by=reflink` has no meaning for stat; copy takes it"),
-        ("readlink:size=4k", "readlink reads links, which have no bytes of their own; leave size away"),
-        ("readlink:files=7:t4", "the first file of each thread is no link; write files=8 or more"),
+        ("copy:size=4k:by=cp", "`by=cp`: use by=read-write|copy-range|reflink"),
+        ("stat:by=reflink", "`by=reflink` does not apply to stat; use it with copy"),
+        ("readlink:size=4k", "readlink reads links, which have no data; drop size"),
+        ("readlink:files=7:t4", "the first file of each thread is not a link; use files=8 or more"),
         (
             "readlink:kind=file",
-            "`kind=file` has no meaning for readlink; create, stat, open and unlink take it",
+            "`kind=file` does not apply to readlink; use it with create, stat, open and unlink",
         ),
-        ("walk:order=rnd", "`order=rnd` has no meaning for walk"),
-        ("remove:order=dir", "`order=dir` has no meaning for remove"),
-        ("remove:shared", "`shared` has no meaning for remove: each thread has a tree of its own"),
-        ("walk:missing", "`missing` has no meaning for walk"),
-        ("xattr-get:contents", "`contents` has no meaning for xattr-get; write stat:contents"),
+        ("walk:order=rnd", "`order=rnd` does not apply to walk"),
+        ("remove:order=dir", "`order=dir` does not apply to remove"),
+        ("remove:shared", "`shared` does not apply to remove: each thread has its own tree"),
+        ("walk:missing", "`missing` does not apply to walk"),
+        ("xattr-get:contents", "`contents` does not apply to xattr-get; use stat:contents"),
     ] {
         assert_eq!(problem(spec), message, "{spec}");
     }
@@ -525,17 +519,17 @@ fn links_have_names_and_nothing_else() {
     assert_eq!(print(&ok("stat:kind=file:names=plain")), "stat");
     for verb in ["readdir", "rename", "link", "symlink", "mkdir", "rmdir"] {
         let problem = problem(&format!("{verb}:kind=symlink"));
-        assert!(problem.ends_with("create, stat, open and unlink take it"), "{problem}");
+        assert!(problem.ends_with("use it with create, stat, open and unlink"), "{problem}");
     }
     assert_eq!(
         problem("create:kind=symlink:size=1..4k"),
-        "links have no bytes of their own; leave size away, or write kind=file in place of kind=symlink"
+        "links have no data; drop size, or use kind=file instead of kind=symlink"
     );
-    assert!(problem("stat:kind=hardlink:missing").contains("leave missing or kind=hardlink away"));
-    assert!(problem("create:kind=hardlink:order=rnd").contains("write order=seq"));
+    assert!(problem("stat:kind=hardlink:missing").contains("drop missing or kind=hardlink"));
+    assert!(problem("create:kind=hardlink:order=rnd").contains("use order=seq"));
     assert_eq!(ok("unlink:kind=hardlink:order=rnd").files().unwrap().order, Order::Random);
-    assert_eq!(problem("create:kind=pipe"), "`kind=pipe`: write kind=file|hardlink|symlink");
-    assert_eq!(problem("stat:names=odd"), "`names=odd`: write names=plain|number-first|letters-first");
+    assert_eq!(problem("create:kind=pipe"), "`kind=pipe`: use kind=file|hardlink|symlink");
+    assert_eq!(problem("stat:names=odd"), "`names=odd`: use names=plain|number-first|letters-first");
 }
 
 #[test]
@@ -544,22 +538,19 @@ fn chunks_are_of_what_is_written_or_read() {
     assert!(ok("stat:contents").files().unwrap().contents);
     assert_eq!(print(&ok("stat:contents:size=4k:chunk=1m")), "stat:size=4k:contents");
     for (spec, message) in [
-        ("create:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE or leave chunk away"),
-        ("stat:contents:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE or leave chunk away"),
-        (
-            "stat:size=4k:chunk=8k",
-            "`chunk=8k`: stat reads nothing by itself; add contents or leave chunk away",
-        ),
+        ("create:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE, or drop chunk"),
+        ("stat:contents:chunk=8k", "`chunk=8k`: the files are empty; add size=SIZE, or drop chunk"),
+        ("stat:size=4k:chunk=8k", "`chunk=8k`: stat reads no data; add contents, or drop chunk"),
         (
             "unlink:size=4k:chunk=8k",
-            "`chunk=8k` has no meaning for unlink; append takes it, and create, read-file, copy and stat:contents with \
-             size=SIZE",
+            "`chunk=8k` does not apply to unlink; use it with append, or with size=SIZE and create, read-file, copy \
+             or stat:contents",
         ),
-        ("create:size=4k:chunk=255", "`chunk=255`: 256 to 1m can be asked for"),
-        ("create:size=4k:chunk=2m", "`chunk=2m`: 256 to 1m can be asked for"),
-        ("open:contents", "`contents` has no meaning for open; write stat:contents"),
+        ("create:size=4k:chunk=255", "`chunk=255`: the range is 256 to 1m"),
+        ("create:size=4k:chunk=2m", "`chunk=2m`: the range is 256 to 1m"),
+        ("open:contents", "`contents` does not apply to open; use stat:contents"),
         ("stat:contents=yes", "`contents=yes`: `contents` takes no value"),
-        ("stat:missing:contents", "what does not exist has no contents; leave missing or contents away"),
+        ("stat:missing:contents", "a missing file has no contents; drop missing or contents"),
     ] {
         assert_eq!(problem(spec), message, "{spec}");
     }

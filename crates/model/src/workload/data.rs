@@ -24,7 +24,7 @@ fn is_stdio(work: &DataWork) -> bool {
 }
 
 /// Remedy for keys of the C library's calls.
-const STDIO: &str = "; putc-write and getc-read take it";
+const STDIO: &str = "; use it with putc-write and getc-read";
 
 keys! {
     /// A test on data inside large files.
@@ -66,7 +66,7 @@ keys! {
 
     /// True if `rewrite` reads each block again after it was written.
     field reread: bool = false;
-    key "reread" "" [reread: Flag] for |work| work.verb == DataVerb::Rewrite, "; write rewrite:reread";
+    key "reread" "" [reread: Flag] for |work| work.verb == DataVerb::Rewrite, "; use rewrite:reread";
         label Label::Key; "reads each block again after writing it, but not with `sync=each`";
 
     /// When writes are made durable.
@@ -96,7 +96,7 @@ keys! {
     /// True if the test makes its files itself: it truncates them first, and writes them once.
     field fresh: bool = false;
     key "fresh" "" [fresh: Flag] for |work| work.verb.can_make_files(),
-        ": only tests that write and nothing else make their files; put write:fresh before it";
+        ": only pure write tests create their files; add write:fresh before it";
         label Label::Key;
         "the test makes its files: they are empty when it begins, and it ends when they are full; otherwise skye writes them before it measures. In sequence, with `--size`";
 
@@ -149,24 +149,25 @@ keys! {
     /// Distance to the client whose data the test reads, in the order of the clients: 0 for its own. `None` until a plan
     /// decides.
     field shift: Option<u32> = None;
-    key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read, "; write read:shift";
+    key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read, "; use \
+         read:shift";
         label Label::Own(label_of_shift);
         "reads what the client N places further on wrote, which no cache of this client holds; 1 for buffered tests of clients in one remote directory, and 0 for others";
 
     /// Part of the data that the test reads; `None` for all of it.
     field range: Option<std::ops::Range<u64>> = None;
-    key "range" "FROM..TO" [range: Maybe(FromTo)] for |work| work.verb == DataVerb::Read, "; write read:range";
+    key "range" "FROM..TO" [range: Maybe(FromTo)] for |work| work.verb == DataVerb::Read, "; use read:range";
         label Label::Key; "reads only from byte FROM to byte TO of a device or a file, such as `range=10g..20g`";
 
     /// Zones that the test visits one after the other, and whose times are taken.
     field zones: Option<Zones> = None;
-    key "zones" "N|SIZE" [zones: Maybe(CountOrSize)] for |work| work.verb == DataVerb::Read, "; write read:zones";
+    key "zones" "N|SIZE" [zones: Maybe(CountOrSize)] for |work| work.verb == DataVerb::Read, "; use read:zones";
         label Label::Key;
         "the rate over the offset: one pass in sequence, one call at a time, in N zones of equal size or in zones of SIZE, such as `zones=256m`";
 
     /// Number of zones of which the first is visited.
     field every: u64 = 1;
-    key "every" "N" [every: Count(1, 1 << 20)] for |work| work.verb == DataVerb::Read, "; write read:zones";
+    key "every" "N" [every: Count(1, 1 << 20)] for |work| work.verb == DataVerb::Read, "; use read:zones";
         label Label::Key; "visits the first of each N zones";
 
     /// Ends the phase after that many visits of every block, if set.

@@ -65,13 +65,13 @@ keys! {
     /// Kind of the entries in the set.
     field kind: FileKind = usual_kind(verb);
     key "kind" (FileKind::FORM) [kind: Words] for |work| work.verb.can_use_links(),
-        "; create, stat, open and unlink take it";
+        "; use it with create, stat, open and unlink";
         label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
 
     /// True if all threads work in the same directories instead of one for each, and a mix on the same files.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for |work| !matches!(work.verb, FileVerb::Remove | FileVerb::Replay),
-         ": each thread has a tree of its own";
+         ": each thread has its own tree";
         label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own. The threads of a mix share its files; no two work on one at the same time";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
@@ -86,7 +86,7 @@ keys! {
 
     /// True if `stat` also opens, reads and closes files that are not empty.
     field contents: bool = false;
-    key "contents" "" [contents: Flag] for |work| work.verb == FileVerb::Stat, "; write stat:contents";
+    key "contents" "" [contents: Flag] for |work| work.verb == FileVerb::Stat, "; use stat:contents";
         label Label::Key; "also opens, reads and closes files that are not empty";
 
     /// Most bytes that one call writes or reads.
@@ -96,7 +96,7 @@ keys! {
 
     /// How `copy` moves the data.
     field by: CopyWay = CopyWay::ReadWrite;
-    key "by" (CopyWay::FORM) [by: Words] for |work| work.verb == FileVerb::Copy, "; copy takes it";
+    key "by" (CopyWay::FORM) [by: Words] for |work| work.verb == FileVerb::Copy, "; use it with copy";
         label Label::Value; "`read` and `write` in turn, `copy_file_range`, or `FICLONE`, which shares the blocks; `read-write` if absent";
 
     /// When the directories are made durable, and with them what was written into files.
@@ -106,7 +106,7 @@ keys! {
 
     /// Rule for when flows start.
     field arrival: Arrival = Arrival::Closed;
-    key "rate" "N|P%[,poisson]" [arrival: Rate] for |work| work.verb == FileVerb::Mix, "; a mix takes it";
+    key "rate" "N|P%[,poisson]" [arrival: Rate] for |work| work.verb == FileVerb::Mix, "; use it with a mix";
         label Label::Own(|work| work.arrival.label());
         "open loop of a mix: N flows are due each second over all threads, or P % of the rate of the same mix without `rate` before it; latency counts from the due time. `,poisson` makes the gaps random";
 
@@ -122,7 +122,7 @@ keys! {
 }
 
 /// Remedy for keys of what a mix or a load defines itself.
-const OF_MIX: &str = ", which has files and calls of its own";
+const OF_MIX: &str = ", which has its own files and calls";
 
 /// Returns true if the keys define the set of files.
 fn makes_set(work: &FilesWork) -> bool {
@@ -167,15 +167,14 @@ fn set_tree(work: &mut FilesWork, value: &str) -> Result<(), String> {
     });
     let Some((width, depth)) = parts else {
         return Err(format!(
-            "`tree={value}`: write WIDTHxDEPTH, such as tree=10x3, of {WIDTH_MIN} directories or more over 1 to \
+            "`tree={value}`: use WIDTHxDEPTH, such as tree=10x3, with {WIDTH_MIN} or more directories and 1 to \
              {LEVELS_MAX} levels"
         ));
     };
     let dirs = width.checked_pow(depth).filter(|dirs| *dirs <= DIRS_MAX);
     let Some(dirs) = dirs else {
         return Err(format!(
-            "`tree={value}`: at its lowest level it has more than {DIRS_MAX} directories; ask for a narrower or flatter \
-             tree"
+            "`tree={value}`: the lowest level has more than {DIRS_MAX} directories; use a narrower or flatter tree"
         ));
     };
     (work.dirs, work.levels) = (dirs, depth);
@@ -186,11 +185,11 @@ fn set_size(work: &mut FilesWork, value: &str) -> Result<(), String> {
     let (low, high) = value.split_once("..").unwrap_or((value, value));
     let (low, high) = (keys::bytes("size", low)?, keys::bytes("size", high)?);
     if low > high {
-        return Err(format!("`size={value}`: the smaller size stands first"));
+        return Err(format!("`size={value}`: the smaller size comes first"));
     }
     if high > BLOCK_BYTES_MAX {
         return Err(format!(
-            "`size={value}`: files of these tests are at most {}; use a data test",
+            "`size={value}`: files of file tests are at most {}; use a data test",
             size::exact(BLOCK_BYTES_MAX)
         ));
     }

@@ -96,9 +96,9 @@ impl<N: TryFrom<u64> + Copy + Into<u64>> Form<N> for Count {
         let Self(least, most) = self;
         match value.parse::<Size>() {
             Ok(Size::Bytes(number)) if (*least..=*most).contains(&number) => {
-                N::try_from(number).map_err(|_| format!("`{key}={value}`: {number} is too much"))
+                N::try_from(number).map_err(|_| format!("`{key}={value}`: {number} is too large"))
             }
-            Ok(Size::Bytes(_)) => Err(format!("`{key}={value}`: {least} to {most} can be asked for")),
+            Ok(Size::Bytes(_)) => Err(format!("`{key}={value}`: the range is {least} to {most}")),
             _ => Err(format!("`{key}={value}`: `{value}` is not a whole number such as 8192 or 64k")),
         }
     }
@@ -118,7 +118,7 @@ impl Form<u64> for Bytes {
         if (*least..=*most).contains(&bytes) {
             return Ok(bytes);
         }
-        Err(format!("`{key}={value}`: {shown} to {} can be asked for", size::exact(*most)))
+        Err(format!("`{key}={value}`: the range is {shown} to {}", size::exact(*most)))
     }
 
     fn print(&self, value: &u64) -> String {
@@ -144,7 +144,7 @@ pub(crate) struct Words;
 
 impl<T: FromStr + fmt::Display> Form<T> for Words {
     fn parse(&self, key: &str, form: &str, value: &str) -> Result<T, String> {
-        value.parse().map_err(|_| format!("`{key}={value}`: write {key}={form}"))
+        value.parse().map_err(|_| format!("`{key}={value}`: use {key}={form}"))
     }
 
     fn print(&self, value: &T) -> String {
@@ -161,24 +161,23 @@ impl Form<Arrival> for Rate {
             None => (value, false),
             Some((number, "poisson")) => (number, true),
             Some((number, _)) => {
-                return Err(format!("`{key}={value}`: write {key}={number} or {key}={number},poisson"));
+                return Err(format!("`{key}={value}`: use {key}={number} or {key}={number},poisson"));
             }
         };
         let (digits, is_percent) = number.strip_suffix('%').map_or((number, false), |digits| (digits, true));
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match digits.parse::<u64>().ok().filter(|_| is_number) {
             Some(0) => {
-                "nothing would ever start; write rate=500 for 500 operations a second, or leave rate away for as fast \
-                 as it goes"
+                "at rate 0 nothing starts; use rate=500 for 500 operations a second, or drop rate for the full rate"
                     .to_owned()
             }
             Some(percent @ 1..=100) if is_percent => {
                 return Ok(Arrival::Open { rate: OpenRate::Percent(percent as u8), is_poisson });
             }
             Some(_) if is_percent => {
-                "1% to 100% of the closed loop can be asked for; write rate=500 for 500 operations a second".to_owned()
+                "the range is 1% to 100% of the closed loop; use rate=500 for 500 operations a second".to_owned()
             }
-            Some(rate) if rate > RATE_MAX => format!("at most {RATE_MAX} operations a second can be asked for"),
+            Some(rate) if rate > RATE_MAX => format!("the maximum is {RATE_MAX} operations a second"),
             Some(rate) => return Ok(Arrival::Open { rate: OpenRate::PerSecond(rate), is_poisson }),
             None => format!(
                 "`{number}` is neither operations a second, such as 500, nor a share of the closed loop, such as 50%"
@@ -201,7 +200,7 @@ pub(crate) fn any_verb<W>(_: &W) -> bool {
 pub(crate) fn bytes(key: &str, value: &str) -> Result<u64, String> {
     match value.parse::<Size>() {
         Ok(Size::Bytes(bytes)) => Ok(bytes),
-        Ok(_) => Err(format!("{key}: `{value}` must be absolute here, such as 64k or 1g")),
+        Ok(_) => Err(format!("{key}: `{value}` is not absolute; use for example 64k or 1g")),
         Err(error) => Err(format!("{key}: {error}")),
     }
 }

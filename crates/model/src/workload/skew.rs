@@ -24,11 +24,11 @@ pub(crate) struct Thousandths;
 impl Form<Theta> for Thousandths {
     fn parse(&self, key: &str, _form: &str, value: &str) -> Result<Theta, String> {
         let thousandths = thousandths(value).ok_or_else(|| {
-            format!("`{key}={value}`: write a number with up to three decimals, for example {key}=0.99")
+            format!("`{key}={value}`: use a number with up to three decimals, for example {key}=0.99")
         })?;
         if !(1..=Theta::MAX).contains(&thousandths) {
             return Err(format!(
-                "`{key}={value}`: 0.001 to 10 can be asked for; without {key}, no block is hot"
+                "`{key}={value}`: the range is 0.001 to 10; drop {key} for a uniform distribution"
             ));
         }
         Ok(Theta { thousandths })
@@ -73,14 +73,12 @@ impl Form<HotPart> for OpsToBlocks {
         };
         let both = value.split_once('/').and_then(|(ops, blocks)| percent(ops).zip(percent(blocks)));
         let (ops_percent, blocks_percent) = both.ok_or_else(|| {
-            format!(
-                "`{key}={value}`: write {key}=A/B with percentages from 1 to 100, for example {key}=90/10"
-            )
+            format!("`{key}={value}`: use {key}=A/B with percentages from 1 to 100, for example {key}=90/10")
         })?;
         if ops_percent <= blocks_percent {
             return Err(format!(
-                "`{key}={value}`: {ops_percent} % of the operations to {blocks_percent} % of the blocks makes no \
-                 block hot; the first number must be the larger one"
+                "`{key}={value}`: {ops_percent} % of the operations to {blocks_percent} % of the blocks is not a hot \
+                 set; use a larger first number"
             ));
         }
         Ok(HotPart { ops_percent, blocks_percent })

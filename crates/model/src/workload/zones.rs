@@ -28,12 +28,12 @@ impl Form<Zones> for CountOrSize {
         if let Ok(count) = value.parse::<u64>() {
             return match count {
                 1..=ZONES_MAX => Ok(Zones::Count(count)),
-                _ => Err(format!("`{key}={value}`: 1 to {ZONES_MAX} zones can be asked for")),
+                _ => Err(format!("`{key}={value}`: the range is 1 to {ZONES_MAX} zones")),
             };
         }
         match bytes(key, value)? {
             size if size > 0 && size.is_multiple_of(UNIT_BYTES) => Ok(Zones::Size(size)),
-            _ => Err(format!("`{key}={value}`: a zone has whole KiB; write for example {key}=256m")),
+            _ => Err(format!("`{key}={value}`: a zone is a multiple of 1 KiB; use for example {key}=256m")),
         }
     }
 
@@ -52,10 +52,10 @@ impl Form<Range<u64>> for FromTo {
     fn parse(&self, key: &str, _form: &str, value: &str) -> Result<Range<u64>, String> {
         let (from, to) = value
             .split_once("..")
-            .ok_or_else(|| format!("`{key}={value}`: write {key}=FROM..TO, for example {key}=10g..20g"))?;
+            .ok_or_else(|| format!("`{key}={value}`: use {key}=FROM..TO, for example {key}=10g..20g"))?;
         let (from, to) = (bytes(key, from)?, bytes(key, to)?);
         if from >= to {
-            return Err(format!("`{key}={value}`: its end must lie behind its beginning"));
+            return Err(format!("`{key}={value}`: the end must be after the start"));
         }
         Ok(from..to)
     }

@@ -86,7 +86,7 @@ fn too_little_space() {
 fn too_few_inodes() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", Some(100));
-    let message = [tmpfs.path().to_str().unwrap(), "inodes", "reduce --files"];
+    let message = [tmpfs.path().to_str().unwrap(), "inodes", "use a smaller --files"];
     refused(tmpfs.path(), "--test create:files=1000 --size 1m --allow low-space", &message);
     assert_nothing_left(tmpfs.path());
 }
@@ -106,7 +106,7 @@ fn sizes_that_mean_nothing() {
         ("--time=-1", "-1"),
         ("--time forever", "forever"),
         ("--repeat 0", "repeat"),
-        ("--repeat 1001", "--repeat takes 1 to 1000"),
+        ("--repeat 1001", "use --repeat 1 to 1000"),
         ("--files 0", "--files"),
         ("--test write --write-limit 1k", "write-limit"),
         ("--test create --files 1000000000000", "976562500k files are more than 4g"),
@@ -162,10 +162,15 @@ fn blocks_that_direct_io_refuses() {
     for (test, message) in [
         (
             "read:rnd1000",
-            ["read:rnd1000", "1kB is 1000 bytes", "multiples of 512", "write rnd1k, or add :buffered"],
+            [
+                "read:rnd1000",
+                "1kB is 1000 bytes",
+                "multiples of 512",
+                "use rnd1k (1024 bytes), or add :buffered",
+            ],
         ),
-        ("read:rnd4kB", ["read:rnd4000", "4kB is 4000 bytes", "multiples of 512", "4k is 4096"]),
-        ("read:rnd700", ["read:rnd700", "blocks have 700 bytes", "multiples of 512", "write rnd1k"]),
+        ("read:rnd4kB", ["read:rnd4000", "4kB is 4000 bytes", "multiples of 512", "use rnd4k (4096 bytes)"]),
+        ("read:rnd700", ["read:rnd700", "blocks have 700 bytes", "multiples of 512", "use rnd1k"]),
     ] {
         let words = format!("--size 8m --allow low-space --test {test}");
         refused(ext4.path(), &words, &message).stderr_contains(&[ext4.path().to_str().unwrap()]);
@@ -245,9 +250,9 @@ fn numbers_that_mean_nothing_are_refused() {
     let home = scratch(0);
     let file = home.path().join("device.toml");
     for (text, message) in [
-        ("latency = { mean_us = 0 }", "no latency is shorter than 0.1"),
-        ("latency = { mean_us = 1e-30 }", "no latency is shorter than 0.1"),
-        ("latency = { mean_us = 100 }\nsize = \"1\"", "no device is smaller than 1m"),
+        ("latency = { mean_us = 0 }", "the minimum is 0.1"),
+        ("latency = { mean_us = 1e-30 }", "the minimum is 0.1"),
+        ("latency = { mean_us = 100 }\nsize = \"1\"", "the minimum is 1m"),
         ("latency = { mean_us = 100 }\ncpu_ns_per_op = 9223372036854775807", "a second of CPU time"),
         (
             "latency = { mean_us = 100 }\n[cache]\nbytes = \"1m\"\nlatency_us = 0\ndrain_bytes_per_second = 1",

@@ -217,7 +217,7 @@ fn refusals_come_before_anything_is_written() {
         ("-s 8 -r 0 -n 0 -Z /nowhere/random", &["/nowhere/random", "No such file"]),
         ("-s 8 -r 0 -n 0 --json /nowhere/run.json", &["/nowhere/run.json"]),
         ("-s 8 -r 0 -n 0 --json -", &["--json `-`", "name a file"]),
-        ("-s 8 -r 0 -p 2 -y s", &["-p makes seats", "leave -y away"]),
+        ("-s 8 -r 0 -p 2 -y s", &["-p makes seats", "drop -y"]),
         ("-s 8:3k -r 0", &["`3k`", "power of two"]),
     ] {
         let ran = bonniepp(tmpfs.path(), words).run().did_not_panic().exits(1).output_contains(tells);

@@ -79,7 +79,7 @@ fn forbidden_io_uring_turns_depth_into_threads() {
     assert_eq!(phase["spec"], "read:rnd4k:t16");
     assert!(codes(phase).contains(&"depth_by_threads"), "{phase}");
     let notes = run["plan"]["notes"].to_string();
-    assert!(notes.contains("io_uring cannot be used here"), "{notes}");
+    assert!(notes.contains("io_uring is not available"), "{notes}");
     for requested in
         ["--engine uring --test read:rnd4k:q8", "--test read:rnd4k:engine=uring", "--test read:iopoll"]
     {
@@ -261,7 +261,7 @@ fn simulated_device_run_is_accurate_and_repeatable() {
     let broken = skye().arg("run").arg("sim:/nowhere.toml").words("--test read").run();
     broken.exits(2).output_contains(&["/nowhere.toml", "docs/simulated-devices.md"]).has_no_result();
     let files = skye().arg("run").arg(format!("sim:{}", file.display())).words("--test create").run();
-    files.exits(2).output_contains(&["files", "tests on data"]).has_no_result();
+    files.exits(2).output_contains(&["files", "data tests"]).has_no_result();
 }
 
 #[test]

@@ -654,10 +654,10 @@ fn erase_id_must_match_device_in_full() {
     // The whole device cannot be asked for beyond its end, nor more than may be written.
     let before = device.contents();
     for (words, message) in [
-        ("--size 38m", "it has 37 MiB; ask for a smaller --size"),
-        ("--write-limit 1m", "raise it with --write-limit"),
+        ("--size 38m", "it has 37 MiB; use a smaller --size"),
+        ("--write-limit 1m", "use --write-limit"),
         ("--test create", "a block device, which holds no files"),
-        ("--test write:fresh", "fresh describes files that skye makes"),
+        ("--test write:fresh", "fresh is for files that skye creates"),
     ] {
         let ran = writing(&device.path, &size, words).run().did_not_panic().exits(2);
         ran.stderr_contains(&[message]).has_no_result();
@@ -693,7 +693,7 @@ fn without_the_option_a_device_is_only_read() {
     }
     let words = "--test read:rnd4k --erase-signature ext4";
     let ran = skye().arg("run").arg(&device.path).words(words).run().did_not_panic().exits(2);
-    ran.stderr_contains(&["--erase-signature means nothing without --erase"]).has_no_result();
+    ran.stderr_contains(&["--erase-signature requires --erase"]).has_no_result();
     assert!(device.contents() == before);
 }
 
@@ -705,7 +705,7 @@ fn only_a_writable_block_device_is_erased() {
     fs::write(&file, vec![7; 65536]).unwrap();
     for target in [&file, home.path()] {
         let ran = writing(target, "65536", "").run().did_not_panic().exits(2);
-        ran.stderr_contains(&["--erase is for block devices alone"]).has_no_result();
+        ran.stderr_contains(&["--erase is for block devices only"]).has_no_result();
     }
     assert_eq!(fs::read(&file).unwrap(), vec![7; 65536]);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);

@@ -71,7 +71,7 @@ fn existing_file_is_read_without_changes() {
     assert_eq!(specs, ["read:seq1m:q8", "read:rnd4k:q32", "read:rnd4k"]);
     assert!(phases.iter().all(|phase| phase["workload"]["size_bytes"] == 16 * MIB), "{ran}");
     let notes = parse_document(&ran.stdout)["plan"]["notes"].to_string();
-    assert!(notes.contains("left out write:seq1m:q8, write:rnd4k:q32, fsync:rnd4k: "), "{notes}");
+    assert!(notes.contains("skipped write:seq1m:q8, write:rnd4k:q32, fsync:rnd4k: "), "{notes}");
     assert_eq!(state(&file), before);
 }
 
@@ -88,16 +88,16 @@ fn all_that_writes_is_refused_and_changes_nothing() {
         ("--test rw:read=100", &["only reads"]),
         ("--test write:fresh --size 1m", &["only reads"]),
         ("--test putc-write", &["only reads"]),
-        ("--test create", &["holds no files", "name a directory"]),
-        ("--test stat", &["holds no files"]),
-        ("--test read:files=3", &["files describes", "leave files away"]),
-        ("--test read:compress=20", &["compress describes"]),
-        ("--test read --verify", &["skye has not written it", "--verify"]),
+        ("--test create", &["not a directory", "choose a directory"]),
+        ("--test stat", &["not a directory"]),
+        ("--test read:files=3", &["files is for", "drop files"]),
+        ("--test read:compress=20", &["compress is for"]),
+        ("--test read --verify", &["skye did not write it", "--verify"]),
         ("--test read --size 1g", &["it has 4", "smaller --size"]),
-        ("--test read:seq1m:q8", &["too few are whole blocks", "less depth"]),
-        ("--test read:rnd4k:range=2m..9m", &["it has 4194304 bytes", "ends before"]),
-        ("--test read:rnd4k:range=1000..9000", &["no whole blocks of 4k"]),
-        ("--test read:rnd4k:q9:range=0..32k", &["too short", "less depth"]),
+        ("--test read:seq1m:q8", &["of whole blocks", "less depth"]),
+        ("--test read:rnd4k:range=2m..9m", &["it has 4194304 bytes", "within it"]),
+        ("--test read:rnd4k:range=1000..9000", &["not in whole blocks of 4k"]),
+        ("--test read:rnd4k:q9:range=0..32k", &["fewer blocks than", "less depth"]),
         ("--test read:zones=1k:seq512:every=2 --test write", &["only reads"]),
     ] {
         let ran = skye().arg("run").arg(&file).words(words).run().did_not_panic().exits(2);
@@ -122,7 +122,7 @@ fn all_that_writes_is_refused_and_changes_nothing() {
         .words("--test read:range=0..1m")
         .run()
         .exits(2)
-        .stderr_contains(&["files that skye makes", "name a device or a file"]);
+        .stderr_contains(&["skye creates the files", "choose a device or a file"]);
 }
 
 #[test]

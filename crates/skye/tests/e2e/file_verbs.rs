@@ -198,7 +198,7 @@ fn attributes_are_refused_before_anything_is_written() {
         let ran =
             skye().arg("run").arg(fuse.path()).words(&format!("--allow low-space,busy --test {verb}")).run();
         let ran = ran.did_not_panic().exits(2);
-        ran.output_contains(&["files have no user attributes on fuse", "leave xattr-set and xattr-get away"]);
+        ran.output_contains(&["is mounted without user attributes", "drop xattr-set and xattr-get"]);
     }
     assert_nothing_left(fuse.path());
     // A server has its own listings and types; all else works there.

@@ -139,9 +139,9 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
     ran.stderr_contains(&["/no/such/ada", "/no/such/bob", "on local#1", "on local#3"]);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     for (words, message) in [
-        ("--hosts ada;bob", "is no host"),
-        ("--hosts n[3-1]", "ends before it begins"),
-        ("--hosts=-oProxyCommand=x", "is no host"),
+        ("--hosts ada;bob", "is not a host"),
+        ("--hosts n[3-1]", "ends before it starts"),
+        ("--hosts=-oProxyCommand=x", "is not a host"),
         ("--hosts ada --rsh /no/such/program", "/no/such/program cannot be started"),
         ("--hosts ada --rsh false", "cannot start skye on ada: its channel has ended"),
         ("--hosts-file /no/such/file", "cannot use --hosts-file /no/such/file"),
@@ -220,7 +220,7 @@ fn clients_share_one_file_and_directories() {
     }
     let refused =
         three_clients(directory.path(), "--hosts local*2 --test readdir:shared:files=10").run().exits(2);
-    refused.stderr_contains(&["each client would find the names of the others"]).has_no_result();
+    refused.stderr_contains(&["each client would also list the other clients' files"]).has_no_result();
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
     let ran = three_clients(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
@@ -256,10 +256,7 @@ fn blocks_of_all_clients_take_turns_in_one_file() {
     assert_eq!(ops, [Some((8 << 20) / 47_008 / 3 * 3); 2], "{ran}");
     for (test, message) in [
         ("read:seq47008:interleaved:buffered", "interleaved is an order of blocks in one file; add shared"),
-        (
-            "read:seq47008:shared:interleaved:buffered",
-            "no test makes the file in which its blocks take turns",
-        ),
+        ("read:seq47008:shared:interleaved:buffered", "no test creates the interleaved file"),
     ] {
         three_clients(directory.path(), "--hosts local*2 --test")
             .arg(test)

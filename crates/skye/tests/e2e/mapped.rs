@@ -29,7 +29,7 @@ fn mmap_engine_reads_and_writes_like_sync_engine() {
         (&1.into(), &4.into())
     );
     let notes = run["plan"]["notes"].to_string();
-    assert!(notes.contains("only a ring has depth: q4t1 engine=mmap becomes q1t4"), "{notes}");
+    assert!(notes.contains("only io_uring has depth: q4t1 engine=mmap becomes q1t4"), "{notes}");
     assert_nothing_left(home.path());
 }
 
@@ -67,7 +67,7 @@ fn words_that_a_mapping_cannot_have_are_refused() {
     for (test, message) in [
         ("read:rnd4k:engine=mmap:direct", "page cache"),
         ("write:seq1m:fresh:engine=mmap", "fresh"),
-        ("discard:rnd4k:engine=mmap", "leave engine=mmap away"),
+        ("discard:rnd4k:engine=mmap", "drop engine=mmap"),
         ("read:rnd4k:engine=mmap:iopoll", "iopoll"),
     ] {
         let ran = skye().arg("run").arg(home.path()).words("--size 4m --test").arg(test).run();

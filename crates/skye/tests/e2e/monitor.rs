@@ -188,7 +188,7 @@ fn unsupported_monitor_is_refused_before_writing() {
     let simulated = format!("sim:{}", sim.display());
     let ran =
         on(Path::new(&simulated), "0.2", "iostat").words("--test read:rnd4k").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["clock of its own", "leave --monitor away"]).has_no_result();
+    ran.stderr_contains(&["clock of its own", "drop --monitor"]).has_no_result();
     let file = target.path().join("file");
     fs::write(&file, "").unwrap();
     let ran = on(target.path(), "0.2", "iostat").words("--test read").env("XDG_STATE_HOME", &file).run();

@@ -136,11 +136,10 @@ fn precondition_unsupported_target_is_refused_before_writing() {
     let file = home.path().join("file");
     fs::write(&file, vec![7; 8 * MIB as usize]).unwrap();
     let ran = refused(&file, "--precondition --test read:rnd4k").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["which skye only reads; name a directory, or leave preconditioning away"])
+    ran.stderr_contains(&["which skye only reads; choose a directory, or drop preconditioning"])
         .has_no_result();
     let ran = refused(home.path(), "--precondition --test write:rnd4k --write-limit 9m").run().exits(2);
-    ran.stderr_contains(&["files and tests need 12.6 MB at least; raise it with --write-limit 1GB"])
-        .has_no_result();
+    ran.stderr_contains(&["files and tests need at least 12.6 MB; use --write-limit 1GB"]).has_no_result();
     assert_eq!(fs::read(&file).unwrap(), vec![7; 8 * MIB as usize]);
     fs::remove_file(&file).unwrap();
     assert_nothing_left(home.path());
@@ -151,7 +150,7 @@ fn purge_without_hole_punching_fails_before_writing() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let ran = refused(fuse.path(), "--purge --test write:rnd4k").run().did_not_panic();
-    ran.stderr_contains(&["this file system cannot punch holes: leave discard away"]);
+    ran.stderr_contains(&["this file system cannot punch holes: drop discard"]);
     assert_nothing_left(fuse.path());
 }
 

@@ -67,8 +67,7 @@ fn load_file_is_replayed_by_each_client() {
     assert!(text.contains("15 of 195 operations returned another result than in the load file"), "{text}");
     assert!(text.contains("line 17, QUERY_PATH_INFORMATION"), "{text}");
     let notes = counted["plan"]["notes"].as_array().unwrap();
-    let left_out =
-        "left out as unknown: SETSP (2 lines, the first is 5), GETATTR3 (2 lines, the first is 10)";
+    let left_out = "skipped as unknown: SETSP (2 lines, the first is 5), GETATTR3 (2 lines, the first is 10)";
     assert!(notes.iter().any(|note| note.as_str().unwrap().ends_with(left_out)), "{notes:?}");
 
     // Another load under the same name has another digest.
@@ -127,11 +126,11 @@ fn invalid_replay_is_refused_before_writing() {
     for (words, problem) in [
         ("--replay /nowhere/load.txt".to_owned(), "No such file or directory"),
         (format!("--replay {broken}"), "line 2: handle 7 is not open here"),
-        (format!("--test replay:{of_nfs}"), "it has no operation that is known, but GETATTR3"),
+        (format!("--test replay:{of_nfs}"), "it has only unknown operations: GETATTR3"),
         (format!("--replay {packed}"), "which is text and not compressed"),
         ("--replay a:b".to_owned(), "give the file one without colons"),
         ("--clients 2".to_owned(), "--replay <FILE>"),
-        (format!("--replay {good} --hosts local*2"), "a load file is replayed on one host"),
+        (format!("--replay {good} --hosts local*2"), "replay runs on one host"),
     ] {
         let ran = skye().arg("run").arg(home.path()).words("--allow low-space,busy").words(&words).run();
         ran.did_not_panic().exits(2).output_contains(&[problem]);
