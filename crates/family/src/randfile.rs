@@ -26,14 +26,14 @@ impl Dialect for Options {
     const ABOUT: &'static str = "A file of random numbers, for bonnie++ -Z.";
     const CLOSING: &'static str = "Exit codes: 0 done, 1 refused or failed.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
-        /// seed: the same one gives the same numbers [another each time]
+        /// seed: the same seed gives the same numbers [random]
         "-s SEED" => options.seed = Some(flag.within(0..=u64::MAX, "as seed")?),
-        /// the file [stdout]
+        /// output file [stdout]
         "-f FILE" => options.file = Some(flag.path()?),
-        /// count of the numbers: four bytes each, the highest first, from 0 to 2147483647
+        /// count of the numbers: four bytes each, big-endian, from 0 to 2147483647
         "COUNT" => match options.count {
             0 => options.count = flag.within(1..=COUNT_MAX, "numbers")?,
-            count => return Err(format!("`{}` is one word too many: COUNT is {count}; leave one away", flag.text()?)),
+            count => return Err(format!("`{}` is one word too many: COUNT is {count}; drop one", flag.text()?)),
         },
     };
 

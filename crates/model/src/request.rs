@@ -40,13 +40,13 @@ options! {
 
     /// Name of the preset that this is, or is made from.
     preset: Option<String> [run ab]
-        /// Preset, or a TOML file of the same words [default: standard].
+        /// Preset, or a TOML file with the same keys [default: standard].
         "preset" Text("NAME|FILE.toml");
     /// The tests, as specs, in their order.
     tests: Vec<String> [run ab]
         /// A custom test; may be repeated.
         "test" Text("SPEC");
-    /// Tests that follow these where the device can do them: those with `iopoll`, which needs queues to poll.
+    /// Tests that follow these if the device supports them: those with `iopoll`, which needs poll queues.
     tests_where_possible: Vec<String> [];
     /// Texts of mixes, by the names that tests have for them: of `mix:mine.toml`, the name is `mine.toml`. A mix without a
     /// text here is read from the file of its name.
@@ -54,17 +54,17 @@ options! {
     /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, on a small volume less].
     size: Option<Size> [run ab] "size" Text("SIZE");
         like "--size 1g", "--size 10%", "--size 0.25xRAM", "--size 3000m", "--size 7g";
-    /// Files of each test on files [default: 64k, or as many as fit].
+    /// Files of each file test [default: 64k, or as many as fit].
     files: Option<Count> [run ab] "files" Text("N");
         like "--files 100", "--files 1k", "--files 1000", "--files 4096", "--files 128k";
     /// Seconds measured per phase; with --precision, at most [default: until the rate is known, by the preset].
     time: Option<Seconds> [run ab] "time" Text("SECONDS");
         like "--time 0.25", "--time 0.37", "--time 1.5", "--time 3", "--time 7s", "--time 8.2", "--time 30s", "--time 1m", "--time 2m";
-    /// End a phase when its rate is steady and its 95 % interval reaches no further than this to either side.
+    /// End a phase when its rate is steady and its 95 % interval is within ± this.
     precision: Option<Percent> [run] "precision" Text("PERCENT"); like "--precision 2%", "--precision 0.5%";
-    /// Shortest measured time of a phase that has a precision.
+    /// Minimum measured time of a phase with a precision.
     time_min: Option<Seconds> [];
-    /// Hard limit of the whole run, preparation included.
+    /// Time limit of the whole run, including preparation.
     total: Option<Seconds> [];
     /// Repeat all tests N times, each time on fresh files.
     repeat: Option<u32> [run] "repeat" Text("N"); like "--repeat 1", "--repeat 2", "--repeat 3";
@@ -77,49 +77,48 @@ options! {
     /// State of the page cache before buffered reads [default: cold].
     cache: Option<CacheMode> [run ab] "cache" Word("CACHE", CacheMode::WORDS);
         like "--cache cold", "--cache warm", "--cache as-is";
-    /// Make tests that look up names cold, such as stat and readdir. As root, all caches of this machine are then dropped
-    /// before each of their rounds, as by --cache drop-all.
+    /// Run tests that look up names, such as stat and readdir, with cold caches. Drops all caches of this machine
+    /// before each of their rounds, as --cache drop-all; root only.
     cold: Option<bool> [run ab] "cold" Is("true"); like "--cold";
     /// `true`: all data tests bypass the page cache unless their spec says otherwise; `false`: none does.
     direct: Option<bool> [run ab]
         /// Bypass the page cache in all data tests that do not set it themselves.
         "direct" Is("true"),
-        /// Go through the page cache in all data tests that do not set it themselves.
+        /// Use the page cache in all data tests that do not set it themselves.
         "buffered" Is("false"); like "--direct", "--buffered";
-    /// How the operations of data tests are issued, unless they set it [default: io_uring for direct I/O at depth, else
-    /// plain system calls].
+    /// Engine of data tests, unless they set it [default: io_uring for direct I/O at depth, else plain system calls].
     engine: Option<RequestedEngine> [run ab] "engine" Word("ENGINE", RequestedEngine::WORDS); like "--engine sync";
     /// Distance to the client whose data buffered tests read, unless they set it.
     shift: Option<u32> [];
-    /// Compare every byte that is read with what was written [default: of one block in 128].
+    /// Verify every byte read [default: one block in 128].
     verify: Option<bool> [run ab] "verify" Is("true"); like "--verify";
-    /// Memory of the target's server: reads of a set that fits into it may not come from its disks.
+    /// Memory of the target's server: reads of a data set that fits into it may bypass its disks.
     server_ram: Option<Size> [run] "server-ram" Text("SIZE"); like "--server-ram 64g", "--server-ram 2xRAM";
     /// Tests on which experiments are made to find their limiters.
     probe: Option<Probing> [run]
-        /// Make no experiments after the tests: limiters are then inferred from counters alone.
+        /// Skip the experiments after the tests; limiters are inferred from counters alone.
         "no-probe" Is("none"),
-        /// Make experiments on tests that write, too; their bytes count as the tests' own.
+        /// Also experiment on tests that write; the bytes count towards the write limit.
         "probe-writes" Is("writes"); like "--no-probe", "--probe-writes";
     /// Fill the data before the tests, and measure each test in rounds until five are steady (SNIA's method).
     precondition: Option<Preconditioning> [run]
         /// Write all data twice, then repeat each test for --time until five rounds are steady, at most 25 times.
         "precondition" Is("fill"),
-        /// The same, after all data is discarded.
+        /// Discard all data, then do the same as --precondition.
         "purge" Is("purge"); like "--precondition", "--purge";
     /// Repeat each test over a range: q1..q64 (depth), t1..t64 (threads), h1..hn (clients), 4k..1m (block size),
     /// rate100..6400 (rates), or rate (shares of the highest rate).
     sweep: Option<String> [run] "sweep" Text("RANGE"); like "--sweep t1..t4";
-    /// Most bytes that the run may write.
+    /// Maximum bytes to write in the run.
     write_limit: Option<Size> [run ab] "write-limit" Text("SIZE");
         like "--write-limit 200GB", "--write-limit 500GB", "--write-limit 1t";
     /// Erase the block device that is the target: its serial number or WWN, in full, as `skye doctor` prints it.
     erase: Option<String> [run] "erase" Text("ID");
-    /// Signature that may be lost with it, such as ext4, gpt or LVM2_member; may be repeated.
+    /// Signature that may be erased, such as ext4, gpt or LVM2_member; may be repeated.
     erase_signature: Vec<String> [run] "erase-signature" Text("NAME");
-    /// All other data on it may be lost, too.
+    /// Also erase all other data on it.
     erase_data: Option<bool> [run] "erase-data" Is("true");
-    /// Allow what is normally refused or warned about.
+    /// Allow what is refused or warned about by default.
     allow: Vec<Allow> [run ab] "allow" Word("WHAT", Allow::WORDS);
         like "--allow low-space", "--allow low-space,busy", "--allow busy,low-space";
 }

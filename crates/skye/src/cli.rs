@@ -27,16 +27,16 @@ use crate::terminal;
 #[command(
     after_help = "skye DIR is skye run DIR. More: skye COMMAND -h, skye help spec, skye completions SHELL, skye man."
 )]
-#[command(after_long_help = "skye DIR is skye run DIR. skye help spec has the language of tests.\n\
+#[command(after_long_help = "skye DIR is skye run DIR. skye help spec describes the test language.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
-3 what was read is not what was written, 4 a comparison went beyond --fail-on, 5 with --strict a row is invalid, doctor\n\
-finds that nothing should be measured here, or selftest that a limit is not named,\n\
-128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving what was measured and removing its files.")]
+3 read data differs from written data, 4 a change exceeded --fail-on, 5 with --strict a row is invalid, doctor finds\n\
+this machine or target unfit, or selftest a limit that skye missed,\n\
+128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving the measurements and removing its files.")]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
-    /// Tell more: -v remarks, -vv all that is known, -vvv also what is done, on stderr.
+    /// Print more: -v remarks, -vv all details, -vvv also each step, on stderr.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -48,60 +48,58 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Show a saved run.
     Report(ReportArguments),
-    /// Show all that is known about rows: evidence, experiments, remarks, and what to try.
+    /// Show all details of rows: evidence, experiments, remarks and advice.
     Why(WhyArguments),
-    /// Measure two directories in turns, and compare them.
+    /// Measure two directories alternately, and compare them.
     Ab(Box<AbArguments>),
-    /// Compare saved runs: did it help, by how much, how surely, and what else changed.
+    /// Compare saved runs: changes with their confidence, and other differences.
     #[command(
         after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of\n\
 bonnie++, bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
-Exit codes: 0 done, 2 a file is no run or nothing can be compared, 4 a change went beyond --fail-on."
+Exit codes: 0 done, 2 a file is not a run or nothing can be compared, 4 a change exceeded --fail-on."
     )]
     Compare(CompareArguments),
     /// List saved runs.
     List(ListArguments),
     /// List presets, with their tests, times and bytes.
     Presets,
-    /// Explain a limiter or a word on the screen; without a word, list all limiters.
+    /// Explain a limiter or a term on the screen; by default, list all limiters.
     Explain {
-        /// As a table shows it or as documents have it: "page cache", page_cache.
+        /// Name in a table or in a document: "page cache", page_cache.
         limiter: Vec<String>,
     },
-    /// Say whether this machine is fit to measure here; writes nothing.
-    #[command(
-        after_help = "Each line is fine, a note to read numbers by, a warning that numbers will be suspect, or unfit.\n\
-It takes about three seconds, in which one thread is kept busy. With --hosts, each host makes an empty directory for a\n\
-moment, to see which of them share one. Exit code 5 if anything is unfit."
-    )]
+    /// Check this machine and target for problems that distort results; writes nothing.
+    #[command(after_help = "Each line is fine, a note, a warning that results will be suspect, or unfit.\n\
+It takes about three seconds, with one busy thread. With --hosts, each host creates an empty directory for a moment, to\n\
+find out which hosts share one. Exit code 5 if anything is unfit.")]
     Doctor {
-        /// The directory that would be measured.
+        /// Directory to check.
         #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
         directory: PathBuf,
         /// The clients.
         #[command(flatten)]
         clients: ClientArguments,
     },
-    /// Measure devices whose limit is known, and see whether it is named.
+    /// Measure devices with known limits, and check that skye reports them.
     ///
-    /// As root it builds loop devices, servers in user space, cgroups and a network namespace, one after the other. That takes
-    /// about 8 minutes. It writes each change down before it makes it. It undoes all of them at the end; if it is
-    /// killed, the next selftest does.
+    /// As root, it sets up loop devices, user-space servers, cgroups and a network namespace, one after the other. That
+    /// takes about 8 minutes. It journals each change before making it, and undoes all changes at the end; after a
+    /// kill, the next selftest undoes them.
     #[command(
         name = "selftest",
-        after_help = "Exit codes: 0 all right, 5 a limit is not named or a wrong one is, 1 a case failed, nothing was measured
+        after_help = "Exit codes: 0 all correct, 5 a limit was missed or wrong, 1 a case failed, nothing was measured
 \
-or something could not be undone, 2 refused, 128 + N ended by signal N after undoing everything."
+or the cleanup failed, 2 refused, 128 + N ended by signal N after the cleanup."
     )]
     SelfTest(SelfTestArguments),
-    /// Measure as a client of a run that another skye started; skye run --hosts starts it by itself.
+    /// Measure as a client of another skye's run; skye run --hosts starts it automatically.
     ///
     /// It communicates with that skye on stdin and stdout, and ends with it. It writes only below its directory, and no
     /// message raises its limits.
     Agent(AgentArguments),
-    /// Remove what killed runs left in a directory.
+    /// Remove leftovers of killed runs from a directory.
     Clean {
-        /// The directory that was tested.
+        /// Directory that was tested.
         #[arg(value_hint = ValueHint::DirPath)]
         directory: PathBuf,
     },
@@ -132,13 +130,13 @@ pub enum FamilyCommand {
     /// The three tests of GoBonnieGo, with its flags, its lines and its JSON, and what limited each.
     #[command(name = "gobonniego", disable_help_flag = true)]
     GoBonnieGo(FamilyArguments),
-    /// The rate of a device or file over its length, front to back, as zcav shows it.
+    /// The rate of a device or file over its offset, as in zcav.
     #[command(name = "zcav", disable_help_flag = true)]
     Zcav(FamilyArguments),
-    /// Single bytes by eight ways, as getc_putc measures them.
+    /// Single bytes in eight ways, as in getc_putc.
     #[command(name = "getc_putc", disable_help_flag = true)]
     GetcPutc(FamilyArguments),
-    /// A file of random numbers for bonnie++ -Z, as generate_randfile makes it.
+    /// A file of random numbers for bonnie++ -Z, as from generate_randfile.
     #[command(name = "generate_randfile", disable_help_flag = true)]
     GenerateRandfile(FamilyArguments),
     /// Show results of bonnie++, of any version, as a page in HTML.
@@ -152,7 +150,7 @@ pub enum FamilyCommand {
 /// The words of another program.
 #[derive(Debug, Args)]
 pub struct FamilyArguments {
-    /// Words for the program of that name; --help lists them.
+    /// Arguments of the program; --help lists them.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -185,13 +183,13 @@ pub struct AgentArguments {
     /// Directory to measure in; or a block device or a file, which is only read.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
-    /// Most bytes that it may write [default: 40GB].
+    /// Maximum bytes to write [default: 40GB].
     #[arg(long, value_name = "SIZE")]
     pub write_limit: Option<Size>,
-    /// Allow what is normally refused or warned about.
+    /// Allow what is refused or warned about by default.
     #[arg(long, value_name = "WHAT")]
     pub allow: Vec<Allow>,
-    /// Time without movement after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
+    /// Time without progress after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
     #[arg(long, value_name = "TIME", value_parser = hang_timeout)]
     pub hang_timeout: Option<Duration>,
     /// The process that starts it is its coordinator.
@@ -202,19 +200,19 @@ pub struct AgentArguments {
 /// Clients that make a run together.
 #[derive(Debug, Clone, Args)]
 pub struct ClientArguments {
-    /// Measure on these hosts at once, as one: ada,bob:/mnt/b,user@host*2,node[01-04]. NAME*N means N clients there;
-    /// local*N, N on this machine. Threads and depth of a SPEC are those of each client.
+    /// Measure on these hosts simultaneously: ada,bob:/mnt/b,user@host*2,node[01-04]. NAME*N is N clients there;
+    /// local*N, N on this machine. Threads and depth of a SPEC are per client.
     #[arg(long, value_name = "HOSTS", conflicts_with = "hosts_file")]
     pub hosts: Option<String>,
-    /// The same from a file, a list on each line, with comments behind #.
+    /// Read hosts from a file: one list per line, comments after #.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub hosts_file: Option<PathBuf>,
     /// Monitor these hosts during the run: their CPUs, network and NFS server, and the devices below a directory:
     /// nas1:/export. They run no test.
     #[arg(long, value_name = "HOSTS")]
     pub observe: Option<String>,
-    /// Program that starts a command on a host, and joins its stdin and stdout. It gets the host and the command; {}
-    /// stands for the host elsewhere, as in 'kubectl exec -i {} --' [default: ssh].
+    /// Program that runs a command on a host and connects its stdin and stdout. Its arguments are the host and the
+    /// command; {} places the host elsewhere, as in 'kubectl exec -i {} --' [default: ssh].
     #[arg(long, value_name = "PROGRAM")]
     pub rsh: Option<String>,
     /// Path of skye on other hosts.
@@ -223,7 +221,7 @@ pub struct ClientArguments {
     /// Start at most N clients at once.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub start_at_once: usize,
-    /// Send no copy of this program to hosts that are reached by ssh and have none.
+    /// Do not copy this program to ssh hosts that lack it.
     #[arg(long)]
     pub no_send: bool,
 }
@@ -248,9 +246,9 @@ impl ClientArguments {
 /// `--on-loss`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LossRule {
-    /// End the run, and keep what was measured.
+    /// End the run, and keep the measurements.
     Stop,
-    /// Go on with the next test without it.
+    /// Continue with the next test without it.
     Continue,
 }
 
@@ -277,14 +275,14 @@ pub struct RunArguments {
     /// When a client is lost, stop and keep the measurements, or continue without it.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "stop")]
     pub on_loss: LossRule,
-    /// Do not look at where threads sleep, nor at what goes on around a test: to find out what that costs.
+    /// Do not sample threads and the system during a test; shows the cost of sampling.
     #[arg(long, hide = true)]
     pub unobserved: bool,
-    /// Exit with code 5 if a number is not what it looks like.
+    /// Exit with code 5 if a result is invalid.
     #[arg(long)]
     pub strict: bool,
-    /// Run a command beside each test, such as perf or iostat, by sh -c; its output is saved with the run. It gets
-    /// SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID and SKYE_OUTPUT, a directory for its files, and is ended by INT.
+    /// Run a command such as perf or iostat during each test with sh -c, end it with INT, and save its output with the
+    /// run. Variables: SKYE_PHASE, SKYE_SPEC, SKYE_TARGET, SKYE_PID, and SKYE_OUTPUT, a directory for its files.
     #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new(), value_hint = ValueHint::CommandString)]
     pub monitor: Option<String>,
     /// Time without progress after which a call counts as hung [default: 60 s, then 20 s or four times the longest].
@@ -323,13 +321,13 @@ impl RunArguments {
 /// Reads a time of a second or more.
 fn hang_timeout(text: &str) -> Result<Duration, String> {
     let time = text.parse::<Seconds>()?;
-    if time.0 < 1.0 { Err("a second is the least".into()) } else { Ok(Duration::from_secs_f64(time.0)) }
+    if time.0 < 1.0 { Err("the minimum is a second".into()) } else { Ok(Duration::from_secs_f64(time.0)) }
 }
 
 /// Checks the name of a load file, which becomes a word of a SPEC.
 fn load_name(name: &str) -> Result<String, String> {
     match name.contains(':') || name.trim() != name || name.is_empty() {
-        true => Err("a SPEC has no room for this name; give the file one without colons".into()),
+        true => Err("a SPEC cannot contain this name; choose one without colons".into()),
         false => Ok(name.to_owned()),
     }
 }
@@ -410,25 +408,25 @@ fn argument(option: &'static RequestOption, flag: &'static Flag) -> Arg {
 /// Which known devices to measure.
 #[derive(Debug, Args)]
 pub struct SelfTestArguments {
-    /// List them, with what each changes on this machine while it stands, and do nothing.
+    /// List them, with the changes that each makes on this machine, and do nothing.
     #[arg(long, conflicts_with_all = ["clean", "json"])]
     pub list: bool,
-    /// Only this one; may be repeated.
+    /// Measure only this one; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// Write what came of it as JSON; - is stdout.
+    /// Write the results as JSON; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
-    /// Undo what a selftest that was killed has left, and measure nothing.
+    /// Clean up after a killed selftest, and measure nothing.
     #[arg(long, conflicts_with_all = ["only", "json"])]
     pub clean: bool,
-    /// Measure as the user with this number, on devices that root has built.
+    /// Measure as the user with this ID, on devices that root set up.
     #[arg(long, hide = true, value_name = "UID")]
     pub measure_as: Option<u32>,
     /// Keep all CPUs busy during the measurement.
     #[arg(long, hide = true)]
     pub load: bool,
-    /// Seed of the order in which they are measured.
+    /// Seed of their random order.
     #[arg(long, hide = true)]
     pub seed: Option<u64>,
     /// Keep the document of each run in this directory.
@@ -439,8 +437,7 @@ pub struct SelfTestArguments {
 /// How to list saved runs.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// A line for each test on each target instead: its rate over all saved runs, and the run since which it
-    /// differs.
+    /// Print a line per test and target instead: its rate over all saved runs, and the run at which it changed.
     #[arg(long)]
     pub trend: bool,
 }
@@ -448,7 +445,7 @@ pub struct ListArguments {
 /// Which saved run to show, and how.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// A file (JSON, or a page that holds it), or @ for the last saved run, @-1 for the one before.
+    /// A file (JSON, or a page that contains it), or @ for the last saved run, @-1 for the one before.
     #[arg(default_value = "@", value_name = "RUN", allow_hyphen_values = true, value_hint = ValueHint::FilePath)]
     pub run: String,
     /// The forms.
@@ -457,10 +454,10 @@ pub struct ReportArguments {
     /// Write its tables as Markdown; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub markdown: Option<PathBuf>,
-    /// The tables alone.
+    /// Print only the tables.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Judge it again by the rules of this version, from nothing but the document.
+    /// Rejudge it by the rules of this version, from the document alone.
     #[arg(long)]
     pub rejudge: bool,
 }
@@ -474,7 +471,7 @@ pub struct FormArguments {
     /// Write one CSV line per phase; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
-    /// Write a page with charts, which holds the run, too; - is stdout.
+    /// Write a page with charts, which also contains the run; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
     /// Write rates, latencies and limiters as OpenMetrics, for Prometheus' textfile collector; - is stdout.
@@ -500,11 +497,11 @@ pub struct WhyArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = spec_help(),
-    mut_arg("preset", |arg| arg.help("Preset, or a TOML file of the same words [default: quick, with 2 s per test]")),
-    mut_arg("size", |arg| arg.help("Size of the data set [default: 1 GiB, at most 10 % of what is free on either]")),
-    mut_arg("time", |arg| arg.help("Seconds measured per test [default: as the preset says, 2 without one]")),
+    mut_arg("preset", |arg| arg.help("Preset, or a TOML file with the same keys [default: quick, with 2 s per test]")),
+    mut_arg("size", |arg| arg.help("Size of the data set [default: 1 GiB, at most 10 % of the free space of either]")),
+    mut_arg("time", |arg| arg.help("Seconds measured per test [default: from the preset, otherwise 2]")),
     mut_arg("label", |arg| arg.help("Your name for both runs")),
-    mut_arg("write-limit", |arg| arg.help("Most bytes that all pairs may write together [default: 400GB]"))
+    mut_arg("write-limit", |arg| arg.help("Maximum bytes that all pairs may write in total [default: 400GB]"))
 )]
 pub struct AbArguments {
     /// The first directory, with which the second is compared.
@@ -519,19 +516,20 @@ pub struct AbArguments {
     /// The clients: all measure both directories.
     #[command(flatten)]
     pub clients: ClientArguments,
-    /// Changes below this count as none. Pairs are measured until each ratio is known to half of it [default: 3 %].
+    /// Ignore changes below this. Pairs are measured until each ratio is known within half of it [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,
-    /// Total time limit, such as 90s, 20m, 2h: no pair begins that would end later.
+    /// Total time limit, such as 90s, 20m, 2h; no pair starts that would exceed it.
     #[arg(long, value_name = "TIME", default_value = "30m")]
     pub total: Seconds,
-    /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
+    /// Exit with code 4 if a row changed significantly by more than this, as in 'throughput<-5%' or 'p99>10%'; may be
+    /// repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
     /// Output of the comparison.
     #[command(flatten)]
     pub display: DisplayArguments,
-    /// Print what would be done, and do nothing.
+    /// Print the plan, and do nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// Save both runs in this directory instead of the store.
@@ -555,10 +553,11 @@ pub struct CompareArguments {
     /// "file system", or any other that a comparison lists.
     #[arg(long, value_name = "KEY")]
     pub by: Option<String>,
-    /// Changes below this count as none [default: 3 %].
+    /// Ignore changes below this [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,
-    /// Exit with code 4 if a row surely changed by more than this, as in 'throughput<-5%' or 'p99>10%'; may be repeated.
+    /// Exit with code 4 if a row changed significantly by more than this, as in 'throughput<-5%' or 'p99>10%'; may be
+    /// repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
     /// Output of the comparison.
@@ -572,7 +571,7 @@ pub struct DisplayArguments {
     /// Form to print.
     #[arg(long, value_enum, default_value = "text")]
     pub format: ComparisonFormat,
-    /// Also write a page with charts; - is stdout, where nothing else is printed then.
+    /// Also write a page with charts; - is stdout, without other output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 }

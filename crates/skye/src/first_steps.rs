@@ -27,15 +27,15 @@ pub fn introduction() -> CommandResult {
         .and_then(|(_, request)| request.total)
         .map_or_else(String::new, |total| format!(", {}", about(total.as_ns())));
     terminal::print_line(&format!(
-        "skye {} measures file systems and the storage under them, and names what limited every number.
+        "skye {} measures file systems and the storage under them, and reports what limited every number.
 
   skye .                       measure the storage under this directory{time}
-  skye --preset quick DIR      a first impression of DIR, in well under a minute
-  skye doctor DIR              say whether this machine is fit to measure DIR; writes nothing
+  skye --preset quick DIR      measure DIR briefly, in well under a minute
+  skye doctor DIR              check this machine and DIR for problems that distort results
 
 Presets (--preset NAME, skye presets):
 {}
-skye makes a directory of its own in DIR, touches no other file, and removes it at the end.
+skye creates its own directory in DIR, touches no other file, and removes it at the end.
 skye -h lists all commands.",
         env!("CARGO_PKG_VERSION"),
         preset::shipped().take(3).map(|(name, request)| line(name, &request)).collect::<Vec<_>>().join("\n")
@@ -57,7 +57,7 @@ pub fn presets() -> CommandResult {
 /// Returns the line of a preset: its name, number of tests, longest time, and most bytes that it writes.
 fn line(name: &str, request: &model::request::Request) -> String {
     let tests = request.tests.len() + request.tests_where_possible.len();
-    let time = request.total.map_or("no limit of time".to_owned(), |total| about(total.as_ns()));
+    let time = request.total.map_or("no time limit".to_owned(), |total| about(total.as_ns()));
     let bytes = request.write_limit.and_then(|limit| match limit {
         size::Size::Bytes(bytes) => Some(format!("writes up to {}", size::decimal(bytes))),
         _ => None,
@@ -94,7 +94,7 @@ pub fn command() -> clap::Command {
     let about = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
     let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), about(own))).collect();
     let list = format!(
-        "Commands:\n{}\n\nIn the place of other programs, with their flags:\n  {}",
+        "Commands:\n{}\n\nReplacements for other programs, with their flags:\n  {}",
         own.join("\n"),
         family.join(" ")
     );

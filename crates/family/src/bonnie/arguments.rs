@@ -73,57 +73,56 @@ impl Dialect for Options {
     const SIZE_FLAG: Option<&'static str> = Some("-s");
     const FORMATS: &'static str = "bonnie 1.4, Bonnie-64";
     const ABOUT: &'static str = "\
-The six tests of bonnie 1.4, or of Bonnie-64, measured by skye: their flags and their table, and on stderr what limited
-each.";
+The six tests of bonnie 1.4 or Bonnie-64, measured by skye: their flags and table, and on stderr what limited each.";
     const CLOSING: &'static str = "\
-A file that fits into the memory is read from there: write -s of twice the memory, or -o_direct.
+A file that fits into memory is read from memory: use -s of twice the memory, or -o_direct.
 
 Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removing its files.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
-        /// directory to test in [.]; a directory is made in it, and removed with all that is in it
+        /// directory to test in [.]; skye creates a directory in it, and removes that at the end
         "-d DIR" => options.directory = flag.path()?,
         /// size of each volume, in MiB or with a suffix such as 16g [100]
         "-s MIB" => options.size_mib = flag.parsed(
             |word| mib(word).filter(|mib| SIZE_MIB_RANGE.contains(mib)),
             format!("whole MiB from 1 to {}, such as -s 2048, or -s 2g", SIZE_MIB_RANGE.end()),
         )?,
-        /// 1 to 512 files of that size, one after the other; the seeks go to all of them [1]
+        /// 1 to 512 files of that size, in sequence; seeks use all of them [1]
         "-v VOLUMES" if only_1_4 => options.volumes = flag.within(VOLUMES_RANGE, "volumes")?,
-        /// the name in the results [this host's]
+        /// name in the results [hostname]
         "-m LABEL" => options.label = Some(flag.text()?),
-        /// 1 to 128 threads that seek at once [3]
+        /// 1 to 128 concurrent seek threads [3]
         "-p SEEKERS" if only_1_4 => options.seekers = flag.within(SEEKERS_RANGE, "threads that seek")?,
-        /// number of seeks that they make together, 1000 or more [4000]
+        /// total number of seeks, 1000 or more [4000]
         "-S SEEKS" if only_1_4 => options.seeks = flag.parsed(
             |word| scaled(word, 1).filter(|seeks| SEEKS_RANGE.contains(seeks)),
             format!("{} or more seeks, such as -S {SEEKS}", SEEKS_RANGE.start()),
         )?,
-        /// tests that write make their data durable at the end of each, within its time
+        /// sync the data at the end of each write test, within its time
         "-y" if only_1_4 => options.syncs = true,
         /// putc_unlocked and getc_unlocked, which do not lock the stream
         "-u" if only_1_4 => options.unlocked = true,
-        /// direct I/O in every test in chunks, the seeks too
+        /// direct I/O in every test in chunks, including seeks
         "-o_direct" if only_1_4 => options.direct = true,
-        /// a row of a table in HTML in place of text
+        /// print an HTML table row instead of text
         "-html" if only_1_4 => options.form = Form::Html,
-        /// the rewrite reads each chunk again after it was written, as the page of bonnie 1.4 has it.
-        /// Without it, it does as its source: read, change, write back
+        /// read each chunk again after rewriting it, as in the documentation of bonnie 1.4.
+        /// The default is as in its source: read, change, write back
         "--reread" => options.reread = true,
-        /// seed of offsets and data [a fresh one]
+        /// seed of offsets and data [random]
         "-z SEED" => options.seed = Some(flag.seed()?),
-        /// the whole result as skye's document
+        /// write the full result as skye's document
         "--json FILE" => options.json = Some(flag.path()?),
-        /// 1.4, or 64 for Bonnie-64 [1.4]; 64 has none of -v, -p, -S, -y, -u, -o_direct and -html, but -f and -r
+        /// 1.4, or 64 for Bonnie-64 [1.4]; 64 has -f and -r, and lacks -v, -p, -S, -y, -u, -o_direct and -html
         "--compat 1.4|64" => *options = Self::for_program(flag.choice(
             &[("1.4", Program::V1_4), ("64", Program::V64)],
             "1.4, or 64 for Bonnie-64",
         )?),
-        /// form with --compat 64: txt, or html for a whole table in HTML [txt]
+        /// format with --compat 64: txt, or html for a full HTML table [txt]
         "-f txt|html" if only_64 => options.form = flag.choice(
             &[("txt", Form::Text), ("TXT", Form::Text), ("html", Form::Html), ("HTML", Form::Html)],
             "-f txt or -f html",
         )?,
-        /// ignored with --compat 64: data is always incompressible, as Bonnie-64 makes it with -r
+        /// ignored with --compat 64: data is always incompressible, as in Bonnie-64 with -r
         "-r" if only_64 => options.ignored.push("-r"),
         "-o" => flag.refuse("alone is no flag; bonnie 1.4 has -o_direct")?,
     };
@@ -151,7 +150,7 @@ fn only_1_4(options: &Options, flag: &str) -> Result<(), String> {
         (Program::V64, "-html") => {
             Err("-html is a flag of bonnie 1.4; with --compat 64 write -f html".into())
         }
-        (Program::V64, _) => Err(format!("{flag} is a flag of bonnie 1.4; leave {flag} or --compat 64 away")),
+        (Program::V64, _) => Err(format!("{flag} is a flag of bonnie 1.4; drop {flag} or --compat 64")),
     }
 }
 
@@ -238,7 +237,7 @@ mod tests {
             ("-o", &["-o alone", "-o_direct"]),
             ("-f html", &["-f is a flag of Bonnie-64", "--compat 64"]),
             ("-r", &["-r is a flag of Bonnie-64"]),
-            ("--compat 64 -y", &["-y is a flag of bonnie 1.4", "leave -y or --compat 64 away"]),
+            ("--compat 64 -y", &["-y is a flag of bonnie 1.4", "drop -y or --compat 64"]),
             ("--compat 64 -html", &["-f html"]),
             ("--compat 64 -o_direct", &["-o_direct is a flag of bonnie 1.4"]),
             ("--compat 64 -f pdf", &["-f `pdf`", "-f txt or -f html"]),

@@ -158,52 +158,52 @@ impl Dialect for Options {
     const ABOUT: &'static str = "\
 The twelve tests of bonnie++, measured by skye: its flags, its table and its CSV, and on stderr what limited each.";
     const CLOSING: &'static str = "\
-Before each test, -y s waits for the others with seats of -p, and -y p for Enter. In 1.03, -y means -y s.
+Before each test, -y s waits at the barrier of -p, and -y p for Enter. In 1.03, -y is -y s.
 -l is ignored. For one file server and several hosts: skye run --hosts.
 
-Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
+Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
-        /// directory to test in [.]; a directory is made in it, and removed with all that is in it
+        /// directory to test in [.]; skye creates a directory in it, and removes that at the end
         "-d DIR" => options.directory = flag.path()?,
-        /// MiB of the file, or with g or t [twice the memory]; 0: no tests on data.
-        /// CHUNK: bytes of each read and write, 256 to 1m [8k]; SEEKS [8192]; SEEKERS: threads [5]
+        /// MiB of the file, or with g or t [twice the memory]; 0: no data tests.
+        /// CHUNK: bytes per read and write, 256 to 1m [8k]; SEEKS [8192]; SEEKERS: threads [5]
         "-s SIZE[:CHUNK[:SEEKS[:SEEKERS]]]" => options.size(&flag.text()?)?,
-        /// 1024s of files [16]; 0: no tests on files.
-        /// MAX, MIN: bytes of each [0]; MAX -1: hard links, -2: symbolic links; DIRS [1].
-        /// CHUNK of their writes [8k]
+        /// number of files, in units of 1024 [16]; 0: no file tests.
+        /// MAX, MIN: bytes per file [0]; MAX -1: hard links, -2: symbolic links; DIRS [1].
+        /// CHUNK: bytes per write [8k]
         "-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]" => options.number(&flag.text()?)?,
-        /// number of copies of each test at once, each with its own file and files [1]
+        /// number of concurrent copies of each test, each with its own files [1]
         "-c COPIES" if after_1_03 => options.concurrency = flag.within(1..=CONCURRENCY_MAX, "copies")?,
-        /// no tests byte by byte, or of MIB MiB [3]
+        /// skip the tests byte by byte, or set their size to MIB MiB [3]
         "-f[MIB]" => options.fast(flag)?,
-        /// make each update and each file durable at once
+        /// sync each update and each file
         "-b" => options.syncs_each = true,
         /// direct I/O in every test in chunks
         "-D" => options.direct = true,
-        /// the memory, which the file must exceed twice [what this system has]; 0: do not check
+        /// memory size; the file must have at least twice as much [this system's]; 0: no check
         "-r MIB" => options.memory_mib = Some(flag.parsed(
             |word| scaled(word, 1 << 20),
             "the memory in MiB, such as -r 8192, or -r 8g; -r 0 for no check",
         )? >> 20),
-        /// number of runs, as CSV alone with a header
+        /// number of runs, printed only as CSV with a header
         "-x RUNS" => options.runs = flag.parsed(runs, format_args!("0 to {RUNS_MAX} runs"))?,
-        /// the name in the results [this host's]
+        /// name in the results [hostname]
         "-m NAME" => options.name = Some(flag.label()?),
-        /// become this user, or USER:GROUP
+        /// run as this user, or USER:GROUP
         "-u USER[:GROUP]" => flag.user(&mut options.user, &mut options.group)?,
-        /// become this group
+        /// run as this group
         "-g GROUP" => flag.group(&mut options.group)?,
         /// seed of offsets and names
         "-z SEED" if after_1_03 => options.seed = Seed::Number(flag.seed()?),
-        /// file from which the seed is taken, in place of -z
+        /// file to read the seed from, instead of -z
         "-Z FILE" if after_1_03 => options.seed = Seed::File(flag.path()?),
-        /// CSV alone on stdout; the table goes to stderr
+        /// print only CSV on stdout; the table goes to stderr
         "-q" => options.quiet = true,
-        /// work and formats of that version; 1.96 is the same as 1.97 [2.00]
+        /// workload and formats of that version; 1.96 equals 1.97 [2.00]
         "--compat 1.03|1.96|1.97|2.00" => *options = Self::for_layout(flag.parsed(layout, "1.03, 1.96, 1.97 or 2.00")?),
-        /// the whole result as skye's document
+        /// write the full result as skye's document
         "--json FILE" => options.json = Some(flag.path()?),
-        /// the memory of a file server: a smaller file may be read from there
+        /// memory of the file server: reads of a smaller file may come from it
         "--server-ram MIB" => options.server_ram_bytes = Some(flag.parsed(
             |word| scaled(word, 1 << 20).filter(|bytes| *bytes > 0),
             "the server's memory in MiB, or such as 128g",
@@ -212,7 +212,7 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
             flag.value()?;
             options.ignored.push("-l");
         },
-        /// make seats for N programs that meet by -y s, and end; -1 removes them
+        /// create the barrier for N programs with -y s, and exit; -1 removes it
         "-p N" => options.seats = Some(flag.parsed(seats, format_args!("1 to {SEATS_MAX} programs, or -1"))?),
         "-y s|p" => options.barrier = match options.compat {
             // It had no value then.
@@ -225,9 +225,9 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the tests on data.";
         // A size of 0, which a later -s may replace.
         self.data.take_if(|data| data.size_mib == Some(0));
         match (&self.data, &self.files) {
-            (None, None) => Err("-s 0 and -n 0: nothing is left to test; leave one of them away".into()),
+            (None, None) => Err("-s 0 and -n 0: nothing is left to test; drop one of them".into()),
             _ if self.seats.is_some() && self.barrier != Barrier::None => {
-                Err("-p makes seats and ends; leave -y away, and give it to the programs that meet".into())
+                Err("-p makes seats and ends; drop -y, and give it to the programs that meet".into())
             }
             _ => Ok(self),
         }
@@ -251,7 +251,7 @@ fn barrier(word: &str) -> Option<Barrier> {
 
 fn after_1_03(options: &Options, flag: &str) -> Result<(), String> {
     match options.compat {
-        Layout::V1_03 => Err(format!("{flag} came after 1.03; leave it or --compat 1.03 away")),
+        Layout::V1_03 => Err(format!("{flag} came after 1.03; drop it or --compat 1.03")),
         _ => Ok(()),
     }
 }
@@ -545,7 +545,7 @@ mod tests {
             ("-u :b", &["-u `:b`", "-u USER or -u USER:GROUP"]),
             ("-u --compat 1.03", &["`1.03` belongs to no flag"]),
             ("-p 0", &["-p `0`", "1 to 1000 programs, or -1"]),
-            ("-p 2 -y s", &["-p makes seats", "leave -y away"]),
+            ("-p 2 -y s", &["-p makes seats", "drop -y"]),
             ("-yx", &["-y `x`", "s, to meet other programs"]),
             ("-s 0 -n 0", &["-s 0 and -n 0"]),
             ("-w", &["-w is no flag", "--help"]),

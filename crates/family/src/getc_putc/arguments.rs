@@ -37,27 +37,27 @@ impl Dialect for Options {
     const NAME: &'static str = "getc_putc";
     const FORMATS: &'static str = "getc_putc 2.00a";
     const ABOUT: &'static str = "\
-Single bytes by eight ways, measured by skye: a system call for each (of a 64th of the file), putc and getc in a process
-of one thread, beside another thread, which makes the C library take its locks, and without locks. KiB/s, and on stderr
+Single bytes in eight ways, measured by skye: a system call per byte (on a 64th of the file), putc and getc in a process
+of one thread, with a second thread, which makes the C library take its locks, and without locks. KiB/s, and on stderr
 what limited each.";
     const CLOSING: &'static str = "Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
-        /// directory to test in [.]; a directory is made in it, and removed with all that is in it
+        /// directory to test in [.]; skye creates a directory in it, and removes that at the end
         "-d DIR" => options.directory = flag.path()?,
         /// KiB of the file, or with m or g [512m]
         "-s SIZE" => options.size_bytes = flag.parsed(
             size,
             format!("KiB, {} or more, or with a suffix, such as -s 512m", size::exact(UNIT_BYTES / 1024)),
         )?,
-        /// the name in the results [this host's]
+        /// name in the results [hostname]
         "-m NAME" => options.name = Some(flag.label()?),
-        /// become this user, or USER:GROUP
+        /// run as this user, or USER:GROUP
         "-u USER[:GROUP]" => flag.user(&mut options.user, &mut options.group)?,
-        /// become this group
+        /// run as this group
         "-g GROUP" => flag.group(&mut options.group)?,
-        /// no progress: CSV on stdout, the table and what limited each on stderr
+        /// no progress; CSV on stdout, the table and limiters on stderr
         "-q" => options.quiet = true,
-        /// the whole result as skye's document
+        /// write the full result as skye's document
         "--json FILE" => options.json = Some(flag.path()?),
     };
 }

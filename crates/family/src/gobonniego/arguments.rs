@@ -54,42 +54,42 @@ impl Dialect for Options {
     const IS_GO: bool = true;
     const ABOUT: &'static str = "\
 The three tests of GoBonnieGo, measured by skye: its flags, its lines and its JSON, and on stderr what limited each.
-Sequential write and read in blocks of 64 KiB, then IOPS: reads and writes of 512 bytes at random places, nine reads to
-a write, as GoBonnieGo really does it; its page says ten.";
+Sequential write and read in blocks of 64 KiB, then IOPS: reads and writes of 512 bytes at random offsets, nine reads
+per write, as in GoBonnieGo's code; its documentation has ten.";
     const CLOSING: &'static str = "\
-A flag has one dash or two, and its value after a blank or an =. -json, -v and -version stand alone or take =false.
+A flag has one dash or two, and its value follows a blank or an =. -json, -v and -version have no value, or =false.
 
 Exit codes: 0 done, 1 refused or failed, 2 a flag is wrong, 128 + N ended by signal N (INT 130, TERM 143) with the
-results of all runs that were over.";
+results of all finished runs.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
-        /// directory to test in, made if there is none [where temporary files go]. A directory is made in it, and
-        /// removed with all that is in it
+        /// directory to test in, created if missing [the directory of temporary files]. skye creates a directory in
+        /// it, and removes that at the end
         "-dir DIR" => options.directory = Some(flag.path()?),
-        /// size over all threads, such as 0.5 [twice the memory]
+        /// total size of all threads, such as 0.5 [twice the memory]
         "-size GIB" => options.size_gib = Some(decimal(flag, SIZE_GIB_RANGE, "GiB")?),
-        /// threads of each test, each with its own file [the CPUs]
+        /// threads of each test, each with its own file [one per CPU]
         "-threads N" => options.threads = Some(flag.within(1..=CONCURRENCY_MAX, "threads")?),
         /// number of runs [1]
         "-runs N" => options.runs = flag.within(0..=RUNS_MAX, "runs")?,
-        /// go on with further runs until N seconds have passed [0]
+        /// continue with more runs until N seconds have passed [0]
         "-seconds N" => options.seconds = flag.within(0..=SECONDS_MAX, "seconds")?,
         /// length of the IOPS test, such as 0.5 [15]
         "-iops-duration SECONDS" => options.iops_seconds = decimal(flag, IOPS_SECONDS_RANGE, "seconds")?,
-        /// one line of JSON at the end, in place of lines of text
+        /// print one line of JSON at the end instead of text
         "-json" => options.json = flag.truth()?,
-        /// more on stderr: what was moved, and how long it took
+        /// print bytes and durations on stderr
         "-v" => options.verbose = flag.truth()?,
         /// version of GoBonnieGo that has these formats
         "-version" => flag.shows_version = flag.truth()?,
-        /// caches that are dropped [cold]
-        /// - cold: the files' own pages before reads and IOPS; writes are made durable within their time
-        /// - as-is: none, as GoBonnieGo: what fits into the memory is read from there
-        /// - drop-all: all of this machine before each test; root only, and every other program pays
+        /// caches to drop [cold]
+        /// - cold: the files' own pages before reads and IOPS; writes are synced within their time
+        /// - as-is: none, as in GoBonnieGo: data that fits into memory is read from memory
+        /// - drop-all: all of this machine before each test; root only, slows down every other program
         "-cache cold|as-is|drop-all" => options.cache = flag.choice(
             &[("cold", CacheMode::Cold), ("as-is", CacheMode::AsIs), ("drop-all", CacheMode::DropAll)],
             "cold, as-is or drop-all",
         )?,
-        /// the whole result as skye's document; of the second run as FILE with .2 before its ending
+        /// write the full result as skye's document; the second run's FILE has .2 before its extension
         "-document FILE" => options.document = Some(flag.path()?),
     };
 

@@ -72,35 +72,35 @@ impl Dialect for Options {
     const NAME: &'static str = "zcav";
     const FORMATS: &'static str = "zcav 2.00";
     const ABOUT: &'static str = "\
-The rate of a device or file over its length, front to back, and on stderr what set it. Several are read at the same
-time, with a thread for each.";
+The rate of a device or file over its offset, and on stderr what limited it. Several are read simultaneously, with one
+thread each.";
     const CLOSING: &'static str = "\
 Results are offset in GiB, MiB/s and seconds: gnuplot -e \"plot 'LOG' with lines; pause -1\"
 
 Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty, 128 + N ended by signal N.";
     const FLAGS: &'static [Flag<Self>] = flags! { |options, flag|
-        /// MiB of a block, or with g [so that there are 100 to 200]; CHUNK: MiB of each read [1].
-        /// Blocks that are too fast to be timed are joined: a line of the results took a tenth of a second at least
+        /// MiB per block, or with g [for 100 to 200 blocks]; CHUNK: MiB per read [1].
+        /// Blocks that are too fast to be timed are merged: each line of results takes at least a tenth of a second
         "-b BLOCK[:CHUNK]" => options.block(&flag.text()?)?,
-        /// number of passes, 1 to 100 [1]; of more than one, the lowest and the highest third are left out
+        /// number of passes, 1 to 100 [1]; with several, the lowest and the highest third are excluded
         "-c PASSES" => options.passes = flag.within(PASSES_RANGE, "passes")?,
-        /// range from that MiB to that one, or with g [0 to the end]
+        /// range in MiB, or with g [0 to the end]
         "-r [START:]END" => options.range(&flag.text()?)?,
-        /// first of each N blocks, 2 to 20
+        /// read only the first of each N blocks, 2 to 20
         "-s N" => options.every = flag.within(EVERY_RANGE, "for one block of so many")?,
-        /// write zeros instead, only over zeros and holes of a file, never longer than it is
+        /// write zeros instead, only over zeros and holes of a file, never past its end
         "-w" => options.writes = true,
-        /// become this user, or USER:GROUP
+        /// run as this user, or USER:GROUP
         "-u USER[:GROUP]" => flag.user(&mut options.user, &mut options.group)?,
-        /// become this group
+        /// run as this group
         "-g GROUP" => flag.group(&mut options.group)?,
-        /// draw it: rate over offset
+        /// draw the rate over the offset
         "--svg FILE" => options.svg = Some(flag.path()?),
-        /// the whole result [the store]; of the second FILE in FILE.2, and so on; not with -w
+        /// write the full result [to the store]; FILE.2 for the second FILE, and so on; not with -w
         "--json FILE" => options.json = Some(flag.path()?),
         /// file for the results of the next FILE [stdout]
         "-l LOG" => options.log(flag.path()?)?,
-        /// a block device or a file, also as -f FILE; - is what stdin was opened from
+        /// block device or file, also as -f FILE; - is the file of stdin
         "FILE …" => options.target(flag.path()?)?,
         "-f FILE" => options.target(flag.path()?)?,
         "-n" => flag.refuse("MIB is of zcav 1.03; write -r END")?,
@@ -117,7 +117,7 @@ Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty,
             return Err("no file was named; write for example skye zcav /dev/sda, or --help".into());
         }
         if self.writes && self.json.is_some() {
-            return Err("--json is for what was read; leave it or -w away".into());
+            return Err("--json is for what was read; drop it or -w".into());
         }
         match &self.svg {
             Some(svg) if is_dash(svg) => Err("--svg `-`: stdout is for the results; name a file".into()),

@@ -38,31 +38,31 @@ keys! {
     /// True if the page cache is bypassed (`O_DIRECT`).
     field direct: bool = verb.is_direct();
     key "direct" "" [set_direct, value_of_direct] for moves_blocks, "";
-        label Label::Key; "past the page cache with `O_DIRECT`; if absent, tests in blocks other than `rewrite` do so";
+        label Label::Key; "bypasses the page cache (`O_DIRECT`); the default of tests in blocks, except `rewrite`";
     key "buffered" "" [set_buffered, value_of_buffered] for |work| work.verb != DataVerb::Discard, "";
-        label Label::Key; "through the page cache";
+        label Label::Key; "uses the page cache";
 
     /// Exponent of Zipf's law, by which blocks are drawn; `None` if each is visited once in a pass.
     field zipf: Option<Theta> = None;
     key "zipf" "THETA" [zipf: Maybe(Thousandths)] for moves_blocks, "";
         label Label::Key;
-        "draws each block anew, by Zipf's law: block number k of a thread, in a random order, comes in proportion to 1/k^THETA, 0.001 to 10. With `rnd`; a write waits while the same block is in flight";
+        "draws blocks by Zipf's law: the probability of rank k among a thread's blocks, in random order, is proportional to 1/k^THETA, 0.001 to 10. With `rnd`; a write waits while the same block is in flight";
 
     /// Part of the blocks that takes a larger part of the operations; `None` if there is none.
     field hot: Option<HotPart> = None;
     key "hot" "A/B" [hot: Maybe(OpsToBlocks)] for moves_blocks, "";
         label Label::Key;
-        "draws each block anew: A % of the operations of a thread go to B % of its blocks, scattered at random, such as `hot=90/10`. With `rnd`; a write waits while the same block is in flight";
+        "A % of a thread's operations go to B % of its blocks, scattered at random, such as `hot=90/10`. With `rnd`; a write waits while the same block is in flight";
 
     /// Percent of reads in `rw`.
     field read_percent: u8 = 50;
     key "read" "PERCENT" [read_percent: Count(0, 100)] for is_rw, "";
-        label Label::Nothing; "share of reads; 50 if absent";
+        label Label::Nothing; "share of reads; default 50";
 
     /// True if `rw` reads a block just before it writes it, as a program does that changes a record.
     field update: bool = false;
     key "update" "" [update: Flag] for is_rw, "";
-        label Label::Key; "reads each block just before it writes it";
+        label Label::Key; "reads each block before writing it";
 
     /// True if `rewrite` reads each block again after it was written.
     field reread: bool = false;
@@ -73,48 +73,48 @@ keys! {
     field sync: SyncMode = SyncMode::End;
     key "sync" "none|close|end|each" [sync: Words] for |work| in_blocks(work) && work.verb.writes(), "";
         label Label::Key;
-        "makes writes durable never, at the end within the measured time (if absent), or one by one; `close` only closes the files within that time, which makes a network file system send its data";
+        "when writes are synced: never, at the end within the measured time (default), or each; `close` only closes the files in that time, which makes a network file system send its data";
     key "sync" "none|close|end" [sync: Words] for |work| work.verb.is_bytes() && work.verb.writes(), "";
-        label Label::Key; "as above, but never one by one";
+        label Label::Key; "as above, without `each`";
 
     /// True if all threads work in one file instead of one each.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for any_verb, "";
-        label Label::Key; "all threads work in one file, with `--hosts` those of all clients; otherwise each has its own part of the data";
+        label Label::Key; "one file for all threads, with `--hosts` of all clients; by default each has its own part of the data";
 
     /// Number of files in which all threads work, if requested and not one for each thread; at least 2.
     field files: Option<u32> = None;
     key "files" "N" [files: Maybe(Count(1, CONCURRENCY_MAX as u64))] for any_verb, "";
-        label Label::Key; "all threads work in N files; if absent, one for each thread. `shared` is `files=1`";
+        label Label::Key; "N files for all threads; default one per thread. `shared` is `files=1`";
 
     /// True if the blocks of all threads alternate in the shared file; otherwise each thread has its own part.
     field interleaved: bool = false;
     key "interleaved" "" [interleaved: Flag] for moves_blocks, "";
         label Label::Key;
-        "with `shared`: the blocks of all threads take turns in the file, with `--hosts` those of all clients (segments of IOR). A test with `fresh` makes that file, and others with blocks of the same size work in it";
+        "with `shared`: the blocks of all threads alternate in the file, with `--hosts` of all clients (segments of IOR). A test with `fresh` creates that file, and others with the same block size use it";
 
     /// True if the test makes its files itself: it truncates them first, and writes them once.
     field fresh: bool = false;
     key "fresh" "" [fresh: Flag] for |work| work.verb.can_make_files(),
         ": only pure write tests create their files; add write:fresh before it";
         label Label::Key;
-        "the test makes its files: they are empty when it begins, and it ends when they are full; otherwise skye writes them before it measures. In sequence, with `--size`";
+        "the test creates its files: they are empty at the start, and it ends when they are full; by default skye writes them before it measures. Sequential, with `--size`";
 
     /// Rule for when operations start.
     field arrival: Arrival = Arrival::Closed;
     key "rate" "N|P%[,poisson]" [arrival: Rate] for in_blocks, "";
         label Label::Own(|work| work.arrival.label());
-        "open loop: N operations are due each second over all threads, or P % of the rate of the same test without `rate` before it; latency counts from the due time. `,poisson` makes the gaps random, as of many independent users";
+        "open loop: N operations are due each second over all threads, or P % of the rate of the same test without `rate` before it; latency counts from the due time. `,poisson` makes the intervals random, as with many independent users";
 
     /// Percent of each 4 KiB of data that compresses away.
     field compress_percent: u8 = 0;
     key "compress" "PERCENT" [compress_percent: Count(0, 100)] for in_blocks, "";
-        label Label::Key; "share of each 4 KiB that compresses away; 0 if absent";
+        label Label::Key; "compressible share of each 4 KiB; default 0";
 
     /// Percent of the blocks that are copies of one another.
     field dedupe_percent: u8 = 0;
     key "dedupe" "PERCENT" [dedupe_percent: Count(0, 100)] for in_blocks, "";
-        label Label::Key; "share of the blocks that are copies of one another; 0 if absent";
+        label Label::Key; "share of duplicate blocks; default 0";
 
     /// Requested engine; otherwise [`plan`](crate::plan::plan) chooses.
     field engine: Option<RequestedEngine> = None;
@@ -124,12 +124,12 @@ keys! {
     /// True if the ring polls the device for completions instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     field iopoll: bool = false;
     key "iopoll" "" [iopoll: Flag] for moves_blocks, "";
-        label Label::Key; "io_uring polls the device for completions instead of waiting for interrupts; direct tests, where the device has queues to poll";
+        label Label::Key; "io_uring polls the device for completions instead of waiting for interrupts; direct tests, if the device has poll queues";
 
     /// True if a kernel thread takes requests from the ring (`IORING_SETUP_SQPOLL`).
     field sqpoll: bool = false;
     key "sqpoll" "" [sqpoll: Flag] for in_blocks, "";
-        label Label::Key; "a thread of the kernel takes the requests from the ring";
+        label Label::Key; "a kernel thread polls the submission queue";
 
     /// True for `putc_unlocked` and `getc_unlocked` instead of the calls that lock the stream.
     field unlocked: bool = false;
@@ -139,41 +139,41 @@ keys! {
     /// True if the process that calls the C library has a second thread, so that each call takes the stream's lock.
     field threaded: bool = false;
     key "threaded" "" [threaded: Flag] for is_stdio, STDIO;
-        label Label::Key; "a second thread sleeps beside it, so the C library takes its locks";
+        label Label::Key; "a second, sleeping thread exists, so the C library takes its locks";
 
     /// Requested size of the C library's buffer in bytes (`setvbuf`); otherwise the library chooses.
     field stdio_buffer_bytes: Option<u64> = None;
     key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
-        label Label::Key; "the buffer of the C library, up to 64 MiB; its own choice if absent";
+        label Label::Key; "buffer size of the C library, up to 64 MiB; default: chosen by the library";
 
     /// Distance to the client whose data the test reads, in the order of the clients: 0 for its own. `None` until a plan
     /// decides.
     field shift: Option<u32> = None;
-    key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read, "; use \
-         read:shift";
+    key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read,
+        "; use read:shift";
         label Label::Own(label_of_shift);
-        "reads what the client N places further on wrote, which no cache of this client holds; 1 for buffered tests of clients in one remote directory, and 0 for others";
+        "reads the data of the client N ranks further, which is in no cache of this client; default 1 for buffered tests of clients in one remote directory, otherwise 0";
 
     /// Part of the data that the test reads; `None` for all of it.
     field range: Option<std::ops::Range<u64>> = None;
     key "range" "FROM..TO" [range: Maybe(FromTo)] for |work| work.verb == DataVerb::Read, "; use read:range";
-        label Label::Key; "reads only from byte FROM to byte TO of a device or a file, such as `range=10g..20g`";
+        label Label::Key; "reads only bytes FROM to TO of a device or a file, such as `range=10g..20g`";
 
     /// Zones that the test visits one after the other, and whose times are taken.
     field zones: Option<Zones> = None;
     key "zones" "N|SIZE" [zones: Maybe(CountOrSize)] for |work| work.verb == DataVerb::Read, "; use read:zones";
         label Label::Key;
-        "the rate over the offset: one pass in sequence, one call at a time, in N zones of equal size or in zones of SIZE, such as `zones=256m`";
+        "measures the rate over the offset: one sequential pass, one call at a time, in N equal zones or zones of SIZE, such as `zones=256m`";
 
     /// Number of zones of which the first is visited.
     field every: u64 = 1;
     key "every" "N" [every: Count(1, 1 << 20)] for |work| work.verb == DataVerb::Read, "; use read:zones";
-        label Label::Key; "visits the first of each N zones";
+        label Label::Key; "reads only the first of each N zones";
 
     /// Ends the phase after that many visits of every block, if set.
     field passes: Option<u64> = None;
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for any_verb, "";
-        label Label::Nothing; "ends after N visits of every block. Without any end, a test lasts for its time; buffered tests that write, or read from a cold cache, end after one pass, as a second would measure memory";
+        label Label::Nothing; "ends after N passes. Without a count, a test is time-based; buffered tests that write, or read with a cold cache, end after one pass, as a second would measure memory";
 
     /// Ends the phase after that many operations, if set.
     field ops: Option<u64> = None;

@@ -28,61 +28,61 @@ keys! {
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
     key "files" "N" [files: Count(1, FILES_MAX)] for |work| work.verb != FileVerb::Replay, OF_MIX;
-        label Label::Nothing; "files over all threads; if absent 64k or as many as fit, and for `mix` its own number for each thread";
+        label Label::Nothing; "files of all threads; default 64k or as many as fit, and for `mix` its own number per thread";
 
     /// Smallest size of a file in bytes.
     field size_min_bytes: u64 = 0;
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     field size_max_bytes: u64 = 0;
     key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for makes_set, OF_MIX;
-        label Label::Own(label_of_size); "bytes of each file, evenly spread between both; 0 if absent";
+        label Label::Own(label_of_size); "bytes of each file, uniform between both; default 0";
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;
     key "dirs" "N" [set_dirs, value_of_dirs] for makes_set, OF_MIX;
-        label Label::Nothing; "directories of each thread; 1 if absent";
+        label Label::Nothing; "directories per thread; default 1";
 
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
     key "levels" "N" [set_levels, value_of_levels] for makes_set, OF_MIX;
-        label Label::Key; "depth of these directories; 1 if absent";
+        label Label::Key; "depth of these directories; default 1";
     key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for makes_set, OF_MIX;
         label Label::Key; "WIDTH directories in each directory, over DEPTH levels: `tree=10x3` is `dirs=1000:levels=3`";
 
     /// Order in which files are visited.
     field order: Order = Order::Sequential;
     key "order" "seq|rnd|dir" [order: Words] for |work| work.verb.can_follow_directory(), "";
-        label Label::Value; "order of the visits: by number, at random, or as the directory lists the files; `seq` if absent";
+        label Label::Value; "order: by number, random, or as the directory lists the files; default `seq`";
     key "order" "seq|rnd" [order: Words]
         for |work| makes_set(work) && !work.verb.can_follow_directory() && !work.verb.walks_trees(), OF_MIX;
-        label Label::Value; "order of the visits: by number, or at random; `seq` if absent";
+        label Label::Value; "order: by number or random; default `seq`";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;
     key "names" (Naming::FORM) [naming: Words] for makes_set, OF_MIX;
-        label Label::Value; "names are a number, or have up to 12 random letters after or before it; `plain` if absent";
+        label Label::Value; "names are a number, or have up to 12 random letters after or before it; default `plain`";
 
     /// Kind of the entries in the set.
     field kind: FileKind = usual_kind(verb);
     key "kind" (FileKind::FORM) [kind: Words] for |work| work.verb.can_use_links(),
         "; use it with create, stat, open and unlink";
-        label Label::Value; "files, or one file for each thread and links to it; `file` if absent";
+        label Label::Value; "files, or one file per thread and links to it; default `file`";
 
     /// True if all threads work in the same directories instead of one for each, and a mix on the same files.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for |work| !matches!(work.verb, FileVerb::Remove | FileVerb::Replay),
          ": each thread has its own tree";
-        label Label::Key; "all threads work in the same directories, with `--hosts` those of all clients; otherwise each has its own. The threads of a mix share its files; no two work on one at the same time";
+        label Label::Key; "the same directories for all threads, with `--hosts` of all clients; by default each has its own. The threads of a mix share its files; one thread at a time uses a file";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;
     key "cold" "" [cold: Flag] for makes_set, OF_MIX;
-        label Label::Key; "skye drops cached names before each round; as root, with `--cache drop-all`";
+        label Label::Key; "drops cached names before each round; as root, with `--cache drop-all`";
 
     /// True if the names do not exist, to measure failing look-ups.
     field missing: bool = false;
     key "missing" "" [missing: Flag] for |work| work.verb.can_miss(), "";
-        label Label::Key; "visits names that do not exist";
+        label Label::Key; "uses names that do not exist";
 
     /// True if `stat` also opens, reads and closes files that are not empty.
     field contents: bool = false;
@@ -92,33 +92,33 @@ keys! {
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = usual_chunk_bytes(verb);
     key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for makes_set, OF_MIX;
-        label Label::Key; "most bytes of one call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; 1 MiB if absent, and 4 KiB for `append`";
+        label Label::Key; "maximum bytes per call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; default 1 MiB, and 4 KiB for `append`";
 
     /// How `copy` moves the data.
     field by: CopyWay = CopyWay::ReadWrite;
     key "by" (CopyWay::FORM) [by: Words] for |work| work.verb == FileVerb::Copy, "; use it with copy";
-        label Label::Value; "`read` and `write` in turn, `copy_file_range`, or `FICLONE`, which shares the blocks; `read-write` if absent";
+        label Label::Value; "`read` and `write` in turn, `copy_file_range`, or `FICLONE`, which shares the blocks; default `read-write`";
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;
     key "sync" "none|end|each" [sync: Words] for makes_set, OF_MIX;
-        label Label::Key; "makes directories and data in files durable never (if absent), at the end of each round within the measured time, or with each operation";
+        label Label::Key; "when directories and file data are synced: never (default), at the end of each round within the measured time, or with each operation";
 
     /// Rule for when flows start.
     field arrival: Arrival = Arrival::Closed;
     key "rate" "N|P%[,poisson]" [arrival: Rate] for |work| work.verb == FileVerb::Mix, "; use it with a mix";
         label Label::Own(|work| work.arrival.label());
-        "open loop of a mix: N flows are due each second over all threads, or P % of the rate of the same mix without `rate` before it; latency counts from the due time. `,poisson` makes the gaps random";
+        "open loop of a mix: N flows are due each second over all threads, or P % of the rate of the same mix without `rate` before it; latency counts from the due time. `,poisson` makes the intervals random";
 
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
     key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, OF_MIX;
-        label Label::Own(|work| (work.passes == Some(1)).then(|| "once".to_owned())); "ends after N visits of every file, or when each thread has replayed the load N times";
+        label Label::Own(|work| (work.passes == Some(1)).then(|| "once".to_owned())); "ends after N passes, or when each thread has replayed the load N times";
 
     /// True if a missing path is not looked up case-insensitively in its directory.
     field no_resolve: bool = false;
     key "no-resolve" "" [no_resolve: Flag] for |work| work.verb == FileVerb::Replay, "";
-        label Label::Key; "does not read the directory of a path that is missing; otherwise it does so, as dbench and file servers without case";
+        label Label::Key; "does not read the directory of a missing path; by default it does, as dbench and case-insensitive file servers do";
 }
 
 /// Remedy for keys of what a mix or a load defines itself.
