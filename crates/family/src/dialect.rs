@@ -164,7 +164,7 @@ pub trait Dialect: Default + 'static {
             }
             if let Some(value) = &flag.attached {
                 let value = value.to_string_lossy();
-                return Err(format!("{0}=`{value}`: {0} takes no value; write {0} alone", flag.name));
+                return Err(format!("{0}=`{value}`: {0} takes no value; use {0} alone", flag.name));
             }
         }
         match flag.shows_version {
@@ -216,7 +216,7 @@ fn unknown<O: Dialect>(options: &O, name: &str) -> String {
     let suggestion = nearest(name.trim_start_matches('-'), known().map(bare))
         .and_then(|suggestion| known().find(|known| bare(known) == suggestion))
         .map_or(";".into(), |suggestion| format!(", did you mean {suggestion}?"));
-    format!("{name} is no flag of {}{suggestion} --help shows them all", options.program())
+    format!("{name} is not a flag of {}{suggestion} --help shows them all", options.program())
 }
 
 #[cfg(test)]
@@ -284,7 +284,7 @@ mod tests {
                 let takes_value = flag.form.contains(' ');
                 assert_ne!(is_help(&[name, "-h"]), takes_value, "{}: {name} -h", O::NAME);
                 let lacks = |parsed: &Result<_, String>| {
-                    parsed.as_ref().is_err_and(|why| why.contains("takes a value") || why.contains("``"))
+                    parsed.as_ref().is_err_and(|why| why.contains("needs a value") || why.contains("``"))
                 };
                 assert_eq!(in_versions::<O>(&[name]).iter().any(lacks), takes_value, "{}: {name}", O::NAME);
                 for value in if takes_value { ["5", "/x"] } else { ["=", "maybe"] } {

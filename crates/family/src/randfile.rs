@@ -33,13 +33,13 @@ impl Dialect for Options {
         /// count of the numbers: four bytes each, big-endian, from 0 to 2147483647
         "COUNT" => match options.count {
             0 => options.count = flag.within(1..=COUNT_MAX, "numbers")?,
-            count => return Err(format!("`{}` is one word too many: COUNT is {count}; drop one", flag.text()?)),
+            count => return Err(format!("`{}` is one argument too many: COUNT is {count}; drop one", flag.text()?)),
         },
     };
 
     fn finish(self) -> Result<Self, String> {
         match self.count {
-            0 => Err("it is not said how many numbers; write skye generate_randfile COUNT".into()),
+            0 => Err("COUNT is missing; use skye generate_randfile COUNT".into()),
             _ => Ok(self),
         }
     }

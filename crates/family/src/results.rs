@@ -68,7 +68,7 @@ impl Rate {
 }
 
 /// Line of a run that has no rate.
-const NONE: &str = "  nothing in it took long enough to be timed\n";
+const NONE: &str = "  all of it was too fast to be timed\n";
 
 /// Formats results as text: the program and name of each run, then a line for each test.
 pub fn table(results: &[Results]) -> String {

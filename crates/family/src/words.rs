@@ -69,14 +69,14 @@ impl FlagParser {
         self.attached
             .take()
             .map_or_else(|| self.parser.value(), Ok)
-            .map_err(|_| format!("{} takes a value and has none; --help shows all flags", self.name))
+            .map_err(|_| format!("{} needs a value; --help shows all flags", self.name))
     }
 
     /// Takes the value, as the name of a file.
     pub fn path(&mut self) -> Result<PathBuf, String> {
         let word = self.value()?;
         match word.is_empty() {
-            true => Err(format!("{0} has an empty value; write a name, or leave {0} away", self.name)),
+            true => Err(format!("{0} has an empty value; use a name, or drop {0}", self.name)),
             false => Ok(word.into()),
         }
     }
@@ -92,7 +92,7 @@ impl FlagParser {
         let word = self.text()?;
         match word.chars().any(|c| matches!(c, ',' | '"') || c.is_control()) {
             true => Err(format!(
-                "{} `{}`: a comma, a quote or a control character ends a field of the line; leave it away",
+                "{} `{}`: a comma, a quote or a control character ends a CSV field; drop it",
                 self.name,
                 printable(&word)
             )),
@@ -107,7 +107,7 @@ impl FlagParser {
         allowed: impl Display,
     ) -> Result<T, String> {
         let word = self.text()?;
-        parse(&word).ok_or_else(|| format!("{} `{word}`: write {allowed}", self.name))
+        parse(&word).ok_or_else(|| format!("{} `{word}`: use {allowed}", self.name))
     }
 
     /// Takes one of a few words, and returns its value.
@@ -152,7 +152,7 @@ impl FlagParser {
     pub fn truth(&mut self) -> Result<bool, String> {
         let Some(word) = self.attached.take() else { return Ok(true) };
         let word = word.to_string_lossy();
-        boolean(&word).ok_or_else(|| format!("{0}=`{word}`: write {0}, {0}=true or {0}=false", self.name))
+        boolean(&word).ok_or_else(|| format!("{0}=`{word}`: use {0}, {0}=true or {0}=false", self.name))
     }
 
     /// Looks for the number of a flag that may have one, and returns true if it has. A number apart from the flag belongs
@@ -188,11 +188,11 @@ fn halves(word: &OsStr) -> (String, Option<OsString>) {
 fn leftover<O: Dialect>(word: &str) -> String {
     match O::IS_GO && boolean(word).is_some() {
         true => {
-            format!("`{word}` belongs to no flag; a switch takes its value after an =, such as -json={word}")
+            format!("`{word}` is not a flag's value; add it after an =, such as -json={word}")
         }
         false => {
             let directory = O::FLAGS.first().map_or("", Flag::name);
-            format!("`{word}` belongs to no flag; the directory to test in is given by {directory}")
+            format!("`{word}` is not a flag's value; use {directory} for the directory to test in")
         }
     }
 }
@@ -209,7 +209,7 @@ fn boolean(word: &str) -> Option<bool> {
 fn set_group(group: &mut Option<String>, group_name: String) -> Result<(), String> {
     if let Some(before) = group {
         return Err(format!(
-            "-g `{group_name}`: the group is `{before}` already; write one of -u USER:GROUP and -g GROUP"
+            "-g `{group_name}`: the group is already `{before}`; use either -u USER:GROUP or -g GROUP"
         ));
     }
     *group = Some(group_name);

@@ -409,7 +409,7 @@ impl Documents {
             return Ok(Self { file: None, keeping });
         };
         if outputs::is_stdout(file) {
-            return Err(Failure::Failed("--json `-`: stdout is for the results; name a file".into()));
+            return Err(Failure::Failed("--json `-`: stdout is for the results; choose a file".into()));
         }
         (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))?;
         outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))?;

@@ -61,7 +61,7 @@ fn measure(options: &Options, clients: Option<Clients>, start: StartTime) -> Com
 fn documents(options: &Options) -> Result<Documents, Failure> {
     let file = options.document.as_deref();
     if file.is_some_and(crate::outputs::is_stdout) {
-        return Err(Failure::Failed("-document `-`: stdout is for the results; name a file".into()));
+        return Err(Failure::Failed("-document `-`: stdout is for the results; choose a file".into()));
     }
     Documents::check(file, 1, None)
 }

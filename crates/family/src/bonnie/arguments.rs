@@ -91,7 +91,7 @@ Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removin
         /// name in the results [hostname]
         "-m LABEL" => options.label = Some(flag.text()?),
         /// 1 to 128 concurrent seek threads [3]
-        "-p SEEKERS" if only_1_4 => options.seekers = flag.within(SEEKERS_RANGE, "threads that seek")?,
+        "-p SEEKERS" if only_1_4 => options.seekers = flag.within(SEEKERS_RANGE, "seek threads")?,
         /// total number of seeks, 1000 or more [4000]
         "-S SEEKS" if only_1_4 => options.seeks = flag.parsed(
             |word| scaled(word, 1).filter(|seeks| SEEKS_RANGE.contains(seeks)),
@@ -124,7 +124,7 @@ Exit codes: 0 done, 1 refused or failed, 128 + N ended by signal N after removin
         )?,
         /// ignored with --compat 64: data is always incompressible, as in Bonnie-64 with -r
         "-r" if only_64 => options.ignored.push("-r"),
-        "-o" => flag.refuse("alone is no flag; bonnie 1.4 has -o_direct")?,
+        "-o" => flag.refuse("alone is not a flag; use -o_direct")?,
     };
 
     fn program(&self) -> &'static str {
@@ -147,9 +147,7 @@ impl Options {
 fn only_1_4(options: &Options, flag: &str) -> Result<(), String> {
     match (options.program, flag) {
         (Program::V1_4, _) => Ok(()),
-        (Program::V64, "-html") => {
-            Err("-html is a flag of bonnie 1.4; with --compat 64 write -f html".into())
-        }
+        (Program::V64, "-html") => Err("-html is a flag of bonnie 1.4; with --compat 64 use -f html".into()),
         (Program::V64, _) => Err(format!("{flag} is a flag of bonnie 1.4; drop {flag} or --compat 64")),
     }
 }
@@ -230,7 +228,7 @@ mod tests {
             ("-s 99999999999", &["from 1 to 8589934592"]),
             ("-v 0", &["-v `0`", "1 to 512 volumes"]),
             ("-v 513", &["-v `513`", "1 to 512"]),
-            ("-p 0", &["-p `0`", "1 to 128 threads"]),
+            ("-p 0", &["-p `0`", "1 to 128 seek threads"]),
             ("-p 129", &["-p `129`", "1 to 128"]),
             ("-S 999", &["-S `999`", "1000 or more", "-S 4000"]),
             ("-z -1", &["-z `-1`", "4294967295"]),
@@ -242,12 +240,12 @@ mod tests {
             ("--compat 64 -o_direct", &["-o_direct is a flag of bonnie 1.4"]),
             ("--compat 64 -f pdf", &["-f `pdf`", "-f txt or -f html"]),
             ("--compat 65", &["--compat `65`", "1.4, or 64"]),
-            ("-Y", &["-Y is no flag of bonnie 1.4", "--help"]),
+            ("-Y", &["-Y is not a flag of bonnie 1.4", "--help"]),
             ("--fast", &["--fast", "--help"]),
-            ("--jsno x", &["--jsno is no flag of bonnie 1.4", "did you mean --json?"]),
-            ("-html=x", &["-html=`x`", "takes no value", "write -html alone"]),
+            ("--jsno x", &["--jsno is not a flag of bonnie 1.4", "did you mean --json?"]),
+            ("-html=x", &["-html=`x`", "takes no value", "use -html alone"]),
             ("/mnt", &["`/mnt`", "-d"]),
-            ("-d", &["-d takes a value"]),
+            ("-d", &["-d needs a value"]),
         ] {
             let message = parsed(line).expect_err(line);
             for part in parts {

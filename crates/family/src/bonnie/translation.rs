@@ -37,9 +37,12 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Us
     if sought_bytes > all_bytes {
         return Err(UserError::new(
             format!("seek with -p {} in -s {}", options.seekers, options.size_mib),
-            format!("each needs a block of 16 KiB of its own, of which there are {}", all_bytes / SEEK_BYTES),
+            format!(
+                "each seek thread needs a separate 16 KiB block, and there are {}",
+                all_bytes / SEEK_BYTES
+            ),
         )
-        .help(format!("write -s {} or more", sought_bytes.div_ceil(1 << 20))));
+        .help(format!("use -s {} or more", sought_bytes.div_ceil(1 << 20))));
     }
     let (tests, specs) = tests(options).into_iter().unzip();
     let request = Request {
@@ -61,14 +64,14 @@ pub fn check_room(options: &Options, free_bytes: u64) -> Result<(), UserError> {
         return Ok(());
     }
     let (options_text, help) = match options.volumes {
-        1 => (format!("-s {}", options.size_mib), "make room, or write a smaller -s"),
+        1 => (format!("-s {}", options.size_mib), "use a smaller -s, or free some space"),
         volumes => {
-            (format!("-s {} -v {volumes}", options.size_mib), "make room, or write a smaller -s or -v")
+            (format!("-s {} -v {volumes}", options.size_mib), "use a smaller -s or -v, or free some space")
         }
     };
     Err(UserError::new(
         format!("test with {options_text} in {}", options.directory.display()),
-        format!("{all_mib} MiB are needed and {free_mib} MiB are free"),
+        format!("it needs {all_mib} MiB, and {free_mib} MiB are free"),
     )
     .help(help))
 }
@@ -103,21 +106,20 @@ fn tests(options: &Options) -> Vec<(Test, String)> {
 fn notes(options: &Options) -> Vec<String> {
     let mut notes = Vec::new();
     if options.volumes > 1 {
-        notes.push(format!(
-            "-v {}: the seeks go to all volumes; bonnie 1.4 seeks in the first alone",
-            options.volumes
-        ));
+        notes.push(format!("-v {}: seeks use all volumes; in bonnie 1.4, only the first", options.volumes));
     }
     if options.direct {
         notes.push(
-            "-o_direct: direct in every test in chunks, the seeks too; putc and getc go through the page cache, as the \
-             C library does not align its buffer for direct I/O"
+            "-o_direct: direct I/O in every test in chunks, including seeks; putc and getc use the page cache, as \
+             the C library's buffer is not aligned"
                 .into(),
         );
     }
-    notes.extend(options.ignored.iter().map(|flag| {
-        format!("{flag} changes nothing: data is always incompressible, and no two blocks are the same")
-    }));
+    notes.extend(
+        options.ignored.iter().map(|flag| {
+            format!("{flag} has no effect: data is always incompressible, and all blocks differ")
+        }),
+    );
     notes
 }
 
@@ -134,11 +136,11 @@ fn in_memory(options: &Options, memory_mib: u64) -> Option<String> {
     };
     let direct = match options.program {
         Program::V1_4 => "-o_direct to bypass it",
-        Program::V64 => "-o_direct in place of --compat 64 to bypass it",
+        Program::V64 => "-o_direct instead of --compat 64 to bypass it",
     };
     Some(format!(
-        "{what} into the {memory_mib} MiB of memory and will be read from there; write -s {enough} for twice the memory, \
-         or {direct}; skye without bonnie reads from the device, whatever the size"
+        "{what} into the {memory_mib} MiB of memory and will be read from memory; use -s {enough} for twice the \
+         memory, or {direct}; skye without bonnie reads from the device at any size"
     ))
 }
 
@@ -200,11 +202,11 @@ mod tests {
         let direct = translated("-s 2g -o_direct");
         let syncs: Vec<_> = direct.request.tests.iter().map(|test| test.contains("sync=end")).collect();
         assert_eq!(syncs, [true, false, false, false, false, false]);
-        assert!(direct.notes[0].contains("C library does not align"), "{:?}", direct.notes);
+        assert!(direct.notes[0].contains("C library's buffer is not aligned"), "{:?}", direct.notes);
         let old = translated("--compat 64 -s 2g -r");
         assert_eq!(old.request.tests[0], "putc-write:files=1:sync=end:fresh");
         assert_eq!(old.request.tests[1], "rewrite:seq16384:files=1:buffered:sync=end:passes=1");
-        assert!(old.request.tests[5].contains("sync=none") && old.notes[0].starts_with("-r changes nothing"));
+        assert!(old.request.tests[5].contains("sync=none") && old.notes[0].starts_with("-r has no effect"));
     }
 
     #[test]
@@ -233,7 +235,7 @@ mod tests {
                 ][..],
             ),
             ("-s 100 -v 4", &["-s 100 -v 4: 400 MiB of files", "-s 400 "]),
-            ("--compat 64", &["a file of 100 MiB", "in place of --compat 64"]),
+            ("--compat 64", &["a file of 100 MiB", "instead of --compat 64"]),
         ] {
             let message = warned(line);
             assert!(parts.iter().all(|part| message.contains(part)), "{line}: {message}");
@@ -250,7 +252,7 @@ mod tests {
         assert!(check_room(&options, 30 << 20).is_ok());
         let message = check_room(&options, (30 << 20) - 1).unwrap_err().to_string();
         assert!(
-            ["-s 10 -v 3", "30 MiB are needed", "29 MiB are free"].iter().all(|part| message.contains(part)),
+            ["-s 10 -v 3", "it needs 30 MiB", "29 MiB are free"].iter().all(|part| message.contains(part)),
             "{message}"
         );
     }
@@ -260,7 +262,7 @@ mod tests {
         let words = ["-s", "1", "-p", "65"].map(OsString::from);
         let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         let message = translate(&options, 0).unwrap_err().to_string();
-        assert!(["-p 65", "-s 1", "64", "write -s 2"].iter().all(|part| message.contains(part)), "{message}");
+        assert!(["-p 65", "-s 1", "64", "use -s 2"].iter().all(|part| message.contains(part)), "{message}");
         assert_eq!(translated("-s 1 -p 64").tests.len(), 6);
     }
 }

@@ -217,7 +217,7 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
         "-y s|p" => options.barrier = match options.compat {
             // It had no value then.
             Layout::V1_03 => Barrier::Seats,
-            _ => flag.parsed(barrier, "s, to meet other programs, or p, to be asked")?,
+            _ => flag.parsed(barrier, "s for the barrier, or p for a prompt")?,
         },
     };
 
@@ -225,9 +225,9 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
         // A size of 0, which a later -s may replace.
         self.data.take_if(|data| data.size_mib == Some(0));
         match (&self.data, &self.files) {
-            (None, None) => Err("-s 0 and -n 0: nothing is left to test; drop one of them".into()),
+            (None, None) => Err("-s 0 and -n 0: no test remains; drop one of them".into()),
             _ if self.seats.is_some() && self.barrier != Barrier::None => {
-                Err("-p makes seats and ends; drop -y, and give it to the programs that meet".into())
+                Err("-p creates the barrier and exits; pass -y only to the programs that wait at it".into())
             }
             _ => Ok(self),
         }
@@ -251,7 +251,7 @@ fn barrier(word: &str) -> Option<Barrier> {
 
 fn after_1_03(options: &Options, flag: &str) -> Result<(), String> {
     match options.compat {
-        Layout::V1_03 => Err(format!("{flag} came after 1.03; drop it or --compat 1.03")),
+        Layout::V1_03 => Err(format!("{flag} is not in 1.03; drop it or --compat 1.03")),
         _ => Ok(()),
     }
 }
@@ -322,16 +322,13 @@ impl Options {
         let most = if self.compat == Layout::V1_03 { 2 } else { 4 };
         if parts.len() > most {
             return Err(format!(
-                "-s `{word}` has {} parts; write {}",
+                "-s `{word}` has {} parts; use {}",
                 parts.len(),
                 if most == 2 { "-s SIZE:CHUNK" } else { "-s SIZE:CHUNK:SEEKS:SEEKERS" }
             ));
         }
         let mib = mib(parts[0]).ok_or_else(|| {
-            format!(
-                "-s `{}`: write whole MiB, such as -s 2048, or -s 2g; -s 0 for no tests on data",
-                parts[0]
-            )
+            format!("-s `{}`: use whole MiB, such as -s 2048, or -s 2g; -s 0 for no data tests", parts[0])
         })?;
         let data = self.data();
         data.size_mib = Some(mib);
@@ -340,21 +337,21 @@ impl Options {
         }
         data.chunk_bytes = part(&parts, 1, data.chunk_bytes, chunk, |part| {
             format!(
-                "-s `{word}`: a chunk of `{part}` is no power of two from 256 to 1m; write -s {}:8k",
+                "-s `{word}`: chunk `{part}` is not a power of two from 256 to 1m; use -s {}:8k",
                 parts[0]
             )
         })?;
         let seeks = |part: &str| scaled(part, 1).filter(|seeks| (1..=1 << 40).contains(seeks));
         data.seeks = part(&parts, 2, data.seeks, seeks, |part| {
-            format!("-s `{word}`: `{part}` seeks; write 1 or more, such as -s {}:{}:8k", parts[0], parts[1])
+            format!("-s `{word}`: `{part}` seeks; use 1 or more, such as -s {}:{}:8k", parts[0], parts[1])
         })?;
         let seekers = |part: &str| part.parse().ok().filter(|seekers| (1..=SEEKERS_MAX).contains(seekers));
         data.seekers = part(&parts, 3, data.seekers, seekers, |part| {
-            format!("-s `{word}`: `{part}` threads that seek; write 1 to {SEEKERS_MAX}")
+            format!("-s `{word}`: `{part}` seek threads; use 1 to {SEEKERS_MAX}")
         })?;
         if data.seeks < u64::from(data.seekers) {
             return Err(format!(
-                "-s `{word}`: {} seeks are too few for {} threads; write as many or more",
+                "-s `{word}`: {} seeks are too few for {} threads; use at least one per thread",
                 data.seeks, data.seekers
             ));
         }
@@ -367,13 +364,13 @@ impl Options {
         let most = if is_1_03 { 4 } else { 5 };
         let form = if is_1_03 { "-n FILES:MAX:MIN:DIRS" } else { "-n FILES:MAX:MIN:DIRS:CHUNK" };
         if parts.len() > most {
-            return Err(format!("-n `{word}` has {} parts; write {form}", parts.len()));
+            return Err(format!("-n `{word}` has {} parts; use {form}", parts.len()));
         }
         let files = scaled(parts[0], FILES_UNIT)
             .filter(|files| files.is_multiple_of(FILES_UNIT) && files / FILES_UNIT <= FILES_UNITS_MAX)
             .ok_or_else(|| {
                 format!(
-                    "-n `{}`: write 1024s of files, 0 to {FILES_UNITS_MAX}, such as -n 16 for 16,384 of them",
+                    "-n `{}`: use units of 1024 files, 0 to {FILES_UNITS_MAX}, such as -n 16 for 16,384 files",
                     parts[0]
                 )
             })?;
@@ -386,7 +383,7 @@ impl Options {
             let size = |part: &str| scaled(part, 1).filter(|bytes| *bytes <= FILE_BYTES_MAX).map(Some);
             part(&parts, index, None, size, |part| {
                 format!(
-                    "-n `{word}`: {what} `{part}` is no size from 0 to {}; write for example 64k{}",
+                    "-n `{word}`: {what} `{part}` is not a size from 0 to {}; use for example 64k{}",
                     size::exact(FILE_BYTES_MAX),
                     if what == "MAX" { ", -1 for hard or -2 for symbolic links" } else { "" }
                 )
@@ -402,7 +399,8 @@ impl Options {
                 let min_bytes = min_bytes.unwrap_or(if parts.len() > 2 { 0 } else { max_bytes });
                 if min_bytes > max_bytes {
                     return Err(format!(
-                        "-n `{word}`: MIN {min_bytes} is more than MAX {max_bytes}; write -n {}:{min_bytes}:{max_bytes}",
+                        "-n `{word}`: MIN {min_bytes} is larger than MAX {max_bytes}; use -n \
+                         {}:{min_bytes}:{max_bytes}",
                         parts[0]
                     ));
                 }
@@ -412,17 +410,17 @@ impl Options {
         let dirs_max = DIRS_MAX.min(files);
         let dirs = |part: &str| scaled(part, 1).filter(|dirs| (1..=dirs_max).contains(dirs));
         options.dirs = part(&parts, 3, options.dirs, dirs, |part| {
-            format!("-n `{word}`: `{part}` directories; write 1 to {dirs_max}")
+            format!("-n `{word}`: `{part}` directories; use 1 to {dirs_max}")
         })?;
         options.chunk_bytes = part(&parts, 4, options.chunk_bytes, chunk, |part| {
-            format!("-n `{word}`: a chunk of `{part}` is no power of two from 256 to 1m")
+            format!("-n `{word}`: chunk `{part}` is not a power of two from 256 to 1m")
         })?;
         self.files = Some(options);
         Ok(())
     }
 
     fn fast(&mut self, flag: &mut FlagParser) -> Result<(), String> {
-        let allowed = "whole MiB, such as -f10, or -f alone for no tests byte by byte";
+        let allowed = "whole MiB, such as -f10, or -f alone to skip the tests byte by byte";
         // 1.03 takes no number.
         let mib = match self.compat != Layout::V1_03 && flag.has_number() {
             true => flag.parsed(mib, allowed)?,
@@ -526,7 +524,7 @@ mod tests {
             ("-s 1g:3000", &["`3000`", "256 to 1m", "-s 1g:8k"]),
             ("-s 1g:8k:0", &["`0` seeks", "1 or more"]),
             ("-s 1g:8k:3:5", &["3 seeks", "5 threads"]),
-            ("-s 1g:8k:100:2000", &["`2000` threads", "1 to 1024"]),
+            ("-s 1g:8k:100:2000", &["`2000` seek threads", "1 to 1024"]),
             ("-s 1:2:3:4:5", &["5 parts", "SIZE:CHUNK:SEEKS:SEEKERS"]),
             ("-m a,b", &["-m `a,b`", "comma"]),
             ("--server-ram much", &["`much`", "128g"]),
@@ -541,19 +539,19 @@ mod tests {
             ("-x often", &["-x `often`", "0 to 100000"]),
             ("-z 5000000000", &["-z `5000000000`", "4294967295"]),
             ("-f1x", &["-f `1x`", "-f10"]),
-            ("-u a:b -g c", &["-g `c`", "`b`", "one of"]),
+            ("-u a:b -g c", &["-g `c`", "`b`", "use either"]),
             ("-u :b", &["-u `:b`", "-u USER or -u USER:GROUP"]),
-            ("-u --compat 1.03", &["`1.03` belongs to no flag"]),
+            ("-u --compat 1.03", &["`1.03` is not a flag's value"]),
             ("-p 0", &["-p `0`", "1 to 1000 programs, or -1"]),
-            ("-p 2 -y s", &["-p makes seats", "drop -y"]),
-            ("-yx", &["-y `x`", "s, to meet other programs"]),
+            ("-p 2 -y s", &["-p creates the barrier", "pass -y only"]),
+            ("-yx", &["-y `x`", "s for the barrier"]),
             ("-s 0 -n 0", &["-s 0 and -n 0"]),
-            ("-w", &["-w is no flag", "--help"]),
+            ("-w", &["-w is not a flag", "--help"]),
             ("--fast", &["--fast", "--help"]),
             ("/mnt", &["`/mnt`", "-d"]),
-            ("-d", &["-d takes a value"]),
+            ("-d", &["-d needs a value"]),
             ("--compat 3", &["--compat `3`", "1.03, 1.96, 1.97 or 2.00"]),
-            ("--compat 1.03 -c 2", &["-c came after 1.03"]),
+            ("--compat 1.03 -c 2", &["-c is not in 1.03"]),
             ("--compat=1.03 -s 1g:8k:10", &["3 parts", "SIZE:CHUNK"]),
         ] {
             let message = parsed(line).expect_err(line);

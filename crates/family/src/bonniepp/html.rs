@@ -33,14 +33,14 @@ pub fn csv2html(lines: &[Line]) -> String {
 
 const TITLE: &str = "bonnie++ results";
 
-const LEGEND: &str = "<p class=\"note\">Colours go from red, the worst of a column, to green, its best; ▲ marks the \
-best and ▼ the worst. For % CPU they compare percent divided by rate, which is what the same work costs. Latency is \
-the longest that one operation took. +++++ ended in less than half a second: too fast to be timed.</p>\n";
+const LEGEND: &str = "<p class=\"note\">Colours range from red, the worst of a column, to green, the best; ▲ marks \
+     the best and ▼ the worst. For % CPU, they compare percent divided by rate: the cost of the same work. Latency \
+     is the maximum of one operation. +++++ took less than half a second: too fast to be timed.</p>\n";
 
 /// Note for lines of 1.03 beside lines of later versions.
-const MIXED: &str = "<p><strong>Versions 1.03 and later do not measure the same.</strong> 1.03 reads and writes single \
-bytes through buffers of the C library, later ones with a call for each; and 1.03 does not wait until what it wrote is \
-on the device, unless it was asked to.</p>\n";
+const MIXED: &str = "<p><strong>Versions 1.03 and later do not measure the same.</strong> 1.03 reads and writes \
+     single bytes through buffers of the C library, later versions with a system call for each. 1.03 does not sync \
+     its writes by default.</p>\n";
 
 /// A column that shows an option of the run.
 struct Setting {

@@ -49,7 +49,7 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Us
                 format!("test with -n {} -c {copies}", files.units),
                 format!("{all} files are more than {FILES_MAX}"),
             )
-            .help("write a smaller -n"));
+            .help("use a smaller -n"));
         }
         specs.extend(file_tests(options, files, all));
     }
@@ -58,16 +58,17 @@ pub fn translate(options: &Options, memory_bytes: u64) -> Result<Translation, Us
         && bytes < server.saturating_mul(2)
     {
         notes.push(format!(
-            "the server has {} of memory: what is read of {} may come from there; twice as much does not",
+            "the server has {} of memory: reads of {} may come from it; twice the memory avoids that",
             size::binary(server),
             size::binary(bytes)
         ));
     }
     if copies > 1 {
-        notes
-            .push(format!("-c {copies}: {copies} copies of each test run at once, each on files of its own"));
+        notes.push(format!(
+            "-c {copies}: {copies} copies of each test run concurrently, each on its own files"
+        ));
     }
-    notes.extend(options.ignored.iter().map(|flag| format!("{flag} means nothing and is ignored")));
+    notes.extend(options.ignored.iter().map(|flag| format!("{flag} is ignored")));
     let (tests, specs) = specs.into_iter().unzip();
     let program = format!("bonnie++ {}", options.compat.program_version());
     let request = Request {
@@ -94,17 +95,17 @@ fn size_of(data: &DataOptions, memory_mib: u64, copies: u64, options: &Options) 
         return Ok(mib);
     }
     let memory = match options.memory_mib {
-        Some(mib) => format!("-r says {mib} MiB of memory"),
+        Some(mib) => format!("-r sets {mib} MiB of memory"),
         None => format!("this system has {memory_mib} MiB of memory"),
     };
     let least = (2 * memory_mib).div_ceil(copies);
     Err(UserError::new(
         format!("test with -s {mib}{}", if copies > 1 { format!(" -c {copies}") } else { String::new() }),
-        format!("{memory}, and a file of less than twice as much is read from there"),
+        format!("{memory}, and a file smaller than twice that is read from memory"),
     )
     .help(format!(
-        "write -s {least} or more, -r 0 for no check, or -D to bypass the memory with -r 0; skye without bonnie++ reads \
-         from the device, whatever the size"
+        "use -s {least} or more, -r 0 for no check, or -D with -r 0 for direct I/O; skye without bonnie++ reads from \
+         the device at any size"
     )))
 }
 
@@ -189,14 +190,12 @@ fn data_notes(options: &Options, data: &DataOptions) -> Vec<String> {
     let mut notes = Vec::new();
     if !options.direct {
         notes.push(
-            "reads go through the page cache, as bonnie++'s do: what fits into the memory is read from there; -D bypasses it"
+            "reads use the page cache, as in bonnie++: data that fits into memory is read from memory; -D bypasses \
+             the page cache"
                 .into(),
         );
     } else if data.bytes != ByteTests::None {
-        notes.push(
-            "-D: direct in every test in chunks; single bytes cannot be, and go through the page cache"
-                .into(),
-        );
+        notes.push("-D: direct I/O in every test in chunks; single bytes use the page cache".into());
     }
     notes
 }
@@ -311,15 +310,15 @@ mod tests {
         for part in ["-s 1599", "800 MiB of memory", "-s 1600", "-r 0", "skye without bonnie++"] {
             assert!(message.contains(part), "{message}");
         }
-        assert!(refused("-r 1000 -s 1999").contains("-r says 1000 MiB"));
+        assert!(refused("-r 1000 -s 1999").contains("-r sets 1000 MiB"));
         assert!(refused("-c 2 -s 799").contains("-s 800 or more"));
         for line in ["-s 1600", "-c 2 -s 800", "-r 0 -s 1", "-r 8 -s 16", "-s 0"] {
             assert!(translated(line).is_ok(), "{line}");
         }
         let notes = |line: &str| translated(line).unwrap().notes.join(" ");
         assert!(notes("").contains("page cache") && notes("-s 0").is_empty());
-        assert!(notes("-D").contains("direct in every test in chunks") && notes("-D -f").is_empty());
-        assert!(notes("-s 0 -l x").contains("-l means nothing"));
+        assert!(notes("-D").contains("direct I/O in every test in chunks") && notes("-D -f").is_empty());
+        assert!(notes("-s 0 -l x").contains("-l is ignored"));
         let server = notes("--server-ram 128g -r 0 -s 64");
         assert!(server.contains("the server has 128 GiB") && server.contains("of 64 MiB"), "{server}");
         assert!(!notes("--server-ram 32 -r 0 -s 64").contains("server"));

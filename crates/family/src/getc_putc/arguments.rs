@@ -108,13 +108,15 @@ mod tests {
         let both = (Some("ada".to_owned()), Some("staff".to_owned()));
         assert_eq!(of("-u ada:staff"), both);
         assert_eq!(of("-g staff -u ada"), both);
-        assert!(parsed("-u ada:staff -g x").unwrap_err().contains("the group is `staff` already"));
+        assert!(parsed("-u ada:staff -g x").unwrap_err().contains("the group is already `staff`"));
         assert!(parsed("-u :staff").unwrap_err().contains("-u USER:GROUP"));
     }
 
     #[test]
     fn unknown_argument_is_refused() {
-        for (line, part) in [("-x", "-x is no flag"), ("--zz", "--zz is no flag"), ("dir", "given by -d")] {
+        for (line, part) in
+            [("-x", "-x is not a flag"), ("--zz", "--zz is not a flag"), ("dir", "use -d for the directory")]
+        {
             assert!(parsed(line).unwrap_err().contains(part), "{line}");
         }
         assert_eq!(parsed("-q --help"), Ok(Command::Help));

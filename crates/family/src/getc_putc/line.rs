@@ -77,7 +77,7 @@ impl fmt::Display for Problem {
         let head = Test::ALL.get(self.field - 1).map_or("", |test| test.head());
         write!(
             f,
-            "line {}: `{}` is no rate of {head}; KiB/s as a whole number, or {TOO_FAST}, is expected there",
+            "line {}: `{}` is not a rate of {head}: expected KiB/s as a whole number, or {TOO_FAST}",
             self.line, self.found
         )
     }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(lines[1].kib_per_second[1], None);
         let [problem] = problems.as_slice() else { panic!("{problems:?}") };
         let message = problem.to_string();
-        assert!(message.starts_with("line 2: `x` is no rate of putcNT"), "{message}");
+        assert!(message.starts_with("line 2: `x` is not a rate of putcNT"), "{message}");
     }
 
     #[test]

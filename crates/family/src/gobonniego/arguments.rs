@@ -99,10 +99,7 @@ results of all finished runs.";
 
     fn finish(self) -> Result<Self, String> {
         match (self.runs, self.seconds) {
-            (0, 0) => {
-                Err("-runs 0 without -seconds: nothing is left to measure; write -runs 1, or -seconds 60"
-                    .into())
-            }
+            (0, 0) => Err("-runs 0 without -seconds: nothing to measure; use -runs 1, or -seconds 60".into()),
             _ => Ok(self),
         }
     }
@@ -201,18 +198,18 @@ mod tests {
             ("-seconds 1.5", &["-seconds `1.5`", "0 to 10000000 seconds"]),
             ("-iops-duration 0", &["-iops-duration `0`", "0.001 to 1000000", "-iops-duration 0.5"]),
             ("-json=maybe", &["-json=`maybe`", "-json=false"]),
-            ("-json false", &["`false` belongs to no flag", "-json=false"]),
+            ("-json false", &["`false` is not a flag's value", "-json=false"]),
             ("-cache warm", &["-cache `warm`", "cold, as-is or drop-all"]),
-            ("-dir", &["-dir takes a value"]),
+            ("-dir", &["-dir needs a value"]),
             ("-dir=", &["-dir has an empty value"]),
             ("-document=", &["-document has an empty value"]),
-            ("-sise 1", &["-sise is no flag", "did you mean -size?"]),
-            ("-w", &["-w is no flag", "-h"]),
+            ("-sise 1", &["-sise is not a flag", "did you mean -size?"]),
+            ("-w", &["-w is not a flag", "-h"]),
             ("--", &[]),
-            ("-- x", &["`x` belongs to no flag"]),
-            ("---json", &["`---json` is no flag"]),
-            ("-=1", &["`-=1` is no flag"]),
-            ("-", &["`-` belongs to no flag"]),
+            ("-- x", &["`x` is not a flag's value"]),
+            ("---json", &["`---json` is not a flag"]),
+            ("-=1", &["`-=1` is not a flag"]),
+            ("-", &["`-` is not a flag's value"]),
             ("/mnt", &["`/mnt`", "-dir"]),
         ] {
             let Err(message) = parsed(line) else {

@@ -186,8 +186,8 @@ fn json_problem(line: usize, error: &serde_json::Error) -> Problem {
     // The message ends with the place, which the problem shows in another way.
     let what = what.split(" at line ").next().unwrap_or_default();
     let text = match error.is_eof() {
-        true => format!("the JSON ends too early ({what}); copy the whole line that gobonniego printed"),
-        false => format!("the JSON is broken ({what}); take the line as gobonniego printed it"),
+        true => format!("the JSON is truncated ({what}); copy the whole line that gobonniego printed"),
+        false => format!("the JSON is invalid ({what}); copy the line as gobonniego printed it"),
     };
     Problem { line: line + error.line().saturating_sub(1), column: Some(error.column()), key: None, text }
 }
@@ -250,7 +250,7 @@ impl<'a> Object<'a, '_> {
             line: self.line,
             column: None,
             key,
-            text: format!("is not there, expected {kind}"),
+            text: format!("is missing, expected {kind}"),
         });
     }
 }

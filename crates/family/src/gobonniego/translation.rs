@@ -71,26 +71,26 @@ pub fn check_room(
         return Ok(());
     }
     let [size, free] = [translation.size_bytes, free_bytes].map(size::binary);
-    let why = if options.size_gib.is_none() { ", twice the memory as no -size was given," } else { "" };
-    let cause = format!("the files take {size}{why} and {free} are free");
+    let why = if options.size_gib.is_none() { ", twice the memory, as -size is not set," } else { "" };
+    let cause = format!("the files need {size}{why} and {free} are free");
     Err(UserError::new(format!("test in {directory}"), cause)
-        .help("write a smaller -size, such as -size 0.5 for half a GiB, or make room, or name another -dir"))
+        .help("use a smaller -size, such as -size 0.5 for half a GiB, or another -dir"))
 }
 
 /// Describes the treatment of the caches.
 fn cache_note(cache: CacheMode) -> &'static str {
     match cache {
         CacheMode::AsIs => {
-            "-cache as-is: nothing is dropped and nothing made durable, as in the original; what fits into the memory is \
-             read from there"
+            "-cache as-is: nothing is dropped or synced, as in the original; data that fits into memory is read from \
+             memory"
         }
         CacheMode::DropAll => {
-            "-cache drop-all: all caches of this machine are dropped before each test, which every other program pays \
-             for; writes are made durable within their time"
+            "-cache drop-all: all caches of this machine are dropped before each test, which slows down other \
+             programs; writes are synced within their time"
         }
         CacheMode::Cold | CacheMode::Warm => {
-            "the files' own pages are dropped before reads and IOPS, and writes are made durable within their time; \
-             -cache as-is does neither, as the original"
+            "the files' own pages are dropped before reads and IOPS, and writes are synced within their time; -cache \
+             as-is does neither, as the original"
         }
     }
 }
@@ -158,8 +158,8 @@ mod tests {
         assert_eq!(refused("", 6 << 30), None);
         assert_eq!(
             refused("", 5 << 30).unwrap(),
-            "cannot test in /mnt: the files take 6 GiB, twice the memory as no -size was given, and 5 GiB are free; write \
-             a smaller -size, such as -size 0.5 for half a GiB, or make room, or name another -dir"
+            "cannot test in /mnt: the files need 6 GiB, twice the memory, as -size is not set, and 5 GiB are free; \
+             use a smaller -size, such as -size 0.5 for half a GiB, or another -dir"
         );
         assert!(refused("-size 8", 5 << 30).unwrap().contains("take 8 GiB and 5 GiB are free"));
     }

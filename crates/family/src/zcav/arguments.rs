@@ -87,7 +87,7 @@ Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty,
         /// range in MiB, or with g [0 to the end]
         "-r [START:]END" => options.range(&flag.text()?)?,
         /// read only the first of each N blocks, 2 to 20
-        "-s N" => options.every = flag.within(EVERY_RANGE, "for one block of so many")?,
+        "-s N" => options.every = flag.within(EVERY_RANGE, "blocks")?,
         /// write zeros instead, only over zeros and holes of a file, never past its end
         "-w" => options.writes = true,
         /// run as this user, or USER:GROUP
@@ -103,26 +103,23 @@ Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty,
         /// block device or file, also as -f FILE; - is the file of stdin
         "FILE …" => options.target(flag.path()?)?,
         "-f FILE" => options.target(flag.path()?)?,
-        "-n" => flag.refuse("MIB is of zcav 1.03; write -r END")?,
+        "-n" => flag.refuse("MIB is for zcav 1.03; use -r END")?,
     };
 
     fn finish(mut self) -> Result<Self, String> {
         if let Some(log) = self.waiting_log() {
-            return Err(format!(
-                "-l `{}`: no file follows; write -l LOG before the FILE that it is for",
-                log.display()
-            ));
+            return Err(format!("-l `{}`: no FILE follows; use -l LOG before its FILE", log.display()));
         }
         if self.targets.is_empty() {
-            return Err("no file was named; write for example skye zcav /dev/sda, or --help".into());
+            return Err("FILE is missing; use for example skye zcav /dev/sda, or --help".into());
         }
         if self.writes && self.json.is_some() {
-            return Err("--json is for what was read; drop it or -w".into());
+            return Err("--json is for reads; drop it or -w".into());
         }
         match &self.svg {
-            Some(svg) if is_dash(svg) => Err("--svg `-`: stdout is for the results; name a file".into()),
+            Some(svg) if is_dash(svg) => Err("--svg `-`: stdout is for the results; choose a file".into()),
             Some(svg) if self.has_log(svg) => {
-                Err(format!("--svg `{}` is a log, too; name another file", svg.display()))
+                Err(format!("--svg `{}` is also a log; choose another file", svg.display()))
             }
             _ => Ok(self),
         }
@@ -135,16 +132,15 @@ impl Options {
             Some((block, chunk)) => (block, Some(chunk)),
             None => (word, None),
         };
-        let block_mib = mib(block).filter(|mib| (1..=BLOCK_MIB_MAX).contains(mib)).ok_or_else(|| {
-            format!("-b `{block}`: write 1 to {BLOCK_MIB_MAX} MiB, such as -b 256, or -b 1g")
-        })?;
+        let block_mib = mib(block)
+            .filter(|mib| (1..=BLOCK_MIB_MAX).contains(mib))
+            .ok_or_else(|| format!("-b `{block}`: use 1 to {BLOCK_MIB_MAX} MiB, such as -b 256, or -b 1g"))?;
         let most = block_mib.min(CHUNK_MIB_MAX);
         let chunk_mib = match chunk {
             None => 1,
             Some(chunk) => mib(chunk).filter(|mib| (1..=most).contains(mib)).ok_or_else(|| {
                 format!(
-                    "-b `{word}`: a chunk of `{chunk}`; write 1 to {most} MiB, not more than the block, such as -b \
-                     {block_mib}:{}",
+                    "-b `{word}`: chunk `{chunk}`; use 1 to {most} MiB, at most the block, such as -b {block_mib}:{}",
                     most.min(4)
                 )
             })?,
@@ -157,13 +153,15 @@ impl Options {
         let (start, end) = word.split_once(':').unwrap_or(("0", word));
         let part = |part: &str| {
             mib(part).ok_or_else(|| {
-                format!("-r `{word}`: `{part}` is no number of MiB; write -r START:END, such as -r 1000:2000, or -r 2g")
+                format!(
+                    "-r `{word}`: `{part}` is not a number of MiB; use -r START:END, such as -r 1000:2000"
+                )
             })
         };
         let (start_mib, end_mib) = (part(start)?, part(end)?);
         if start_mib >= end_mib {
             return Err(format!(
-                "-r `{word}`: the end must lie behind the start; write -r {start_mib}:{} or more",
+                "-r `{word}`: the end must be after the start; use -r {start_mib}:{} or more",
                 start_mib.saturating_add(1)
             ));
         }
@@ -175,7 +173,7 @@ impl Options {
     fn log(&mut self, log: PathBuf) -> Result<(), String> {
         if let Some(before) = self.waiting_log() {
             return Err(format!(
-                "-l `{}`: `{}` waits for its file already; write -l LOG FILE for each",
+                "-l `{}`: `{}` still has no FILE; use -l LOG FILE for each",
                 log.display(),
                 before.display()
             ));
@@ -196,20 +194,17 @@ impl Options {
     fn target(&mut self, path: PathBuf) -> Result<(), String> {
         let log = self.waiting_log().filter(|log| !is_dash(log));
         if self.targets.len() == TARGETS_MAX {
-            return Err(format!(
-                "`{}` is one file too many: {TARGETS_MAX} can be read at the same time",
-                path.display()
-            ));
+            return Err(format!("`{}` is one file too many: the maximum is {TARGETS_MAX}", path.display()));
         }
         if let Some(log) = log.as_ref().filter(|log| self.has_log(log)) {
             return Err(format!(
-                "-l `{}` is the log of another file already; name one for each",
+                "-l `{}` is already the log of another file; use one for each",
                 log.display()
             ));
         }
         let target = Target { path, log };
         if target.is_stdin() && self.targets.iter().any(Target::is_stdin) {
-            return Err("`-` is given twice, and there is one stdin".into());
+            return Err("`-` is stdin, and it is used twice; drop one".into());
         }
         self.targets.push(target);
         Ok(())
@@ -265,7 +260,7 @@ mod tests {
     #[test]
     fn refusals_say_flag_value_range_and_what_to_write() {
         for (line, parts) in [
-            ("", &["no file", "/dev/sda"][..]),
+            ("", &["FILE is missing", "/dev/sda"][..]),
             ("-b 0 x", &["-b `0`", "1 to 1048576 MiB", "-b 256"]),
             ("-b many x", &["-b `many`", "-b 1g"]),
             ("-b 100k x", &["-b `100k`"]),
@@ -275,22 +270,22 @@ mod tests {
             ("-c 101 x", &["-c `101`", "1 to 100"]),
             ("-s 1 x", &["-s `1`", "2 to 20"]),
             ("-s 21 x", &["-s `21`", "2 to 20"]),
-            ("-r 5:5 x", &["-r `5:5`", "behind the start", "-r 5:6"]),
+            ("-r 5:5 x", &["-r `5:5`", "after the start", "-r 5:6"]),
             ("-r 0 x", &["-r `0`", "-r 0:1"]),
             ("-r a:5 x", &["-r `a:5`", "`a`", "-r START:END"]),
             ("-r 5: x", &["-r `5:`", "``"]),
-            ("-l a -l b x", &["-l `b`", "`a` waits", "-l LOG FILE"]),
-            ("x -l a", &["-l `a`", "before the FILE"]),
+            ("-l a -l b x", &["-l `b`", "`a` still has no FILE", "-l LOG FILE"]),
+            ("x -l a", &["-l `a`", "before its FILE"]),
             ("-l a x -l a y", &["-l `a`", "another file"]),
             ("-l a --svg a x", &["--svg `a`", "another"]),
-            ("--svg - x", &["--svg `-`", "name a file"]),
+            ("--svg - x", &["--svg `-`", "choose a file"]),
             ("--json a -w x", &["--json", "-w"]),
-            ("- -", &["`-`", "one stdin"]),
-            ("-u a:b -g c x", &["-g `c`", "`b`", "one of"]),
+            ("- -", &["`-`", "is stdin"]),
+            ("-u a:b -g c x", &["-g `c`", "`b`", "use either"]),
             ("-n 5 x", &["-n", "-r END"]),
-            ("-q x", &["-q is no flag", "--help"]),
+            ("-q x", &["-q is not a flag", "--help"]),
             ("--fast x", &["--fast", "--help"]),
-            ("-b", &["-b takes a value"]),
+            ("-b", &["-b needs a value"]),
         ] {
             let message = parsed(line).expect_err(line);
             for part in parts {

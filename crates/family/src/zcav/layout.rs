@@ -48,9 +48,7 @@ impl Layout {
         let start_bytes = options.start_mib.saturating_mul(MIB);
         if size_bytes <= start_bytes {
             let error = match size_bytes {
-                0 => {
-                    UserError::new(action(), "it is empty").help("name a file or device with something in it")
-                }
+                0 => UserError::new(action(), "it is empty").help("choose a file or device with data in it"),
                 _ => UserError::new(
                     action(),
                     format!(
@@ -59,7 +57,7 @@ impl Layout {
                         options.start_mib
                     ),
                 )
-                .help(format!("write -r START:END with a START below {}", size_bytes.div_ceil(MIB))),
+                .help(format!("use -r START:END with a START below {}", size_bytes.div_ceil(MIB))),
             };
             return Err(Refusal::TooSmall(error));
         }
@@ -92,13 +90,13 @@ impl Layout {
                 UserError::new(
                     action(),
                     format!(
-                        "{} blocks of {} MiB in {} passes are more than the {VISITS_MAX} whose times can be kept",
+                        "{} blocks of {} MiB in {} passes are more than the maximum of {VISITS_MAX}",
                         layout.blocks_count(),
                         block_bytes / MIB,
                         options.passes
                     ),
                 )
-                .help(format!("write -b {least_mib} or more, or leave -b away")),
+                .help(format!("use -b {least_mib} or more, or drop -b")),
             ));
         }
         Ok(layout)

@@ -59,7 +59,7 @@ pub fn plot(logs: &[Log]) -> String {
         format!("{}{lines}", axes(&x, &y))
     } else {
         format!(
-            "<text class=\"text\" x=\"{LEFT}\" y=\"{TOP}\">Nothing took long enough to have a rate.</text>\n"
+            "<text class=\"text\" x=\"{LEFT}\" y=\"{TOP}\">Everything was too fast to have a rate.</text>\n"
         )
     };
     let legend: String =
@@ -295,7 +295,7 @@ mod tests {
         for logs in [vec![], vec![log("x", &[0.0])]] {
             let text = plot(&logs);
             assert_well_formed(&text);
-            assert!(text.contains("Nothing took long enough"), "{text}");
+            assert!(text.contains("Everything was too fast"), "{text}");
         }
     }
 

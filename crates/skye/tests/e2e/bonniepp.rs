@@ -80,7 +80,7 @@ fn phrases_and_table_are_the_originals() {
     ] {
         assert!(text.contains(&line), "{line}: {ran}");
     }
-    assert!(ran.stderr.contains("page cache, as bonnie++'s do"), "{ran}");
+    assert!(ran.stderr.contains("page cache, as in bonnie++"), "{ran}");
     let lines: Vec<_> = ran.stdout.lines().collect();
     assert!(
         lines[0].starts_with("Version 2.00a") && lines.last().unwrap().starts_with("1.98,2.00a,"),
@@ -216,8 +216,8 @@ fn refusals_come_before_anything_is_written() {
         ("-s 64 -r 0 -n 0", &["64", "free", "room"]),
         ("-s 8 -r 0 -n 0 -Z /nowhere/random", &["/nowhere/random", "No such file"]),
         ("-s 8 -r 0 -n 0 --json /nowhere/run.json", &["/nowhere/run.json"]),
-        ("-s 8 -r 0 -n 0 --json -", &["--json `-`", "name a file"]),
-        ("-s 8 -r 0 -p 2 -y s", &["-p makes seats", "drop -y"]),
+        ("-s 8 -r 0 -n 0 --json -", &["--json `-`", "choose a file"]),
+        ("-s 8 -r 0 -p 2 -y s", &["-p creates the barrier", "pass -y only"]),
         ("-s 8:3k -r 0", &["`3k`", "power of two"]),
     ] {
         let ran = bonniepp(tmpfs.path(), words).run().did_not_panic().exits(1).output_contains(tells);

@@ -54,7 +54,7 @@ fn quiet_leaves_csv_and_table_alone() {
     let file = ran.home().join("lines.csv");
     fs::write(&file, format!("{}grace,370,1799,231289,281417,248614,x,493323,837364\n", ran.stdout)).unwrap();
     let text = skye().arg("report").arg(&file).run().did_not_panic().exits(0);
-    assert!(text.stderr.contains("line 2: `x` is no rate of getc"), "{text}");
+    assert!(text.stderr.contains("line 2: `x` is not a rate of getc"), "{text}");
     assert_nothing_left(tmpfs.path());
 }
 
@@ -101,9 +101,9 @@ fn refusals_precede_writing_and_signals_leave_no_files() {
     for (words, tells) in [
         ("-s 63", &["-s `63`", "64 or more"][..]),
         ("-s 1g", &["free", "room"]),
-        ("-x", &["-x is no flag"]),
+        ("-x", &["-x is not a flag"]),
         ("-u no-such-user", &["no-such-user", "there is no such user"]),
-        ("-s 1m --json -", &["--json `-`", "name a file"]),
+        ("-s 1m --json -", &["--json `-`", "choose a file"]),
     ] {
         let ran = getc_putc(tmpfs.path(), words).run().did_not_panic().exits(1).output_contains(tells);
         assert_eq!(ran.stdout, "", "{words}");

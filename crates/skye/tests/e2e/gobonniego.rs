@@ -156,7 +156,7 @@ fn workload_with_cache_as_is_matches_original() {
     let program = gobonniego(tmpfs.path(), "-size 0.125 -threads 3 -iops-duration 1 -cache as-is -json");
     let file = program.home().join("run.json");
     let ran = program.arg("-document").arg(&file).run().did_not_panic().exits(0);
-    assert!(ran.stderr.contains("-cache as-is: nothing is dropped and nothing made durable"), "{ran}");
+    assert!(ran.stderr.contains("-cache as-is: nothing is dropped or synced"), "{ran}");
     let run = document(&file);
     let phases = run["phases"].as_array().unwrap();
     let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
@@ -309,13 +309,13 @@ fn refusals_come_before_anything_is_written() {
     for (words, code, tells) in [
         ("-threads 0", 2, &["-threads `0`", "1 to 4096"][..]),
         ("-size 4g", 2, &["-size `4g`", "-size 0.5"]),
-        ("-sise 1", 2, &["-sise is no flag", "-size"]),
-        ("-json false", 2, &["`false` belongs to no flag", "-json=false"]),
+        ("-sise 1", 2, &["-sise is not a flag", "-size"]),
+        ("-json false", 2, &["`false` is not a flag's value", "-json=false"]),
         ("-runs 0", 2, &["-runs 0", "-runs 1"]),
         ("-cache warm", 2, &["-cache `warm`", "cold, as-is or drop-all"]),
-        ("-iops-duration", 2, &["-iops-duration takes a value"]),
+        ("-iops-duration", 2, &["-iops-duration needs a value"]),
         ("-size 1", 1, &["1 GiB", "free", "-size 0.5"]),
-        ("-size 0.01 -document -", 1, &["-document `-`", "name a file"]),
+        ("-size 0.01 -document -", 1, &["-document `-`", "choose a file"]),
         ("-size 0.01 -document /nowhere/run.json", 1, &["/nowhere/run.json"]),
     ] {
         let ran = gobonniego(tmpfs.path(), words).run().did_not_panic().exits(code).output_contains(tells);
@@ -492,9 +492,9 @@ fn reports_show_what_it_and_the_original_wrote() {
     let text = output("theirs.txt", &original("gobonniego-1.0.10_nonroot_1GiB.txt")).exits(0).stdout;
     assert!(text.contains("GoBonnieGo 1.0.10  SCRATCH") && text.contains("10,215 MB/s"), "{text}");
     let cut = output("cut.json", &ours[..ours.len() - 30]).exits(1);
-    cut.output_contains(&["cut.json", "line 1, column", "ends too early", "no result of a run"]);
+    cut.output_contains(&["cut.json", "line 1, column", "is truncated", "no result of a run"]);
     let edited = output("edited.json", &ours.replace("\"iops\":", "\"IOPS\":")).exits(0);
-    edited.output_contains(&["results[0].iops", "is not there", "expected a number", "Sequential Write"]);
+    edited.output_contains(&["results[0].iops", "is missing", "expected a number", "Sequential Write"]);
     let csv = skye().arg("report").arg(home.path().join("ours.json")).words("--csv -").run().did_not_panic();
     csv.exits(2).output_contains(&["results of GoBonnieGo, not a run of skye"]);
     // Our own documents begin with the same character.

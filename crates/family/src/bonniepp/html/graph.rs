@@ -35,14 +35,12 @@ struct Bar {
 pub(super) fn section(lines: &[Line]) -> String {
     let heading = "<h2>Change against the first line</h2>\n";
     let Some((first, others)) = lines.split_first().filter(|(_, others)| !others.is_empty()) else {
-        return format!(
-            "{heading}<p>There is no graph: it shows how lines differ, and there is only one.</p>\n"
-        );
+        return format!("{heading}<p>There is no graph: it compares lines, and there is only one.</p>\n");
     };
     let groups = groups(first, others);
     let left_out = left_out(lines);
     if groups.is_empty() {
-        let reason = "There is no graph: no test has a number in the first line and in another.";
+        let reason = "There is no graph: no test has a number both in the first line and in another.";
         return format!("{heading}<p>{reason}</p>\n{left_out}");
     }
     let cut = groups.iter().flat_map(|group| &group.bars).any(|bar| bar.percent > PERCENT_MAX);
@@ -81,10 +79,7 @@ fn left_out(lines: &[Line]) -> String {
     }
     let item = |(test, reason): &(Test, String)| element("li", "", &format!("{}: {reason}", test.title()));
     let items: Vec<_> = items.iter().map(item).collect();
-    format!(
-        "<p>Missing from the graph, as there is no number to compare:</p>\n<ul>\n{}\n</ul>\n",
-        items.join("\n")
-    )
+    format!("<p>Not in the graph, for lack of a number to compare:</p>\n<ul>\n{}\n</ul>\n", items.join("\n"))
 }
 
 /// Reasons why lines cannot be compared: "too fast to be timed in line 1; not run in lines 2 and 4"; `None` if all can.

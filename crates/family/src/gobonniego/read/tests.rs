@@ -60,17 +60,17 @@ fn broken_json_says_what_was_expected_and_where() {
     let cut = &json[..json.len() - 40];
     assert_eq!(read(cut).reports, []);
     for (text, parts) in [
-        (cut.to_owned(), &["line 1, column 7", "ends too early", "copy the whole line"][..]),
-        (format!("first\n{cut}"), &["line 2, column 7", "ends too early"]),
-        (json.replace("\"iops\":1,", "\"iops\":1"), &["line 1, column", "is broken", "expected `,` or `}`"]),
+        (cut.to_owned(), &["line 1, column 7", "is truncated", "copy the whole line"][..]),
+        (format!("first\n{cut}"), &["line 2, column 7", "is truncated"]),
+        (json.replace("\"iops\":1,", "\"iops\":1"), &["line 1, column", "is invalid", "expected `,` or `}`"]),
         (
             json.replace("\"iops\":1,", "\"iops\":\"fa\\u001bst\","),
             &["line 1, results[1].iops", "fa", "expected a number"],
         ),
-        (json.replace("\"iops\":1,", ""), &["results[1].iops", "is not there", "expected a number"]),
+        (json.replace("\"iops\":1,", ""), &["results[1].iops", "is missing", "expected a number"]),
         (json.replace("\"iops\":1,", "\"iops\":-1,"), &["results[1].iops", "`-1`"]),
         (json.replace(":277170", ":1.5"), &["results[0].io_operations", "`1.5`", "a whole number"]),
-        (json.replace("\"results\":", "\"result\":"), &["line 1, results", "is not there", "list"]),
+        (json.replace("\"results\":", "\"result\":"), &["line 1, results", "is missing", "list"]),
         (json.replace("\"results\":[", "\"results\":[7,"), &["results[0]", "`7`", "an object"]),
         (
             json.replace("\"version\":\"1.0.9\"", "\"version\":1"),
