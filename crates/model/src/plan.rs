@@ -53,7 +53,7 @@ pub const REPETITIONS_MAX: u32 = 1000;
 /// Largest number of tests in a request.
 const TESTS_MAX: usize = 4096;
 /// Note of plans on a simulated device.
-pub const SIMULATED: &str = "simulated: these numbers are arithmetic, and are not saved";
+pub const SIMULATED: &str = "simulated: these results are computed, not measured, and are not saved";
 /// Name of the preset where tests were given one by one.
 pub const CUSTOM: &str = "custom";
 /// Shortest measured time of a phase with a precision goal, unless preset or flag sets it.
@@ -496,7 +496,7 @@ fn plan_from(
         && dataset.size_bytes_max < DATASET_BYTES_MIN
     {
         let bytes = size::binary(dataset.size_bytes_max);
-        notes.push(format!("a data set of {bytes} is small: caches may hold it"));
+        notes.push(format!("a data set of {bytes} is small: it may fit into caches"));
     }
     notes.extend(depth_notes(&phases, machine));
     notes.extend(verify_note(request, &phases));
@@ -711,23 +711,23 @@ fn notes(target: &Target) -> Vec<String> {
     let mut notes = target.notes.clone();
     match target.backing {
         Backing::RemoteOrUserSpace => notes.push(format!(
-            "{} is remote or user-space: what it does with the data is out of sight",
+            "{} is remote or user-space: its handling of the data is not visible",
             target.file_system
         )),
         // One note has all that a container hides.
         Backing::Unknown if target.hidden_inside().is_some() => {}
         Backing::Unknown => notes.push(format!(
-            "the devices under {} were not found: nothing can be compared with their counters",
+            "the devices under {} were not found: their counters are missing",
             target.mount_point
         )),
         Backing::Simulated => notes.push(SIMULATED.into()),
         Backing::Memory | Backing::Devices => {}
     }
     if target.erased.is_some() {
-        notes.push(format!("{} is erased: all that was on it is lost", target.path));
+        notes.push(format!("{} is erased: all its data is lost", target.path));
     }
     if target.is_only_read() {
-        notes.push("only read: nothing is written, and what is read is not compared with anything".into());
+        notes.push("read-only: nothing is written, and reads are not verified".into());
     }
     notes
 }

@@ -13,7 +13,7 @@ pub(crate) fn details(root: &Root, place: &SysfsDevice) -> Option<String> {
 /// Returns a note if a cache is attached.
 pub(crate) fn note(root: &Root, place: &SysfsDevice) -> Option<String> {
     let state = place.line(root, "bcache/state").filter(|state| state != "no cache")?;
-    let dirty = if state == "dirty" { ", which holds data that is not yet on the slow one" } else { "" };
+    let dirty = if state == "dirty" { ", which has dirty data" } else { "" };
     Some(format!("{} is cached by another device{dirty}", place.name))
 }
 
@@ -38,10 +38,7 @@ mod tests {
         assert_eq!(note(&root, &place), None);
         set("state", "dirty\n");
         let found = note(&root, &place).unwrap();
-        assert_eq!(
-            found,
-            "bcache0 is cached by another device, which holds data that is not yet on the slow one"
-        );
+        assert_eq!(found, "bcache0 is cached by another device, which has dirty data");
         set("state", "clean\n");
         assert_eq!(note(&root, &place).as_deref(), Some("bcache0 is cached by another device"));
     }

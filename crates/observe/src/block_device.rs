@@ -45,7 +45,7 @@ impl BlockDevice {
     pub fn from_fd(device: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = fstat(device)?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no block device"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a block device"));
         }
         // SAFETY: the kernel writes one `int` for this call, which any bits are a value of. It knows the call for every
         // block device, and others refuse it.
@@ -106,7 +106,7 @@ mod tests {
             let file = std::fs::File::open(path).unwrap();
             assert_eq!(
                 BlockDevice::from_fd(file.as_fd()).unwrap_err().to_string(),
-                "it is no block device",
+                "it is not a block device",
                 "{path}"
             );
             assert_eq!(backing(&file), None, "{path}");

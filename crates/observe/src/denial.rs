@@ -38,13 +38,13 @@ fn enforcing_module(root: &Root, label: &str) -> Option<String> {
     let own = text(own.as_bytes());
     if root.read("sys/fs/selinux/enforce").is_some_and(|enforces| enforces.trim() == "1") {
         return Some(format!(
-            "SELinux may deny it to {own} on {label}; `ausearch -m avc -ts recent` lists what it denies"
+            "SELinux may deny it to {own} on {label}; `ausearch -m avc -ts recent` lists denials"
         ));
     }
     let is_enabled =
         root.read("sys/module/apparmor/parameters/enabled").is_some_and(|enabled| enabled.trim() == "Y");
     let profile = own.strip_suffix(" (enforce)").filter(|_| is_enabled)?;
-    Some(format!("AppArmor may deny it by the profile {profile}; the kernel's log lists what it denies"))
+    Some(format!("AppArmor may deny it by the profile {profile}; the kernel's log lists denials"))
 }
 
 /// Returns the text of an attribute, without the zero or the line end behind it.

@@ -47,7 +47,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     let (hidden, unreadable) = hidden(root);
     let mut found = Obstacles { hidden, unreadable, ..Obstacles::default() };
     let Some(place) = SysfsDevice::by_name(root, name) else {
-        found.hidden.push(format!("sysfs does not show {name}"));
+        found.hidden.push(format!("{name} is not in sysfs"));
         return found;
     };
     let mut mounts = all_mounts(root);
@@ -60,13 +60,13 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     progress.fetch_add(1, Ordering::Relaxed);
     let parts = parts(root, &mounts.visible, name);
     if parts.len() >= PARTS_MAX {
-        found.hidden.push(format!("more than {PARTS_MAX} devices lie on it"));
+        found.hidden.push(format!("more than {PARTS_MAX} devices are on top of it"));
     }
     let mut family = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         found.uses.extend(part.uses.iter().map(|use_| format!("{} {use_}", part.name)));
         if index > 0 && !part.is_partition {
-            found.uses.push(format!("{} lies on it", part.name));
+            found.uses.push(format!("{} is on top of it", part.name));
         } else {
             family.extend(SysfsDevice::by_name(root, &part.name));
         }
@@ -75,12 +75,12 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
         let disk = place.disk_name();
         let whole = crate::holding::parts(root, &mounts.visible, disk);
         let uses = whole.iter().filter(|part| part.name == disk).flat_map(|part| &part.uses);
-        found.uses.extend(uses.map(|use_| format!("{disk}, which has it, {use_}")));
+        found.uses.extend(uses.map(|use_| format!("its disk {disk} {use_}")));
         if let Some(disk) = SysfsDevice::by_name(root, disk) {
             let on_disk = above(root, &backed(root), &disk);
             found
                 .uses
-                .extend(on_disk.into_iter().map(|above| format!("{above} lies on its disk {}", disk.name)));
+                .extend(on_disk.into_iter().map(|above| format!("{above} is on its disk {}", disk.name)));
             found.uses.extend(overlapping(root, &disk, &place));
             family.push(disk);
         }
@@ -100,9 +100,12 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     let wanted = SearchTarget::new(root, &family, id, file_bytes);
     let opened = openers(root, &wanted, progress);
     found.uses.extend(opened.by);
-    found.uses.extend(opened.ended.last().map(|process| {
-        format!("processes start and end faster than their open files can be read, such as process {process}")
-    }));
+    found.uses.extend(
+        opened
+            .ended
+            .last()
+            .map(|process| format!("processes such as {process} exit before their open files can be read")),
+    );
     found.unreadable.extend(unreadable_clause("open files", &opened.unread_files));
     found.unreadable.extend(unreadable_clause("rings of io_uring", &opened.unread_rings));
     found
@@ -156,7 +159,9 @@ fn other_paths(root: &Root, place: &SysfsDevice, found: &mut Obstacles) {
             }
             (Some(_), Some(_)) if is_namesake => found.namesakes.push(name),
             _ if is_namesake => {
-                found.uses.push(format!("{name} has the same serial number, and no WWN tells them apart"));
+                found.uses.push(format!(
+                    "{name} has the same serial number, and there is no WWN to distinguish them"
+                ));
             }
             _ => {}
         }
@@ -210,24 +215,24 @@ fn loops(
     // The path may lead to another device by now.
     let own = disk.starts_with("loop").then(|| backing(device)).flatten();
     if disk.starts_with("loop") && own.is_none() {
-        found.hidden.push(format!("{disk} does not tell its file"));
+        found.hidden.push(format!("the file of {disk} is unknown"));
     }
     let is_on_file = |backing: &Backing| backing.numbers == (0, 0);
     let file = own.filter(is_on_file).and_then(|own| LoopFile::find(root, disk, own));
     match (own, &file) {
         (None, _) => {}
         (Some(own), _) if !is_on_file(&own) => {
-            found.uses.push("it is a loop device on another device: name that one".into());
+            found.uses.push("it is a loop device on another device: choose that one".into());
         }
         (_, None) => {
             let path = loop_path(root, disk).unwrap_or_default();
             found.unreached.push(format!(
-                "no path leads to its file {}: the file is deleted, or its mount is gone or hidden",
+                "its file {} has no path: the file is deleted, or its mount is gone or hidden",
                 path.display()
             ));
         }
         (_, Some(file)) if !file.is_unique => {
-            found.uses.push("its file is on an overlay or a server, where it may have another path".into());
+            found.uses.push("its file is on an overlay or a server, and may have another path".into());
         }
         _ => {}
     }
@@ -235,16 +240,16 @@ fn loops(
         let Some(other) = query(&name) else {
             // It may have been detached since.
             if root.exists(&format!("sys/class/block/{name}/loop/backing_file")) {
-                found.hidden.push(format!("{name} does not tell its file"));
+                found.hidden.push(format!("the file of {name} is unknown"));
             }
             continue;
         };
         let is_below = |place: &&SysfsDevice| numbers(root, place) == other.numbers && !is_on_file(&other);
-        let already = format!("{name} lies on ");
+        let already = format!("{name} is on ");
         if let Some(below) = family.iter().find(is_below)
             && !found.uses.iter().any(|use_| use_.starts_with(&already))
         {
-            found.uses.push(format!("{name} lies on {}", below.name));
+            found.uses.push(format!("{name} is on {}", below.name));
         }
         let Some(own) = own else { continue };
         if own.file == other.file {
@@ -356,7 +361,7 @@ mod tests {
         for name in ["sda", "sda1", "sdb2"] {
             assert_eq!(obstacle_texts(&home, name), (vec![], vec![]), "{name}");
         }
-        assert_eq!(obstacle_texts(&home, "sdc"), (vec![], vec!["sysfs does not show sdc".into()]));
+        assert_eq!(obstacle_texts(&home, "sdc"), (vec![], vec!["sdc is not in sysfs".into()]));
     }
 
     #[test]
@@ -365,20 +370,20 @@ mod tests {
         set(&home, "sys/devices/pci0/block/sda/holders/dm-3/x", "");
         assert_eq!(
             obstacle_texts(&home, "sda").0,
-            ["dm-3 lies on it".to_owned()][..0],
+            ["dm-3 is on top of it".to_owned()][..0],
             "a holder without a device"
         );
-        assert_eq!(obstacle_texts(&home, "sda1").0, ["dm-3 lies on its disk sda"]);
+        assert_eq!(obstacle_texts(&home, "sda1").0, ["dm-3 is on its disk sda"]);
         set(&home, "sys/devices/virtual/block/dm-3/dev", "253:3\n");
         symlink("/sys/devices/virtual/block/dm-3", home.path().join("sys/class/block/dm-3")).unwrap();
-        assert_eq!(obstacle_texts(&home, "sda").0, ["dm-3 lies on it"]);
+        assert_eq!(obstacle_texts(&home, "sda").0, ["dm-3 is on top of it"]);
         assert_eq!(obstacle_texts(&home, "sdb").0, Vec::<String>::new());
         set(&home, "dev/sdb2", "");
         set(&home, "proc/swaps", "Filename\n/dev/sdb2 partition 1 0 -2\n");
         assert_eq!(obstacle_texts(&home, "sdb").0, ["sdb2 is swap space"]);
         assert_eq!(obstacle_texts(&home, "sdb1").0, Vec::<String>::new());
         set(&home, "proc/self/mountinfo", &format!("{MOUNTS}30 20 8:16 / /whole rw - xfs /dev/sdb rw\n"));
-        assert_eq!(obstacle_texts(&home, "sdb1").0, ["sdb, which has it, is mounted at /whole"]);
+        assert_eq!(obstacle_texts(&home, "sdb1").0, ["its disk sdb is mounted at /whole"]);
         set(&home, "sys/devices/pci0/block/sdb/sdb2/start", "2000\n");
         assert_eq!(obstacle_texts(&home, "sdb1").0.last().unwrap(), "sdb2 shares sectors with it");
     }
@@ -387,7 +392,7 @@ mod tests {
     fn second_path_to_same_disk_is_a_use() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sdb/device/serial", "serial-sda\n");
-        let text = "sdb has the same serial number, and no WWN tells them apart";
+        let text = "sdb has the same serial number, and there is no WWN to distinguish them";
         assert_eq!(obstacle_texts(&home, "sda1").0, [text]);
         // Neither a path that the kernel hides nor an empty slot is another disk.
         set(&home, "sys/devices/pci0/block/sdb/hidden", "1\n");
@@ -422,18 +427,18 @@ mod tests {
             set(&home, "proc/self/mountinfo", &format!("{MOUNTS}{line}\n"));
             obstacle_texts(&home, "sda").1.join(", ")
         };
-        assert_eq!(with("30 21 0:9 / /proc/swaps rw - tmpfs tmpfs rw"), "/proc/swaps is mounted over");
-        assert_eq!(with("30 21 0:9 / /proc/17 rw - tmpfs tmpfs rw"), "/proc/17 is mounted over");
+        assert_eq!(with("30 21 0:9 / /proc/swaps rw - tmpfs tmpfs rw"), "/proc/swaps is covered by a mount");
+        assert_eq!(with("30 21 0:9 / /proc/17 rw - tmpfs tmpfs rw"), "/proc/17 is covered by a mount");
         assert_eq!(
             with("30 22 0:9 / /sys/class/block rw - tmpfs tmpfs rw"),
-            "/sys/class/block is mounted over"
+            "/sys/class/block is covered by a mount"
         );
         assert_eq!(
             with("30 20 0:5 / /proc rw - proc proc rw,hidepid=invisible"),
             "/proc is mounted with hidepid=invisible"
         );
-        assert_eq!(with("30 20 0:9 / /proc rw - tmpfs tmpfs rw"), "/proc is not the kernel's own proc");
-        assert_eq!(with("30 20 0:6 /devices /sys rw - sysfs sysfs rw"), "/sys is not the kernel's own sysfs");
+        assert_eq!(with("30 20 0:9 / /proc rw - tmpfs tmpfs rw"), "/proc is not the kernel's proc");
+        assert_eq!(with("30 20 0:6 /devices /sys rw - sysfs sysfs rw"), "/sys is not the kernel's sysfs");
         assert_eq!(with(""), "");
         // Neither an ended process nor one that waits for its parent hides anything.
         set(&home, "proc/77/stat", "77 (x) y) Z 1\n");
@@ -443,7 +448,7 @@ mod tests {
         assert_eq!(with(""), "the mounts of process 79 cannot be read");
         fs::remove_file(home.path().join("proc/self/ns/pid")).unwrap();
         set(&home, "proc/self/ns/pid", "");
-        assert!(with("").contains("a PID namespace of its own"));
+        assert!(with("").contains("this PID namespace hides"));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn geometry(root: &Root, mounted: MountFacts<'_>) -> (Geometry, Vec<S
         geometry.journal.as_deref().filter(|journal| !matches!(*journal, "internal" | "none"))
     {
         let name = if journal == "external" { "another device" } else { journal };
-        notes.push(format!("the journal lies on {name}, whose counters are not watched"));
+        notes.push(format!("the journal is on {name}, whose counters are not sampled"));
     }
     (geometry, notes)
 }
@@ -49,9 +49,7 @@ fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     let has = |option: &str| options.iter().chain(&mount.options).any(|other| other == option);
     if let Some(option) = Target::NO_FLUSH.iter().find(|option| has(option)) {
-        notes.push(format!(
-            "mounted with {option}: what is synced is not flushed to the medium, so no rate is durable"
-        ));
+        notes.push(format!("mounted with {option}: syncs do not flush the medium, so no rate is durable"));
     }
     if has("data=journal") {
         notes.push(
@@ -63,14 +61,12 @@ fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
         notes.push("mounted with data=writeback: after a crash files may hold old blocks".to_owned());
     }
     if has("sync") {
-        notes.push("mounted with sync: every write waits for the medium".to_owned());
+        notes.push("mounted with sync: each write waits for the medium".to_owned());
     } else if has("dirsync") {
-        notes.push("mounted with dirsync: every change of a directory waits for the medium".to_owned());
+        notes.push("mounted with dirsync: each directory change waits for the medium".to_owned());
     }
     if let Some(option) = options.iter().find(|option| option.starts_with("compress")) {
-        notes.push(format!(
-            "mounted with {option}: data that compresses is stored smaller than it is counted"
-        ));
+        notes.push(format!("mounted with {option}: compressible data takes less space than its size"));
     }
     notes
 }

@@ -33,13 +33,13 @@ pub(crate) fn hidden(root: &Root) -> (Vec<String>, Vec<String>) {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     let namespace = root.real("proc/self/ns/pid");
     if namespace.as_deref().and_then(|link| link.rsplit('/').next()) != Some(INITIAL_PID_NAMESPACE) {
-        found.push("this is a PID namespace of its own, which hides processes".to_owned());
+        found.push("this PID namespace hides processes".to_owned());
     }
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     for (place, file_system) in [("/proc", "proc"), ("/sys", "sysfs")] {
         let at: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == place).collect();
         if at.is_empty() || at.iter().any(|mount| mount.file_system != file_system || mount.root != "/") {
-            found.push(format!("{place} is not the kernel's own {file_system}"));
+            found.push(format!("{place} is not the kernel's {file_system}"));
         }
         for option in at.iter().flat_map(|mount| mount.options.iter().chain(&mount.super_options)) {
             let clause = format!("{place} is mounted with {option}");
@@ -50,7 +50,9 @@ pub(crate) fn hidden(root: &Root) -> (Vec<String>, Vec<String>) {
             }
         }
     }
-    found.extend(mounts.iter().filter(covers).map(|mount| format!("{} is mounted over", mount.mount_point)));
+    found.extend(
+        mounts.iter().filter(covers).map(|mount| format!("{} is covered by a mount", mount.mount_point)),
+    );
     if root.exists("proc/swaps") && root.read("proc/swaps").is_none() {
         found.push("/proc/swaps cannot be read".into());
     }

@@ -76,9 +76,11 @@ impl Identity {
         match kind {
             FileType::Directory => Ok(identity),
             FileType::RegularFile | FileType::BlockDevice => {
-                refused("Not a directory").map_err(|error| error.help("name the directory that it lies in"))
+                refused("Not a directory").map_err(|error| error.help("choose its parent directory"))
             }
-            _ => refused("Not a directory, a file or a block device").map_err(|error| error.help("name one")),
+            _ => {
+                refused("Not a directory, a file or a block device").map_err(|error| error.help("choose one"))
+            }
         }
     }
 
@@ -147,7 +149,7 @@ fn is_writable_by_others(mode: u32, owner: u32, group: u32) -> bool {
 pub fn space(directory: &Path) -> Result<Space, UserError> {
     let statfs = rustix::fs::statfs(directory).map_err(|error| {
         let error = io::Error::from(error);
-        let action = format!("ask for the free space of {}", directory.display());
+        let action = format!("get the free space of {}", directory.display());
         UserError::new(action, &error).help(help(&error))
     })?;
     Ok(space_of(&statfs))
@@ -196,10 +198,10 @@ fn space_of(statfs: &StatFs) -> Space {
 
 fn help(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "create it first, or name another",
-        io::ErrorKind::PermissionDenied => "name a directory that you may enter, or run as a user who may",
-        io::ErrorKind::NotADirectory => "name the directory that it lies in",
-        _ => "check the mount, or name another directory",
+        io::ErrorKind::NotFound => "create it first, or choose another",
+        io::ErrorKind::PermissionDenied => "choose a directory that you may enter, or run as a user who may",
+        io::ErrorKind::NotADirectory => "choose its parent directory",
+        _ => "check the mount, or choose another directory",
     }
 }
 
@@ -231,7 +233,7 @@ mod tests {
         let error = Identity::from_directory(Path::new("/no/such/dir")).unwrap_err();
         assert_eq!(error.action, "use /no/such/dir as the target");
         assert_eq!(error.cause, "No such file or directory");
-        assert_eq!(error.help.as_deref(), Some("create it first, or name another"));
+        assert_eq!(error.help.as_deref(), Some("create it first, or choose another"));
         assert_eq!(space(Path::new("/no/such/dir")).unwrap_err().cause, "No such file or directory");
     }
 
@@ -240,7 +242,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Identity::from_directory(file.path()).unwrap_err();
         assert_eq!(error.cause, "Not a directory");
-        assert_eq!(error.help.as_deref(), Some("name the directory that it lies in"));
+        assert_eq!(error.help.as_deref(), Some("choose its parent directory"));
     }
 
     #[test]

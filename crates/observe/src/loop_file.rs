@@ -147,7 +147,7 @@ pub(crate) fn kernel_uses(
         let (Some(path), Some("file")) = (words.next().map(unescape), words.next()) else { continue };
         match ids(&path, mounts) {
             ids if ids.contains(&file) => found.uses.push("its file is swap space".into()),
-            ids if ids.is_empty() => found.unknown.push(format!("no path leads to the swap file {path}")),
+            ids if ids.is_empty() => found.unknown.push(format!("the swap file {path} has no path")),
             _ => {}
         }
     }
@@ -162,7 +162,7 @@ pub(crate) fn kernel_uses(
                 found.uses.push(format!("its file is mounted at {}", mount.mount_point));
             }
             ids if ids.is_empty() && is_from_file => found.unknown.push(format!(
-                "no path leads to the file {} that is mounted at {}",
+                "the file {} that is mounted at {} has no path",
                 mount.source, mount.mount_point
             )),
             _ => {}
@@ -221,7 +221,7 @@ mod tests {
         fs::create_dir(home.path().join("hidden")).unwrap();
         fs::rename(home.path().join("image"), home.path().join("hidden/image")).unwrap();
         assert_eq!(uses(&mounted("erofs", "/hidden/image", Some(77))), used);
-        let unknown = "no path leads to the file image that is mounted at /at";
+        let unknown = "the file image that is mounted at /at has no path";
         assert_eq!(uses(&mounted("erofs", "image", Some(77))), kernel(&[], &[unknown]));
     }
 
@@ -236,7 +236,7 @@ mod tests {
         };
         assert_eq!(swaps("/image"), kernel(&["its file is swap space"], &[]));
         assert_eq!(swaps("/other"), kernel(&[], &[]));
-        assert_eq!(swaps("/a\\040b"), kernel(&[], &["no path leads to the swap file /a b"]));
+        assert_eq!(swaps("/a\\040b"), kernel(&[], &["the swap file /a b has no path"]));
         fs::remove_file(home.path().join("proc/swaps")).unwrap();
         let exported = kernel_uses(&root, &[], &["/image".into()], file);
         assert_eq!(exported, kernel(&["its file is exported over NVMe"], &[]));

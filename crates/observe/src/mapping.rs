@@ -83,10 +83,10 @@ pub(crate) fn note(
         return None;
     }
     if has("tpool") || is("thin") {
-        let cost = "the first write of a block allocates it, and the pool is shared with others";
+        let cost = "the first write of a block allocates it, and the pool is shared";
         Some(format!("{name} is a thin volume: {cost}"))
     } else if has("cow") || is("snapshot") {
-        Some(format!("{name} is a snapshot: the first write of a block is stored apart"))
+        Some(format!("{name} is a snapshot: the first write of a block goes to the copy-on-write store"))
     } else if has("real") || is("snapshot-origin") {
         Some(format!("{name} has a snapshot: the first write of a block copies the old one"))
     } else if has("cdata") || has("cvol") || has("corig") || is("cache") || is("writecache") {
@@ -94,9 +94,9 @@ pub(crate) fn note(
     } else if uuid.starts_with("VDO-") {
         Some(format!("{name} compresses and deduplicates"))
     } else if is("error") || is("flakey") {
-        Some(format!("{name} fails on purpose"))
+        Some(format!("{name} injects errors"))
     } else if is("delay") {
-        Some(format!("{name} delays each request on purpose"))
+        Some(format!("{name} delays each request"))
     } else {
         None
     }

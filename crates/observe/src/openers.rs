@@ -280,7 +280,7 @@ fn open_by(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Table, Unrea
                 table.rings += 1;
                 match registered(root, task, number, wanted) {
                     Ok(None) => {}
-                    Ok(Some(name)) => table.how = Some(format!("{name} registered in a ring of io_uring")),
+                    Ok(Some(name)) => table.how = Some(format!("{name} registered in an io_uring")),
                     Err(unread) => table.unread = Some(unread),
                 }
             }

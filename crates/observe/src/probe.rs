@@ -94,7 +94,7 @@ impl Probe {
         let cpu = open("proc/stat", "CPU time and steal of the machine");
         let own_io = open("proc/self/io", "I/O of this process");
         let memory = open("proc/meminfo", "dirty pages and writeback");
-        let paging = open("proc/vmstat", "what goes through the page cache");
+        let paging = open("proc/vmstat", "page cache traffic");
         let devices: Vec<_> = devices
             .iter()
             .map(|device| {

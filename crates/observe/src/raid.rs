@@ -36,7 +36,7 @@ pub(crate) fn notes(root: &Root, place: &SysfsDevice) -> Vec<String> {
     }
     if let Some(action) = line("sync_action").filter(|action| action != "idle" && action != "frozen") {
         notes.push(format!(
-            "{} is busy with itself ({action}), which takes a share of its members",
+            "{} has maintenance in progress ({action}), which uses bandwidth of its members",
             place.name
         ));
     }

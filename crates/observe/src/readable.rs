@@ -83,13 +83,13 @@ fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), UserErro
     let fail = |error: io::Error| {
         let help = match error.kind() {
             _ if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
-                "containers are kept from devices: start it outside of one"
+                "containers have no access to devices: run it outside of one"
             }
             io::ErrorKind::PermissionDenied => {
-                "start it as a user who may read it, such as root or one of the group `disk`; -u and -g count here, too"
+                "run it as a user with read access, such as root or a member of the group `disk`; -u and -g apply here"
             }
             io::ErrorKind::NotFound => "lsblk lists block devices",
-            _ => "name a block device or a file",
+            _ => "choose a block device or a file",
         };
         UserError::new(format!("open {name}"), error).help(help)
     };
@@ -110,10 +110,10 @@ fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), UserError> {
         return Ok(());
     }
     let (what, help) = match kind {
-        kind if kind.is_dir() => ("a directory", "name a file in it, or the block device under it"),
-        kind if kind.is_char_device() => ("a character device", "name a block device; lsblk lists them"),
-        kind if kind.is_fifo() => ("a pipe", "name the file or device itself, as in skye zcav - < /dev/sda"),
-        _ => ("no file and no block device", "name one"),
+        kind if kind.is_dir() => ("a directory", "choose a file in it, or the block device under it"),
+        kind if kind.is_char_device() => ("a character device", "choose a block device; lsblk lists them"),
+        kind if kind.is_fifo() => ("a pipe", "use the file or device itself, as in skye zcav - < /dev/sda"),
+        _ => ("neither a file nor a block device", "choose one"),
     };
     Err(UserError::new(format!("measure {name}"), format!("it is {what}")).help(help))
 }
@@ -121,7 +121,8 @@ fn refuse_kind(metadata: &Metadata, name: &str) -> Result<(), UserError> {
 /// Returns the note on the other users of a device, of its partitions, and of the devices on top of them.
 fn users(root: &Root, mounts: &[Mount], name: &str) -> Option<String> {
     let users = holding::uses(&parts(root, &own_mounts(mounts), name));
-    (!users.is_empty()).then(|| format!("in use: {}; what others move counts here, too", users.join(", ")))
+    (!users.is_empty())
+        .then(|| format!("in use: {}; other processes' I/O affects the results", users.join(", ")))
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn first_layer(
     }
     let devices = match kind {
         "overlay" => return overlay(root, mounts, mount, depth),
-        "zfs" => return unknown("the devices of a ZFS pool are not looked up: their counters are missing"),
+        "zfs" => return unknown("the devices of a ZFS pool are unknown to skye: their counters are missing"),
         "btrfs" => crate::geometry::btrfs_directory(root, mount).map_or_else(Vec::new, |directory| {
             mounted_first(root, root.list(&format!("{directory}/devices")), &mount.source)
         }),
@@ -97,11 +97,11 @@ fn first_layer(
         devices
     };
     if devices.is_empty() {
-        return unknown(&format!("the devices under {} ({kind}) could not be found", mount.mount_point));
+        return unknown(&format!("the devices under {} ({kind}) were not found", mount.mount_point));
     }
     let mut notes = Vec::new();
     if kind == "fuseblk" {
-        notes.push("the file system is a program in user space: each operation passes through it".to_owned());
+        notes.push("the file system is a user-space program, which handles each operation".to_owned());
     }
     FirstLayer { backing: Backing::Devices, devices, notes }
 }
@@ -111,10 +111,9 @@ fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> FirstL
     let unknown =
         |note: String| FirstLayer { backing: Backing::Unknown, devices: Vec::new(), notes: vec![note] };
     let Some(upper) = mount.super_options.iter().find_map(|option| option.strip_prefix("upperdir=")) else {
-        return unknown("the overlay has no upper directory: it cannot be written".to_owned());
+        return unknown("the overlay has no upper directory: it is read-only".to_owned());
     };
-    let hidden =
-        || unknown("the overlay's upper directory is not visible from here, nor are its devices".to_owned());
+    let hidden = || unknown("the overlay's upper directory and its devices are not visible here".to_owned());
     // A relative path depends on the working directory at the time of the mount.
     if !upper.starts_with('/') || !root.exists(upper) || depth >= DEPTH_MAX {
         return hidden();
@@ -125,10 +124,7 @@ fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> FirstL
             let mut layer = first_layer(root, mounts, lower, (lower.major, lower.minor), depth + 1);
             layer.notes.insert(
                 0,
-                format!(
-                    "the overlay's upper directory lies on {} ({})",
-                    lower.mount_point, lower.file_system
-                ),
+                format!("the overlay's upper directory is on {} ({})", lower.mount_point, lower.file_system),
             );
             layer
         }
@@ -257,10 +253,7 @@ impl Walk<'_> {
             Some("1") => details.push("direct I/O to the file".to_owned()),
             Some(_) => {
                 details.push("buffered I/O to the file".to_owned());
-                notes.push(format!(
-                    "{} is buffered: what is written to it reaches a page cache before any device",
-                    place.name
-                ));
+                notes.push(format!("{} is buffered: writes go to a page cache first", place.name));
             }
             None => {}
         }
@@ -271,9 +264,9 @@ impl Walk<'_> {
             Backing::Devices | Backing::Simulated => {}
             Backing::Memory => notes.push(format!("{} is a file in memory", place.name)),
             Backing::RemoteOrUserSpace => {
-                notes.push(format!("{} is a file of a server or a program", place.name))
+                notes.push(format!("{} is a file on a server or in user space", place.name))
             }
-            Backing::Unknown => notes.push(format!("the devices under {} could not be found", place.name)),
+            Backing::Unknown => notes.push(format!("the devices under {} were not found", place.name)),
         }
         layer.devices
     }

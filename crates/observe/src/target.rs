@@ -25,9 +25,7 @@ pub fn target(root: &Root, directory: &Path) -> Result<Target, UserError> {
 pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
     if !Path::new(&identity.path).is_absolute() {
         let action = format!("use {} as the target", identity.path);
-        return Err(
-            UserError::new(action, "the path is not absolute").help("name it from the root directory on")
-        );
+        return Err(UserError::new(action, "the path is not absolute").help("use an absolute path"));
     }
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let found = mount::find(&mounts, identity.mount_id, &identity.path);
@@ -36,8 +34,8 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
     let hidden_mount = Mount { mount_point: "/".to_owned(), file_system, ..Mount::default() };
     if found.is_none() {
         notes.push(match mounts.is_empty() {
-            true => "/proc is not mounted: mount options are hidden".to_owned(),
-            false => "/proc/self/mountinfo does not show this mount: its options are hidden".to_owned(),
+            true => "/proc is not mounted: mount options are unknown".to_owned(),
+            false => "this mount is not in /proc/self/mountinfo: its options are unknown".to_owned(),
         });
     }
     notes.extend(

@@ -22,7 +22,7 @@ pub fn start(name: &str, stack_bytes: usize, body: impl FnOnce() + Send + 'stati
 
 fn start_boxed(name: &str, stack_bytes: usize, body: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>> {
     if address_space_left().is_some_and(|left| left < stack_bytes as u64 + HEADROOM_BYTES) {
-        return Err(Error::new(ErrorKind::OutOfMemory, "the limit of address space (ulimit -v) is reached"));
+        return Err(Error::new(ErrorKind::OutOfMemory, "the address space limit (ulimit -v) is reached"));
     }
     let (runs, is_running) = sync_channel(1);
     let thread = Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(move || {

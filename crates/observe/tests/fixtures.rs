@@ -121,9 +121,9 @@ fn ext4_on_a_partition() {
         nvme0n1p1 Partition > nvme0n1
         {}
         layout: block 4096, width 131072, journal internal
-        note: mounted with nobarrier: what is synced is not flushed to the medium, so no rate is durable
+        note: mounted with nobarrier: syncs do not flush the medium, so no rate is durable
         note: mounted with data=writeback: after a crash files may hold old blocks
-        note: mounted with sync: every write waits for the medium
+        note: mounted with sync: each write waits for the medium
     ",
             nvme(0)
         ),
@@ -197,7 +197,7 @@ fn lvm_thin_and_snapshots() {
         dm-1 DeviceMapper > nvme0n1 [LVM thin pool's data vg1-pool_tdata]
         {}
         layout: block 4096, width 262144, journal internal
-        note: vg1-home is a thin volume: the first write of a block allocates it, and the pool is shared with others
+        note: vg1-home is a thin volume: the first write of a block allocates it, and the pool is shared
     ",
             nvme(0)
         ),
@@ -209,7 +209,7 @@ fn lvm_thin_and_snapshots() {
     );
     assert_eq!(
         note("/mnt/snap", block("lvm_snapshot", "dm-3")),
-        ["vg1-snap is a snapshot: the first write of a block is stored apart"]
+        ["vg1-snap is a snapshot: the first write of a block goes to the copy-on-write store"]
     );
     assert!(resolved("lvm_snapshot", "/mnt/snap", block("lvm_snapshot", "dm-3")).read_only);
 }
@@ -232,8 +232,8 @@ fn software_raid_of_three() {
         {}
         layout: block 4096, width 1048576, journal nvme3n1p1
         note: mounted with data=journal: direct I/O is silently buffered, and data is written twice
-        note: the journal lies on nvme3n1p1, whose counters are not watched
-        note: md0 is busy with itself (resync), which takes a share of its members
+        note: the journal is on nvme3n1p1, whose counters are not sampled
+        note: md0 has maintenance in progress (resync), which uses bandwidth of its members
     ",
             nvme(0),
             nvme(1),
@@ -254,7 +254,7 @@ fn loops() {
         loop3 Loop > nvme0n1 [file /mnt/t/disk one.img, buffered I/O to the file, on ext4 at /mnt/t]
         {}
         layout: block 4096
-        note: loop3 is buffered: what is written to it reaches a page cache before any device
+        note: loop3 is buffered: writes go to a page cache first
     ",
             nvme(0)
         ),
@@ -267,7 +267,7 @@ fn loops() {
         ext2 of /dev/loop4 at /mnt/mem: Devices
         loop4 Loop [file /tmp/gone.img (deleted), buffered I/O to the file, on tmpfs at /tmp]
         layout: block 4096
-        note: loop4 is buffered: what is written to it reaches a page cache before any device
+        note: loop4 is buffered: writes go to a page cache first
         note: loop4 is a file in memory
     ",
     );
@@ -306,7 +306,7 @@ fn btrfs_over_two_devices() {
         sda1 Partition > sda
         sda Disk over SATA 1.5 Gbit/s (150 MB/s)
         layout: block 4096, checksum xxhash64, no_holes compress_zstd extended_iref free_space_tree skinny_metadata data=raid1 metadata=raid1
-        note: mounted with compress=zstd:3: data that compresses is stored smaller than it is counted
+        note: mounted with compress=zstd:3: compressible data takes less space than its size
     ");
     let target = resolved("btrfs_two", "/mnt/t", (0, 42));
     // Subvolumes share the options of their file system.
@@ -337,7 +337,7 @@ fn servers_programs_and_memory() {
         (0, 26),
         "
         zfs of rpool/ROOT at /: Unknown
-        note: the devices of a ZFS pool are not looked up: their counters are missing
+        note: the devices of a ZFS pool are unknown to skye: their counters are missing
     ",
     );
     assert_eq!(resolved("tmpfs", "/dev/shm", (0, 24)).direct_io, None);
@@ -353,8 +353,8 @@ fn overlays() {
         overlay of overlay at /var/lib/docker/overlay2/f00d/merged: Devices
         nvme0n1p2 Partition > nvme0n1
         nvme0n1 Disk [NVMe over pcie, firmware GDC5602Q]
-        note: mounted with volatile: what is synced is not flushed to the medium, so no rate is durable
-        note: the overlay's upper directory lies on / (ext4)
+        note: mounted with volatile: syncs do not flush the medium, so no rate is durable
+        note: the overlay's upper directory is on / (ext4)
     ",
     );
     // Newer kernels use another word for it.
@@ -366,7 +366,7 @@ fn overlays() {
         (0, 60),
         "
         overlay of overlay at /: Unknown
-        note: the overlay's upper directory is not visible from here, nor are its devices
+        note: the overlay's upper directory and its devices are not visible here
     ",
     );
     check(
@@ -395,7 +395,7 @@ fn multipath() {
         sdc Disk
         sdd Disk
         layout: block 4096, journal nvme1n1
-        note: the journal lies on nvme1n1, whose counters are not watched
+        note: the journal is on nvme1n1, whose counters are not sampled
     ",
     );
     let target = resolved("multipath", "/mnt/t", block("multipath", "dm-1"));

@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn user_error_parses_back_from_its_line() {
         let plain = UserError::new("mount /mnt/a b", "it is\nfull");
-        for error in [plain.clone(), plain.help("make room")] {
+        for error in [plain.clone(), plain.help("free some space")] {
             comes_back(Reply::Cannot(error));
         }
     }

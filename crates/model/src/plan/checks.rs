@@ -539,7 +539,7 @@ mod tests {
         assert_eq!((plan.bytes_to_write_max, dataset.groups.len()), (0, 1));
         assert!(plan.phases.iter().all(|phase| dataset.group_of(&phase.workload) == Some(0)));
         assert!(
-            plan.notes.iter().any(|note| note.starts_with("only read: nothing is written")),
+            plan.notes.iter().any(|note| note.starts_with("read-only: nothing is written")),
             "{:?}",
             plan.notes
         );
@@ -610,7 +610,7 @@ mod tests {
         assert!(!dataset.size_is_fixed && !dataset.is_existing);
         assert!(plan.phases.iter().all(|phase| dataset.group_of(&phase.workload) == Some(0)));
         assert!(plan.bytes_to_write_max > 4 * GIB && plan.bytes_to_write_max <= plan.write_limit_bytes);
-        assert!(!plan.notes.iter().any(|note| note.contains("only read")), "{:?}", plan.notes);
+        assert!(!plan.notes.iter().any(|note| note.contains("read-only")), "{:?}", plan.notes);
         // Its whole length, and nothing kept free.
         let whole = Request {
             size: Some(Size::PercentOfFree(100.0)),

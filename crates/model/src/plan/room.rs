@@ -171,7 +171,7 @@ impl Room {
 
     /// Returns a remedy for a client that needs this number of bytes: `less` only if anything fits.
     pub(super) fn help(&self, needed_bytes: u64, less: &str) -> String {
-        let mut help = String::from("make room");
+        let mut help = String::from("free some space");
         if self.usable_bytes() > 0 {
             help.push_str(&format!(", or {less}"));
         }
@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 64 << 20);
         let refused = sized(64 << 20, "read:seq1m:q64").unwrap_err();
         assert!(
-            refused.contains("make room, or use smaller blocks, less depth or fewer threads"),
+            refused.contains("free some space, or use smaller blocks, less depth or fewer threads"),
             "{refused}"
         );
     }

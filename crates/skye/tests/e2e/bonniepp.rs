@@ -213,7 +213,7 @@ fn refusals_come_before_anything_is_written() {
         ("-r 8G -s 2g", &["-s 2048", "8192 MiB", "-s 16384"]),
         ("-s 64 -r 0 -u no-such-user", &["no-such-user", "there is no such user"]),
         ("-s 64 -r 0 -g no-such-group", &["no-such-group", "there is no such group"]),
-        ("-s 64 -r 0 -n 0", &["64", "free", "room"]),
+        ("-s 64 -r 0 -n 0", &["64", "free", "free some space"]),
         ("-s 8 -r 0 -n 0 -Z /nowhere/random", &["/nowhere/random", "No such file"]),
         ("-s 8 -r 0 -n 0 --json /nowhere/run.json", &["/nowhere/run.json"]),
         ("-s 8 -r 0 -n 0 --json -", &["--json `-`", "choose a file"]),

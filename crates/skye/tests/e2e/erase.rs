@@ -244,7 +244,7 @@ fn device_is_written_verified_and_released() {
     );
     let target = &run["environment"]["target"];
     assert_eq!((&target["kind"], &target["erased"]["size_bytes"]), (&"device".into(), &bytes.into()));
-    assert!(run["plan"]["notes"].to_string().contains("is erased: all that was on it is lost"), "{ran}");
+    assert!(run["plan"]["notes"].to_string().contains("is erased: all its data is lost"), "{ran}");
     // Nothing is left open.
     device.exclusive().unwrap();
     assert_eq!(fs::read_dir(device.home.path()).unwrap().count(), 1);
@@ -347,7 +347,7 @@ fn mounted_device_is_refused_in_any_namespace() {
     // A partition of a disk that is mounted as a whole.
     let part = device.partition(1, 8, 8);
     let program = writing(&part, &device_id(&part), "--erase-signature ext4");
-    refused_as(program, &device, &[&format!("{}, which has it, is mounted at", device.name())]);
+    refused_as(program, &device, &[&format!("its disk {} is mounted at", device.name())]);
     drop(mount);
 
     let home = scratch(0);
@@ -437,7 +437,7 @@ fn device_below_loop_device_is_refused_by_any_path() {
     let above = attach(&[], &device.path);
     let attached = Undo(|| detach(&above));
     let program = writing(&above, &device_id(&above), "");
-    refused_as(program, &device, &["it is a loop device on another device: name that one"]);
+    refused_as(program, &device, &["it is a loop device on another device: choose that one"]);
     drop(attached);
 }
 
@@ -726,10 +726,10 @@ fn erase_with_restricted_proc_or_sys_is_refused() {
     let device = Device::new(16);
     let scripts = [
         ("mount -t proc -o hidepid=2 proc /proc", "/proc is mounted with hidepid="),
-        ("mount --bind /dev/null /proc/swaps", "/proc/swaps is mounted over"),
-        ("mount -t tmpfs none /proc/1", "/proc/1 is mounted over"),
-        ("mount -t tmpfs none /sys/class/block", "/sys/class/block is mounted over"),
-        ("mount -t tmpfs none /sys/dev", "/sys/dev is mounted over"),
+        ("mount --bind /dev/null /proc/swaps", "/proc/swaps is covered by a mount"),
+        ("mount -t tmpfs none /proc/1", "/proc/1 is covered by a mount"),
+        ("mount -t tmpfs none /sys/class/block", "/sys/class/block is covered by a mount"),
+        ("mount -t tmpfs none /sys/dev", "/sys/dev is covered by a mount"),
     ];
     let among = |options: &[&str], script: &str| {
         let program = strict(&device.path, &device.id());
@@ -745,13 +745,10 @@ fn erase_with_restricted_proc_or_sys_is_refused() {
             .exits(2)
             .stderr_contains(&["skye: cannot "])
             .has_no_result();
-        assert!(
-            ran.stderr.contains(message) || ran.stderr.contains("sysfs does not show it"),
-            "{script}\n{ran}"
-        );
+        assert!(ran.stderr.contains(message) || ran.stderr.contains("it is not in sysfs"), "{script}\n{ran}");
         assert!(device.contents() == before, "{script}\n{ran}");
     }
-    let own = "this is a PID namespace of its own, which hides processes";
+    let own = "this PID namespace hides processes";
     refused_as(among(&["--pid", "--fork", "--mount-proc"], "true"), &device, &[own, "on the host itself"]);
     refused_as(among(&["--pid", "--fork"], "true"), &device, &[own]);
     // A mount namespace alone hides nothing.

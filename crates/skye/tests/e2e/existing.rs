@@ -32,7 +32,7 @@ fn measured(program: Skye) -> (Vec<Value>, Value, Output) {
         assert_eq!(phase["verified_blocks"], 0, "{}", phase["spec"]);
     }
     let plan_notes = run["plan"]["notes"].to_string();
-    assert!(plan_notes.contains("only read: nothing is written"), "{plan_notes}");
+    assert!(plan_notes.contains("read-only: nothing is written"), "{plan_notes}");
     (phases, run["environment"]["target"].clone(), ran)
 }
 
@@ -136,7 +136,7 @@ fn unreadable_file_is_refused() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let ran =
         skye().arg("run").arg(&file).words("--test read").by_other_user().run().did_not_panic().exits(2);
-    ran.stderr_contains(&["cannot open", "Permission denied", "a user who may read it"]).has_no_result();
+    ran.stderr_contains(&["cannot open", "Permission denied", "a user with read access"]).has_no_result();
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn mounted_or_read_only_device_is_readable() {
     let zones = &phases[1]["zones"];
     assert_eq!((&zones["count"], &zones["bytes"]), (&8.into(), &(8 * MIB).into()));
     let notes = target["notes"].to_string();
-    assert!(notes.contains("is mounted at") && notes.contains("what others move counts here"), "{notes}");
+    assert!(notes.contains("is mounted at") && notes.contains("other processes' I/O affects"), "{notes}");
     assert_nothing_left(disk.path());
     // Whatever is asked for, a device that is read-only can be measured.
     let loop_device = || {

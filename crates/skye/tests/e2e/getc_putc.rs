@@ -100,7 +100,7 @@ fn refusals_precede_writing_and_signals_leave_no_files() {
     let tmpfs = tmpfs();
     for (words, tells) in [
         ("-s 63", &["-s `63`", "64 or more"][..]),
-        ("-s 1g", &["free", "room"]),
+        ("-s 1g", &["free", "free some space"]),
         ("-x", &["-x is not a flag"]),
         ("-u no-such-user", &["no-such-user", "there is no such user"]),
         ("-s 1m --json -", &["--json `-`", "choose a file"]),

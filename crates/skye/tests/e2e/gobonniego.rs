@@ -431,7 +431,7 @@ fn runs_repeat_until_simulated_time_has_passed() {
             "{run}"
         );
         assert_eq!((number("write_bytes"), number("write_seconds")), (f64::from(2 << 20), 0.16), "{run}");
-        ran.stderr_contains(&["simulated: these numbers are arithmetic"]);
+        ran.stderr_contains(&["simulated: these results are computed"]);
     }
 }
 

@@ -435,7 +435,7 @@ fn files_are_opened_by_whom_it_becomes() {
     zcav("-u nobody").arg(&file).run().did_not_panic().exits(0);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let ran = zcav("-u nobody").arg(&file).run().did_not_panic().exits(1);
-    ran.output_contains(&["Permission denied", "a user who may read it"]);
+    ran.output_contains(&["Permission denied", "a user with read access"]);
     zcav("-u no-such-user").arg(&file).run().exits(1).output_contains(&["there is no such user"]);
 }
 

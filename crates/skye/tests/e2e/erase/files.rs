@@ -26,8 +26,7 @@ fn file_of_an_overlay_that_is_gone_is_refused() {
     let gone = in_namespace(home.path(), &script);
     let detached = Undo(|| detach(&gone));
     let file = upper.path().join("upper/dev/shm").join(&name);
-    let reason =
-        format!("no path leads to its file /dev/shm/{name}: the file is deleted, or its mount is gone");
+    let reason = format!("its file /dev/shm/{name} has no path: the file is deleted, or its mount is gone");
     let ran = writing(&gone, &device_id(&gone), "").run().did_not_panic().exits(2);
     ran.stderr_contains(&[&reason, "give this file a path"]).has_no_result();
     // A file of that name in the other mount is another file.
@@ -65,7 +64,7 @@ fn file_without_a_path_is_refused_for_that_reason() {
     };
     let before = page();
     let ran = writing(&device.path, &device.id(), "").run().did_not_panic().exits(2);
-    let reason = format!("no path leads to its file {} (deleted)", second.display());
+    let reason = format!("its file {} (deleted) has no path", second.display());
     ran.stderr_contains(&[&reason]).has_no_result();
     assert!(page() == before);
     // A file in memory never had one.
@@ -78,7 +77,7 @@ fn file_without_a_path_is_refused_for_that_reason() {
     let (_process, free) = attached.unwrap();
     let _detached = Undo(|| detach(&free));
     let ran = writing(&free, &device_id(&free), "").run().did_not_panic().exits(2);
-    let ran = ran.stderr_contains(&["no path leads to its file /memfd:skye-test (deleted)"]).has_no_result();
+    let ran = ran.stderr_contains(&["its file /memfd:skye-test (deleted) has no path"]).has_no_result();
     assert!(!ran.stderr.contains("overlay"), "{ran}");
 }
 

@@ -24,12 +24,9 @@ fn every_way_of_keeping_a_device_open_is_found() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let home = scratch(MIB);
-    for (how, message) in [
-        ("mapped", "mapped"),
-        ("thread", "open"),
-        ("leader", "open"),
-        ("ring", "registered in a ring of io_uring"),
-    ] {
+    for (how, message) in
+        [("mapped", "mapped"), ("thread", "open"), ("leader", "open"), ("ring", "registered in an io_uring")]
+    {
         let process = opener(home.path(), how, &device.path);
         let message = format!("process {} (opener) has {} {message}", process.0.id(), device.name());
         refused(&device, "", &[&message]);
@@ -51,7 +48,7 @@ fn process_that_hands_a_device_on_is_found() {
         for _ in 0..xtask::sized(2, 40) {
             let ran = refused(&device, "", &[]);
             let reasons =
-                [format!("(opener) has {} open", device.name()), "processes start and end faster".into()];
+                [format!("(opener) has {} open", device.name()), "exit before their open files".into()];
             assert!(reasons.iter().any(|reason| ran.stderr.contains(reason)), "{ran}");
         }
         drop(process);
@@ -91,7 +88,7 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     let of_overlay = attach(&[], &merged.join(name));
     let first = Undo(|| detach(&of_overlay));
     let ran = writing(&of_overlay, &device_id(&of_overlay), "").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["its file is on an overlay or a server, where it may have another path"])
+    ran.stderr_contains(&["its file is on an overlay or a server, and may have another path"])
         .has_no_result();
     let of_upper = attach(&[], &files.join(name));
     let _second = Undo(|| detach(&of_upper));
