@@ -251,7 +251,8 @@ mod tests {
     #[test]
     fn reasons_for_files_that_are_left_are_kept() {
         let used = "in use   /mnt/skye.000000 by process 7";
-        let left = "left     /mnt/skye.000000: 0 of its files removed, left: . (Read-only file system)";
+        let left =
+            "left     /mnt/skye.000000: 0 of its files removed; not removed: . (Read-only file system)";
         let foreign = "left     /mnt/skye.fake01: it belongs to another user";
         let cases = [
             (vec![], 0, None),

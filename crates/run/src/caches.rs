@@ -22,7 +22,7 @@ pub fn drop_all() -> std::io::Result<()> {
 pub fn drop_names(directory: &DataLocation) -> Result<(), UserError> {
     let action = "drop the machine's caches";
     let refused = |error: std::io::Error| {
-        UserError::new(action, error).help("run it outside of the container, or leave --cold and cold away")
+        UserError::new(action, error).help("run it outside of the container, or drop --cold and :cold")
     };
     let target = directory.descriptor().as_fd().try_clone_to_owned().map_err(refused)?;
     let drop = move || {

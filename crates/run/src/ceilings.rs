@@ -108,7 +108,7 @@ impl Ceilings {
             all.push(Ceiling { name, ops_per_second: Some(ops_per_second), bytes_per_second: None, source });
         };
         for (cost, what, means) in [
-            (self.null, "null engine", "the whole loop without I/O"),
+            (self.null, "null engine", "the full loop without I/O"),
             (self.nop, "nop ring", "io_uring requests that do nothing"),
         ] {
             let Some(cost) = cost else { continue };
@@ -130,7 +130,7 @@ impl Ceilings {
                 name: "memory copy".into(),
                 ops_per_second: None,
                 bytes_per_second: Some(rate),
-                source: format!("1 MiB copied again and again, one thread, {ms} ms before the run"),
+                source: format!("1 MiB copied repeatedly, one thread, {ms} ms before the run"),
             });
         }
         all

@@ -47,8 +47,8 @@ pub enum CleanOutcome {
 /// Fails if the directory cannot be read.
 pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, CleanOutcome)>, UserError> {
     let fail = |errno: Errno| {
-        UserError::new(format!("look for leftovers in {}", target.display()), std::io::Error::from(errno))
-            .help("name the directory that was tested")
+        UserError::new(format!("find leftovers in {}", target.display()), std::io::Error::from(errno))
+            .help("use the directory that was tested")
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = rustix::fs::open(target, flags, Mode::empty()).map_err(fail)?;
@@ -106,7 +106,7 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
         Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return None,
         Err(errno) => return left(&std::io::Error::from(errno).to_string()),
     };
-    let Ok(stat) = rustix::fs::fstat(&directory) else { return left("it cannot be examined") };
+    let Ok(stat) = rustix::fs::fstat(&directory) else { return left("it cannot be inspected") };
     if stat.st_uid != rustix::process::geteuid().as_raw() {
         return left("it belongs to another user");
     }
@@ -129,7 +129,7 @@ fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &Atomic
     let to_display = |left: &Path| left.strip_prefix(path).unwrap_or(left).display().to_string();
     let names: Vec<_> =
         removed.left.iter().map(|(left, why)| format!("{} ({why})", to_display(left))).collect();
-    left(&format!("{} of its files removed, left: {}", removed.files, names.join(", ")))
+    left(&format!("{} of its files removed; not removed: {}", removed.files, names.join(", ")))
 }
 
 /// Removes a directory whose run was killed after making it and before finishing its marker.
@@ -154,7 +154,7 @@ fn clean_unmarked(place: &TargetDirectory) -> CleanOutcome {
         Err(_) => {
             if !rustix::fs::fstat(&place.directory).is_ok_and(|stat| is_dead(stat.st_mtime)) {
                 return CleanOutcome::Left(
-                    "it has no marker yet; a run may just be starting, try again in 10 s".into(),
+                    "it has no marker yet; a run may be starting, try again in 10 s".into(),
                 );
             }
         }
@@ -203,7 +203,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     };
     let bad = |why: &str| MarkerProblem::Bad(why.to_owned());
     if !is_own_file(&file) {
-        return Err(bad("its marker is not a file of yours"));
+        return Err(bad("its marker is not your file"));
     }
     let file = File::from(file);
     // Where locks do not work, the state of the process decides.
@@ -227,7 +227,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     if process::may_live(&marker) {
         // Locks may not work here, or the host's name changed: the state of the process decides.
         return Err(if process::is_elsewhere(&marker) {
-            MarkerProblem::Bad(format!("it was made on host {}; clean it there", marker.host))
+            MarkerProblem::Bad(format!("it was created on host {}; clean it there", marker.host))
         } else {
             MarkerProblem::Live(marker.pid)
         });
@@ -240,9 +240,9 @@ pub(crate) fn parse_marker(mut file: &File) -> Result<Marker, String> {
     let mut text = String::new();
     let read = file.by_ref().take(MARKER_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|_| "its marker is not text")?;
-    let marker = Marker::from_json(&text).map_err(|_| "its marker is not whole")?;
+    let marker = Marker::from_json(&text).map_err(|_| "its marker is incomplete")?;
     if !marker.is_sound() {
-        return Err("its marker is not one that skye writes".into());
+        return Err("its marker is not skye's".into());
     }
     Ok(marker)
 }
@@ -324,9 +324,9 @@ mod tests {
     fn clean_leaves_what_is_not_surely_ours() {
         let mode = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
         for (case, why) in [
-            ("host", "made on host"),
+            ("host", "created on host"),
             ("mode", "mode is not 0700"),
-            ("marker", "not whole"),
+            ("marker", "incomplete"),
             ("young", "no marker yet"),
         ] {
             let temp = tempfile::tempdir().unwrap();
@@ -406,7 +406,7 @@ mod tests {
         File::create(path.join(FILE_NAME)).unwrap().set_len(1 << 40).unwrap();
         let cleaned = clean(temp.path()).unwrap();
         assert!(
-            matches!(&cleaned[..], [(_, CleanOutcome::Left(why))] if why.contains("not whole")),
+            matches!(&cleaned[..], [(_, CleanOutcome::Left(why))] if why.contains("incomplete")),
             "{cleaned:?}"
         );
     }

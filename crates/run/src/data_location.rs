@@ -63,7 +63,7 @@ impl DataLocation {
         if target.is_only_read() {
             format!("open {}", target.path)
         } else {
-            format!("make a work directory in {}", target.path)
+            format!("create the work directory in {}", target.path)
         }
     }
 
@@ -86,7 +86,7 @@ impl DataLocation {
         // The path was resolved, so it has both.
         let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {
-            return Err(error(&"it is no file in a directory").into());
+            return Err(error(&"it is not a file in a directory").into());
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty())
@@ -103,13 +103,13 @@ impl DataLocation {
         let action = format!("open {}, the directory of another client", path.display());
         let fail = |cause: &dyn std::fmt::Display| UserError::new(&action, cause);
         let Self::Own(own_directory) = self else {
-            return Err(fail(&"this client has no work directory beside it"));
+            return Err(fail(&"this client has no work directory next to it"));
         };
         if !is_work_directory(name.as_bytes()) {
-            return Err(fail(&"no client of skye has a directory of that name"));
+            return Err(fail(&"its name is not that of a client's directory"));
         }
         let Some(run) = own_directory.run() else {
-            return Err(fail(&"this client belongs to no run of several"));
+            return Err(fail(&"this client is not part of a run with several clients"));
         };
         let client = Client { number, run: run.to_owned() };
         let name = CString::new(name).map_err(|error| fail(&error))?;

@@ -169,9 +169,9 @@ impl Task for DataPhase<'_> {
         let Self { task, dataset, meter } = *self;
         task::driven(&task.inputs, meter, on_event, |drive| {
             let PhaseInputs { phase, time_ns, rate_ops_per_second, .. } = task.inputs;
-            let action = "run a test on data";
+            let action = "run a data test";
             let dataset = dataset.ok_or_else(|| UserError::new(action, "there is no data set"))?;
-            let data = phase.workload.data().ok_or_else(|| UserError::new(action, "it is one on files"))?;
+            let data = phase.workload.data().ok_or_else(|| UserError::new(action, "it is a file test"))?;
             let outcome = run(&task, data, dataset, drive)?;
             let totals = PhaseTotals::from_data(data, outcome, drive.collected.ops);
             let totals = PhaseTotals { rate_ops_per_second, ..totals };
@@ -201,7 +201,7 @@ fn run(
     let writes_blocks = group_number.is_some() && data.writes() && data.verb != DataVerb::Discard;
     if writes_blocks && task.budget.left_bytes() < data.block_bytes {
         let action = format!("write to {}", task.directory.path().display());
-        return Err(limit_reached(&action).help("raise --write-limit"));
+        return Err(limit_reached(&action).help("use a higher --write-limit"));
     }
     let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
         Some(group) => {
@@ -241,7 +241,7 @@ fn run(
     let is_cut = requested_ops < planned_ops;
     if is_cut && task.is_fill {
         let action = format!("fill the data in {}", task.directory.path().display());
-        return Err(limit_reached(&action).help("raise --write-limit"));
+        return Err(limit_reached(&action).help("use a higher --write-limit"));
     }
     // Until the workers have ended, nobody else may take these.
     let taken_bytes = if writes_blocks {
@@ -294,7 +294,7 @@ fn run(
         drive.readers.push(reader);
     }
     let pool = WorkerPool::start(works).map_err(|error| {
-        UserError::new(format!("start {members} threads"), error).help("ask for fewer threads or less depth")
+        UserError::new(format!("start {members} threads"), error).help("use fewer threads or less depth")
     })?;
     let mut outcome = DataOutcome {
         size_bytes: zoned.as_ref().map_or(span.size_bytes, Zoned::size_bytes),
@@ -318,7 +318,7 @@ fn run(
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, part) = (Arc::clone(&files), group.part());
         let sample = move || resident_share(&held, &part).map(|(share, _)| share);
-        residency.after = hang_detection::sample("look at the page cache", sample).flatten();
+        residency.after = hang_detection::sample("inspect the page cache", sample).flatten();
     }
     // The last close of a file waits for writeback, and for the server.
     let action = format!("close the files in {}", task.directory.path().display());
@@ -573,8 +573,8 @@ fn check_filled(group: &FileGroup, data: &DataWork, directory: &DataLocation) ->
         _ if data.fresh => return Ok(()),
         // Bytes are written to the beginning of a file, whatever its length.
         FillProgress::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
-        FillProgress::Not => "the test that should have written the files did not run",
-        FillProgress::Partly => "the test that should have written the files did not finish",
+        FillProgress::Not => "the test that writes the files did not run",
+        FillProgress::Partly => "the test that writes the files did not finish",
     };
     Err(UserError::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
 }
@@ -636,7 +636,7 @@ fn check_alignment(
     let path = directory.path().join(group.name(0));
     Err(UserError::new(
         format!("use blocks of {} bytes for direct I/O on {}", data.block_bytes, path.display()),
-        format!("the file system needs multiples of {align}"),
+        format!("the file system requires multiples of {align}"),
     )
     .help(format!("use blocks of {}, or add :buffered", data.block_bytes.next_multiple_of(align))))
 }

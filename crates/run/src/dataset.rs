@@ -190,12 +190,12 @@ impl FileGroup {
             let action = format!("open {}{how}", path.join(name).display());
             let error = UserError::new(action, std::io::Error::from(errno));
             match errno {
-                Errno::INVAL if direct => {
-                    error.help("this file system refuses O_DIRECT: add :buffered to the test, or --buffered")
-                }
+                Errno::INVAL if direct => error.help(
+                    "add :buffered to the test, or --buffered: this file system does not support O_DIRECT",
+                ),
                 Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
                 Errno::NXIO if self.origin == Origin::Erased => {
-                    error.help("the device went away or changed its size; look at the kernel's log")
+                    error.help("the device disappeared or changed its size; check the kernel log")
                 }
                 _ => error,
             }
@@ -214,7 +214,7 @@ impl FileGroup {
         deadline_ns: u64,
         meter: &mut Meter,
     ) -> Result<(), UserError> {
-        let action = format!("write what was discarded in {} again", directory.path().display());
+        let action = format!("rewrite the discarded data in {}", directory.path().display());
         let descriptor = directory.descriptor().try_clone_to_owned();
         let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
         let written = Arc::new(AtomicU64::new(0));
@@ -402,8 +402,8 @@ pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), Use
         let error = UserError::new(&action, std::io::Error::from(errno));
         match errno {
             Errno::OPNOTSUPP => error.help(
-                "this file system cannot punch holes: leave discard away (--precondition in place of --purge), or name a directory on \
-                 ext4, XFS, btrfs or tmpfs",
+                "drop discard (--precondition instead of --purge), or choose a directory on ext4, XFS, btrfs or \
+                 tmpfs: this file system cannot punch holes",
             ),
             _ => error,
         }
@@ -523,7 +523,7 @@ struct Layout {
 
 /// Returns the error of work that would write more than the run may.
 pub fn limit_reached(action: &str) -> UserError {
-    UserError::new(action, "the run has written all that its write limit allows")
+    UserError::new(action, "the run has reached its write limit")
 }
 
 /// State of writing files in a separate thread.
@@ -636,7 +636,7 @@ impl Layout {
             about.st_nlink == 1 && FileType::from_raw_mode(about.st_mode) == FileType::RegularFile
         });
         let action = || format!("open {} of the first client", group.name(file.into()));
-        is_own.then_some(opened).ok_or_else(|| UserError::new(action(), "it is not the file that it made"))
+        is_own.then_some(opened).ok_or_else(|| UserError::new(action(), "it is not that client's file"))
     }
 
     /// Makes a file of a group, or opens the device.
@@ -668,9 +668,9 @@ impl Writing {
         let action = format!("{call} {}{place} for the data set", self.path.join(name).display());
         let error = UserError::new(action, std::io::Error::from(errno));
         match errno {
-            Errno::NOSPC | Errno::DQUOT => error.help("make room, or ask for a smaller --size"),
+            Errno::NOSPC | Errno::DQUOT => error.help("use a smaller --size, or free some space"),
             Errno::FBIG => error.help("raise the limit of file sizes (ulimit -f), or use a smaller --size"),
-            Errno::IO => error.help("the device failed; look at the kernel's log"),
+            Errno::IO => error.help("the device failed; check the kernel log"),
             _ => error,
         }
     }
@@ -724,9 +724,9 @@ impl<'a> Writer<'a> {
                 return Ok(());
             }
             if now_ns >= self.writing.deadline_ns {
-                let cause = "the run's total time is used up before the data set is written";
+                let cause = "the run's time limit was reached before the data set was written";
                 return Err(UserError::new(&self.writing.action, cause)
-                    .help("ask for a smaller --size, or a longer --time"));
+                    .help("use a smaller --size, or a longer --time"));
             }
             let Writing { stop, is_given_up, .. } = self.writing;
             if stop.load(Ordering::Relaxed) || is_given_up.load(Ordering::Relaxed) {
@@ -739,7 +739,8 @@ impl<'a> Writer<'a> {
             }
             let len = CHUNK_BYTES.min(end_bytes - self.written_bytes) as usize;
             if !self.writing.budget.take(len as u64) {
-                return Err(limit_reached(&self.writing.action).help("raise --write-limit, or lower --size"));
+                return Err(limit_reached(&self.writing.action)
+                    .help("use a higher --write-limit, or a smaller --size"));
             }
             let offset_bytes = self.first_bytes + self.written_bytes;
             let (file, generation) = (self.number, self.generation);

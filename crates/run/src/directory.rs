@@ -122,7 +122,7 @@ impl From<Errno> for Unusable {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::LOOP | Errno::NOTDIR | Errno::NOENT => {
-                Self::Other("its name means something else now".into())
+                Self::Other("the directory was replaced while skye created it".into())
             }
             Errno::XDEV => Self::Other("something is mounted on it".into()),
             errno => Self::Failed(errno),
@@ -144,7 +144,7 @@ impl WorkDirectory {
         progress: &AtomicU64,
     ) -> Result<Self, CreateError> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
-        let action = || format!("make a work directory in {}", target.display());
+        let action = || format!("create the work directory in {}", target.display());
         let fail = |errno: Errno| {
             let error = UserError::new(action(), std::io::Error::from(errno));
             match errno {
@@ -153,7 +153,7 @@ impl WorkDirectory {
                     let denial = observe::denial(&observe::Root::system(), target);
                     error.help(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
                 }
-                Errno::NOSPC | Errno::DQUOT => error.help("make room there first"),
+                Errno::NOSPC | Errno::DQUOT => error.help("free some space first"),
                 Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
                 _ => error,
             }
@@ -169,8 +169,8 @@ impl WorkDirectory {
         let left = |name: &CStr, errno| {
             let UserError { action, cause, .. } = fail(errno);
             let left = target.join(name.to_string_lossy().as_ref());
-            let cause = format!("{cause}, and {} is left: it cannot be removed", left.display());
-            let help = format!("when it can, `skye clean {}` removes it", target.display());
+            let cause = format!("{cause}, and {} cannot be removed", left.display());
+            let help = format!("remove it later with `skye clean {}`", target.display());
             CreateError { error: UserError::new(action, cause).help(help), has_leftovers: true }
         };
         // The last two are for the directory and its marker: once the directory is made, neither may be
@@ -189,20 +189,19 @@ impl WorkDirectory {
         moved();
         reserve.truncate(removal::descriptors(&rules));
         let path = target.join(name.to_string_lossy().as_ref());
-        let directory =
-            match open_made(parent.as_fd(), &name, before) {
-                Ok(directory) => directory,
-                Err(Unusable::Failed(errno)) => {
-                    let is_gone = remove_unopened(parent.as_fd(), &name, before);
-                    return Err(if is_gone { fail(errno).into() } else { left(&name, errno) });
-                }
-                Err(Unusable::Other(why)) => {
-                    let cause = format!("{} is not the directory that was just made: {why}", path.display());
-                    return Err(UserError::new(action(), cause).help(
-                    "nothing in it was touched; choose a directory in which nobody else can rename files",
-                ).into());
-                }
-            };
+        let directory = match open_made(parent.as_fd(), &name, before) {
+            Ok(directory) => directory,
+            Err(Unusable::Failed(errno)) => {
+                let is_gone = remove_unopened(parent.as_fd(), &name, before);
+                return Err(if is_gone { fail(errno).into() } else { left(&name, errno) });
+            }
+            Err(Unusable::Other(why)) => {
+                let cause = format!("{} is not the directory that skye created: {why}", path.display());
+                return Err(UserError::new(action(), cause)
+                    .help("choose a directory in which no other user can rename files; this one is unchanged")
+                    .into());
+            }
+        };
         let place = Arc::new(TargetDirectory { parent, name, directory });
         // From here on the directory is known to be ours: any failure must remove it again.
         moved();
@@ -310,7 +309,7 @@ impl PendingRemoval {
         };
         self.work.wait(activity).map_err(|error| {
             let target = self.path.parent().unwrap_or(&self.path).display();
-            error.help(format!("when it answers again, `skye clean {target}` removes it"))
+            error.help(format!("remove it with `skye clean {target}` when the target responds again"))
         })
     }
 }
@@ -504,10 +503,10 @@ fn check_made(stat: &FileStatus, mode_counts: bool) -> Result<(), String> {
     let mode = stat.mode;
     let own = rustix::process::geteuid().as_raw();
     if !stat.kind().is_dir() {
-        Err("it is no directory".into())
+        Err("it is not a directory".into())
     } else if stat.user_id != own {
         Err(format!(
-            "it belongs to user {}, not to {own}; some servers give what root makes to another",
+            "it belongs to user {}, not to {own}; some servers change the owner of root's files",
             stat.user_id
         ))
     } else if mode_counts && mode & 0o5777 != 0o700 {

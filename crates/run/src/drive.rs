@@ -150,12 +150,12 @@ const CHECK_INTERVAL_NS: u64 = 500_000_000;
 
 /// Returns the error of a client that was not to begin.
 pub fn others_have_ended() -> UserError {
-    UserError::new("begin with the other clients", "one of them had ended before")
+    UserError::new("start with the other clients", "one of them has already ended")
 }
 
 fn panicked(action: &str, message: &str) -> UserError {
     UserError::new(action, format!("a worker of skye panicked: {message}"))
-        .help("please report this as a bug of skye")
+        .help("please report this bug of skye")
 }
 
 impl Drive<'_> {

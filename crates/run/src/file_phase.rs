@@ -209,7 +209,7 @@ struct Report {
 fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, UserError> {
     let workload = &task.inputs.phase.workload;
     let Some(work) = workload.files() else {
-        return Err(UserError::new("run a test on files", "it is one on data"));
+        return Err(UserError::new("run a file test", "it is a data test"));
     };
     let threads = u64::from(workload.threads);
     // The threads of a mix agree in memory on who works on which file.
@@ -286,7 +286,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
         drive.readers.push(reader);
     }
     let pool = WorkerPool::start(works).map_err(|error| {
-        UserError::new(format!("start {threads} threads"), error).help("ask for fewer threads")
+        UserError::new(format!("start {threads} threads"), error).help("use fewer threads")
     })?;
     let mut outcome = FileOutcome { files: work.files, ..FileOutcome::default() };
     drive_rounds(task, work, &mut allowance, pool, set, drive, &mut outcome);
@@ -295,7 +295,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
 }
 
 fn unread() -> UserError {
-    UserError::new("run a mix", "only its name is known, not its flows")
+    UserError::new("run a mix", "its flows are unknown")
 }
 
 fn drive_rounds(
@@ -410,8 +410,8 @@ impl Rounds<'_, '_> {
         let wanted = self.work.files;
         let limit = if is_limited { "within the write limit" } else { "in time" };
         self.outcome.cut_short = Some(match is_create {
-            true => "the files of the test before could not be removed in time".into(),
-            false => format!("only {made} of {wanted} files could be made {limit}"),
+            true => "the previous test's files were not removed in time".into(),
+            false => format!("only {made} of {wanted} files were created {limit}"),
         });
         false
     }
@@ -511,7 +511,7 @@ impl Rounds<'_, '_> {
                 let owner = if self.work.shared { 0 } else { thread };
                 let path = self.task.directory.path().join(format!("t{owner:0THREAD_DIGITS$x}"));
                 let action = match failure.cause {
-                    Cause::Names { .. } => format!("come upon every file in {}", path.display()),
+                    Cause::Names { .. } => format!("list every file in {}", path.display()),
                     Cause::Foreign => format!("remove all of {}", path.display()),
                     _ if self.work.verb == FileVerb::Replay => {
                         let file = &self.work.load_file.name;

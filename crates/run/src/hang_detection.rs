@@ -199,7 +199,7 @@ impl<T> SupervisedCall<T> {
         let (result, receiver) = match self.state {
             State::Working(result, receiver) => (result, receiver),
             State::Done(result) => return Ok(result),
-            State::Lost => return Err(UserError::new(self.action, "no thread can be made")),
+            State::Lost => return Err(UserError::new(self.action, "no thread can be created")),
         };
         wait_for(&self.action, &self.thread, &receiver, hang_timeout, &mut progress)?;
         take_result(&result).ok_or_else(|| UserError::new(self.action, PANICKED))
@@ -299,12 +299,12 @@ pub fn hangs(action: &str, threads: &[i32], still_for: Duration) -> UserError {
     let call = threads.iter().find_map(|thread| observe::stuck_call(*thread));
     let says = match call {
         Some(call) => format!("{call} has not returned since {clock}"),
-        None => format!("nothing has moved since {clock}"),
+        None => format!("there has been no progress since {clock}"),
     };
     let mut left = HUNG_CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     left.extend(threads.iter().map(|thread| HungCall { thread: *thread, says: says.clone() }));
     UserError::new(action, format!("{says}, for {seconds} s"))
-        .help("look at the kernel's log for the device or server")
+        .help("check the kernel log for errors of the device or server")
 }
 
 #[cfg(test)]

@@ -201,9 +201,7 @@ pub fn stdio_work(
                 program.args(words);
                 StdioChild::start(program, job, &spans)
             }
-            None => {
-                Err(UserError::new("start a process for the calls of the C library", "no program is known"))
-            }
+            None => Err(UserError::new("start a worker process for the C library", "its program is unknown")),
         };
         match child.as_ref().ok().and_then(|child| i32::try_from(child.id()).ok()) {
             Some(process) => mailbox.ready_as(Who::Process(process)),

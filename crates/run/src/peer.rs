@@ -29,23 +29,23 @@ pub fn open(
     let cause = |errno: Errno| std::io::Error::from(errno).to_string();
     let directory = match removal::open_directory(parent, name) {
         Err(Errno::XDEV) => return Err("it is a mount point".into()),
-        Err(Errno::LOOP | Errno::NOTDIR) => return Err("it is no directory".into()),
+        Err(Errno::LOOP | Errno::NOTDIR) => return Err("it is not a directory".into()),
         opened => opened.map_err(cause)?,
     };
     let about = |directory: BorrowedFd<'_>| rustix::fs::fstat(directory).map_err(cause);
     let (its, ours) = (about(directory.as_fd())?, about(own)?);
     if (its.st_uid, its.st_mode) != (ours.st_uid, ours.st_mode) {
-        return Err("it has another owner or other rights than that of this client".into());
+        return Err("its owner or mode differs from this client's directory".into());
     }
     let (marker, file) = marker(&directory)?;
     if marker.run.as_ref() != Some(&client.run) {
-        return Err("its marker names another run".into());
+        return Err("its marker is of another run".into());
     }
     if marker.client != Some(client.number) {
-        return Err(format!("its marker does not name client {}", client.number));
+        return Err(format!("its marker is not of client {}", client.number));
     }
     if marker.rules != rules {
-        return Err("its client has another plan, and would not remove the files of this one".into());
+        return Err("its client has another plan, and would not remove this client's files".into());
     }
     if !is_held(&file, &marker) {
         return Err("its client has ended".into());
@@ -62,7 +62,7 @@ fn marker(directory: &OwnedFd) -> Result<(Marker, File), String> {
         Err(errno) => return Err(format!("its marker cannot be read: {}", std::io::Error::from(errno))),
     };
     if !is_own_file(&file) {
-        return Err("its marker is not a file of yours".into());
+        return Err("its marker is not your file".into());
     }
     let file = File::from(file);
     let marker = parse_marker(&file)?;
@@ -135,8 +135,8 @@ mod tests {
             .map(|client| work(temp.path(), client.as_ref()));
         refused(name(&stranger), "another run");
         refused(name(&alone), "another run");
-        refused(name(&second), "does not name client 0");
-        refused(name(&own), "does not name client 0");
+        refused(name(&second), "not of client 0");
+        refused(name(&own), "not of client 0");
         let make = |name: &str| {
             let path = temp.path().join(name);
             fs::create_dir(&path).unwrap();
@@ -156,16 +156,16 @@ mod tests {
         let path = mine(&marker);
         refused("skye.mine00", "has ended");
         fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
-        refused("skye.mine00", "other rights");
+        refused("skye.mine00", "owner or mode");
         fs::remove_dir_all(&path).unwrap();
         let path = mine("diary");
-        refused("skye.mine00", "not whole");
+        refused("skye.mine00", "incomplete");
         fs::remove_file(path.join(FILE_NAME)).unwrap();
         symlink(other.path().join(FILE_NAME), path.join(FILE_NAME)).unwrap();
         refused("skye.mine00", "cannot be read");
         symlink(other.path(), temp.path().join("skye.link00")).unwrap();
-        refused("skye.link00", "no directory");
+        refused("skye.link00", "not a directory");
         fs::write(temp.path().join("skye.file00"), "diary").unwrap();
-        refused("skye.file00", "no directory");
+        refused("skye.file00", "not a directory");
     }
 }

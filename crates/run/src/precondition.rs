@@ -40,7 +40,7 @@ pub fn purge(
             let error = UserError::new(&words, std::io::Error::from(errno));
             match errno {
                 Errno::OPNOTSUPP => error.help(
-                    "this file system or device discards nothing; write --precondition in place of --purge",
+                    "use --precondition instead of --purge: this file system or device does not support discard",
                 ),
                 _ => error,
             }

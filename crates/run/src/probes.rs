@@ -162,7 +162,7 @@ fn mean_and_p99(latencies_ns: &[u64]) -> (u64, u64) {
 
 /// Writes a file of data that compresses, and measures the space that it takes.
 fn compressible(directory: &DataLocation) -> Option<CompressibleProbe> {
-    let action = "write a file of data that compresses";
+    let action = "write a file of compressible data";
     let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
     let work = move || {
         let name = format!("{PREFIX}{:0DIGITS$x}", 0);

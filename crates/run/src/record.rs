@@ -352,11 +352,11 @@ impl PhaseTotals {
         let ran_out = lasted_ns >= time_ns;
         let is_counted = stop.time_ns.is_none() && self.requested_ops < u64::MAX;
         if ran_out && is_counted && collected.ops < self.requested_ops {
-            self.cut_short = Some("the run's total time ended it before all operations were done".into());
+            self.cut_short = Some("the run's time limit was reached before all operations were done".into());
         } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / CUT_SHARE {
             let seconds = |ns: u64| ns as f64 / 1e9;
             self.cut_short = Some(format!(
-                "the run's total time left {:.1} s of {:.1} s for it",
+                "the run's time limit left {:.1} s of {:.1} s for it",
                 seconds(time_ns),
                 seconds(planned_ns)
             ));

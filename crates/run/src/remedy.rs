@@ -7,38 +7,41 @@ use rustix::io::Errno;
 /// Returns the advice for a call that failed.
 pub(crate) fn remedy(failure: &Failure) -> &'static str {
     match failure.cause {
-        Cause::Errno(Errno::NOSPC) => "space or inodes ran out while the test ran; make room or ask for less",
-        Cause::Errno(Errno::DQUOT) => "the quota is used up; raise it or ask for less",
-        Cause::Errno(Errno::FBIG) => {
-            "a file may not be so large here (ulimit -f, or the file system); use a smaller size"
+        Cause::Errno(Errno::NOSPC) => {
+            "use fewer or smaller files, or free some space: space or inodes ran out \
+             during the test"
         }
         Cause::Errno(Errno::PERM) if failure.call == "write" => {
-            "the file system or its server refuses to overwrite a file; add :fresh to a sequential write test"
+            "add :fresh to a sequential write test, if the server cannot overwrite files"
         }
-        Cause::Errno(Errno::IO) => "the device or server failed; look at the kernel's log",
+        Cause::Errno(Errno::DQUOT) => "use fewer or smaller files, or raise the quota, which is exhausted",
+        Cause::Errno(Errno::FBIG) => "use a smaller size: ulimit -f or the file system limits the file size",
+        Cause::Errno(Errno::IO) => "the device or server failed; check the kernel log",
         Cause::Errno(Errno::MFILE) => "raise the limit of open files (ulimit -n), or use fewer threads",
         Cause::Errno(Errno::NFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",
         Cause::Errno(Errno::INVAL) => {
-            "if this file system refuses direct I/O, add :buffered to the test, or --buffered"
+            "add :buffered to the test, or --buffered, if this file system does not support direct I/O"
         }
         Cause::Errno(Errno::OPNOTSUPP) if failure.call == "discard" => {
-            "this device or file system discards nothing; leave tests with discard away"
+            "drop tests with discard: this device or file system does not support it"
         }
         Cause::Errno(Errno::OPNOTSUPP) => {
-            "the device or file system cannot do it in this way; leave iopoll and engine= away"
+            "drop iopoll and engine=: the device or file system does not support them"
         }
         Cause::Errno(Errno::MLINK) => {
-            "a file can have no more hard links here; ask for fewer files or more threads, or write kind=symlink"
+            "use fewer files, more threads or kind=symlink: the file has the maximum of hard links"
         }
-        Cause::Errno(Errno::STALE | Errno::NOTCONN) => "the server went away; mount it again",
-        Cause::Errno(_) => "look at the kernel's log",
-        Cause::Short { .. } => "the file is shorter than it was laid out; something else has changed it",
+        Cause::Errno(Errno::STALE | Errno::NOTCONN) => "mount it again: the server is not connected",
+        Cause::Errno(_) => "check the kernel log",
+        Cause::Short { .. } => {
+            "stop other programs that write here: the file is shorter than skye laid it out"
+        }
         Cause::Names { .. } => {
-            "this file system loses or repeats names, or something else changes them; where a test has an order, write \
-             order=seq"
+            "this file system loses or repeats names, or another program changes them; use order=seq if the test has \
+             an order"
         }
-        Cause::Foreign => "something else has made them; move them away",
-        Cause::Mismatch(_) => "the same --seed writes the same data again",
+        Cause::Foreign => "move them to another directory: another program created them",
+        Cause::Mismatch(_) => "use the same --seed to write the same data again",
     }
 }
 

@@ -17,7 +17,7 @@ pub const DIRECTORY_FLAGS: OFlags =
 pub const NOT_OURS: &str = "not made by skye";
 
 /// Reason for leaving a file with a name of the kind that a rule produces, and a number beyond it.
-pub const UNNAMED: &str = "not named by its marker";
+pub const UNNAMED: &str = "not in its marker";
 
 /// Names that a pass over a directory may read without removing one of them. In a private directory, only skye makes
 /// names.
@@ -122,7 +122,7 @@ fn remove_level(
                 // These names say no more than that there are so many.
                 removal.left.retain(|(left, _)| !left.starts_with(path) || left.len() <= path.len());
                 return stop(
-                    format!("it lists more than {PASSED_OVER_MAX} names that cannot be removed"),
+                    format!("it has more than {PASSED_OVER_MAX} names that cannot be removed"),
                     removal,
                 );
             }
@@ -135,7 +135,7 @@ fn remove_level(
         stalled = if removed >= last { stalled + 1 } else { 0 };
         last = removed;
         if stalled == STALLED_PASSES_MAX {
-            return stop("it still lists names after their removal has succeeded".into(), removal);
+            return stop("it still lists names after their removal".into(), removal);
         }
     }
 }

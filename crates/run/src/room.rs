@@ -130,7 +130,7 @@ impl RoomWatch {
                 action,
                 format!("only {free} of the file system is free, less than the reserve of {reserve}"),
             )
-            .help("make room, or use a smaller --size")
+            .help("use a smaller --size, or free some space")
         })
     }
 }

@@ -152,8 +152,7 @@ impl Session {
         rules.extend(file_phase::rules(plan));
         rules.extend(probes::rules(plan, target));
         let action = DataLocation::action(target);
-        let help =
-            format!("what is there of it is removed by `skye clean {}` when it answers again", target.path);
+        let help = format!("remove its leftovers with `skye clean {}` when it responds again", target.path);
         let made = Arc::new(AtomicU64::new(0));
         let (theirs, place) = (Arc::clone(&made), target.clone());
         let number = plan.clients.and_then(|clients| clients.number);
@@ -571,8 +570,8 @@ impl Session {
                 let closed = spec::print(&phase.requested_workload().arriving(Arrival::Closed));
                 let reached = self.reached.get(&closed).ok_or_else(|| {
                     UserError::new(
-                        format!("start operations at {percent} % of what `{closed}` reaches"),
-                        "that test gave no rate",
+                        format!("start operations at {percent} % of the rate of `{closed}`"),
+                        "that test has no rate",
                     )
                 })?;
                 Ok(Some(reached * f64::from(percent) / 100.0))
@@ -626,7 +625,7 @@ impl Session {
 fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target) -> Option<Conditions> {
     let (root, target) = (root.clone(), target.clone());
     let sample = move || observe::conditions(&root, &target);
-    let conditions = hang_detection::sample("look at sensors", sample)?;
+    let conditions = hang_detection::sample("read sensors", sample)?;
     let cpu_throttled =
         conditions.cpu_throttled.zip(throttled_before).map(|(now, before)| now.saturating_sub(before));
     Some(Conditions { cpu_throttled, ..conditions })
@@ -838,17 +837,14 @@ pub(crate) mod tests {
         };
         let (status, reason) = status_of(read, LONG);
         assert_eq!(status, Status::Failed);
-        assert!(
-            reason.ends_with("data-0000: the test that should have written the files did not run"),
-            "{reason}"
-        );
+        assert!(reason.ends_with("data-0000: the test that writes the files did not run"), "{reason}");
         assert_eq!(status_of(bytes, LONG).0, Status::Done);
         let none = Time { measured_ns: 0, budget_ns: 0 };
         assert_eq!(status_of(write, none).0, Status::Partial);
         for phase in [read, bytes] {
             let (status, reason) = status_of(phase, LONG);
             assert_eq!(status, Status::Failed);
-            assert!(reason.ends_with("that should have written the files did not finish"), "{reason}");
+            assert!(reason.ends_with("that writes the files did not finish"), "{reason}");
         }
         for phase in [write, read, bytes] {
             assert_eq!(status_of(phase, LONG), (Status::Done, String::new()));

@@ -81,7 +81,7 @@ fn run(task: SimTask<'_>, sinks: &mut Sinks<'_>) -> Result<PhaseTotals, UserErro
     outcome.failure = ended.iter().find_map(|ended| ended.result.err()).map(|failure| {
         let offset = failure.offset_bytes.unwrap_or(0);
         UserError::new(format!("{} {} at offset {offset}", failure.call, task.device.name), failure.cause)
-            .help("its description asks for this error")
+            .help("its description injects this error")
     });
     if let Some(zoned) = &mut sinks.collected.zoned {
         zoned.leave(sinks.collected.read_bytes, outcome.last_done_ns);

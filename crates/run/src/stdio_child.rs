@@ -195,35 +195,35 @@ impl StdioChild {
 
     /// Returns the error for which the process is given up.
     fn error(&mut self, action: &str, event: &ReportEvent) -> UserError {
-        let bug = "please report this as a bug of skye";
+        let bug = "please report this bug of skye";
         match event {
             ReportEvent::Nothing => UserError::new(
                 action,
-                format!("the process for it does not answer for {} s", self.grace.as_secs()),
+                format!("its worker process has not responded for {} s", self.grace.as_secs()),
             )
-            .help("look at the kernel's log for the device or server"),
+            .help("check the kernel log for errors of the device or server"),
             ReportEvent::End => {
                 let how = match self.process.status() {
                     Ok(status) => how_it_ended(status),
                     Err(error) => error.to_string(),
                 };
-                UserError::new(action, format!("the process for it ended: {how}"))
-                    .help("look at the kernel's log for a lack of memory, and at limits of CPU time")
+                UserError::new(action, format!("its worker process ended: {how}"))
+                    .help("check the kernel log for a lack of memory, and the limits of CPU time")
             }
             ReportEvent::Report(Report::Error(text)) => UserError::new(action, text),
             ReportEvent::Report(report) => {
-                UserError::new(action, format!("the process for it said `{report:?}`")).help(bug)
+                UserError::new(action, format!("its worker process sent `{report:?}`")).help(bug)
             }
             ReportEvent::Nonsense(line) => {
-                UserError::new(action, format!("the process for it said `{line}`")).help(bug)
+                UserError::new(action, format!("its worker process sent `{line}`")).help(bug)
             }
-            ReportEvent::Call => UserError::new(action, "it was told to stop"),
+            ReportEvent::Call => UserError::new(action, "it received a stop command"),
         }
     }
 }
 
 /// Name of the action before anything is measured.
-const START: &str = "start a process for the calls of the C library";
+const START: &str = "start a worker process for the C library";
 
 /// Reason why [`StdioChild::report`] returned.
 #[derive(Debug)]
@@ -357,7 +357,7 @@ mod tests {
             let (_, error, sums, _) =
                 run("delta 1 2 7 0 0; exec sleep 60", Duration::from_millis(300), stopped);
             let error = error.unwrap().to_string();
-            assert!(error.contains("does not answer"), "{error}");
+            assert!(error.contains("has not responded"), "{error}");
             assert_eq!(sums[0], 7);
             assert!(start.elapsed() < Duration::from_secs(5));
         }
@@ -369,7 +369,7 @@ mod tests {
         let text = refusal("hear Span; echo '{\"Error\":\"no luck\"}'; exit 1", LONG);
         assert!(text.contains("no luck"), "{text}");
         assert!(refusal("exit 4", LONG).contains("exit code 4"));
-        assert!(refusal("exec sleep 60", Duration::from_millis(300)).contains("does not answer"));
+        assert!(refusal("exec sleep 60", Duration::from_millis(300)).contains("has not responded"));
         let missing = StdioChild::start(Program::new("/nonexistent/skye"), job(), &[]);
         assert!(missing.unwrap_err().to_string().contains("No such file"));
     }

@@ -264,7 +264,7 @@ fn combined_status(parts: &[Part], planned: u32) -> (Status, Option<String>) {
     let texts: Vec<_> = reasons.iter().map(texts).collect();
     match (texts.is_empty(), parts.is_empty()) {
         (false, _) => (status, Some(texts.join("; "))),
-        (true, true) => (status, Some(format!("none of {planned} clients has measured it"))),
+        (true, true) => (status, Some(format!("none of the {planned} clients measured it"))),
         (true, false) => (status, None),
     }
 }

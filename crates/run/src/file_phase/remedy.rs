@@ -17,23 +17,23 @@ const ROOM_BYTES: u64 = 1 << 20;
 pub(super) fn remedy(failure: &Failure, directory: BorrowedFd<'_>) -> &'static str {
     let Cause::Errno(errno) = failure.cause else { return remedy::remedy(failure) };
     if errno == Errno::NOSPC && NAMING_CALLS.contains(&failure.call) && is_ext4_with_room(directory) {
-        return "space and inodes are free, so the directory itself is full: set dirs=N, or make ext4 with larger blocks or \
-                large_dir";
+        return "the directory itself is full, as space and inodes are free: use dirs=N, or make ext4 with larger \
+             blocks or large_dir";
     }
     let cannot = matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY | Errno::INVAL | Errno::XDEV);
     match failure.call {
         "reflink" if cannot => {
-            "files cannot share blocks on this file system (btrfs, bcachefs, OCFS2, and XFS with reflink=1 can); write \
-             by=copy-range or by=read-write"
+            "use by=copy-range or by=read-write: this file system has no reflinks (btrfs, bcachefs, OCFS2, and XFS \
+             with reflink=1 do)"
         }
         "copy_file_range" if cannot => {
-            "this kernel or file system does not copy by itself; write by=read-write"
+            "use by=read-write: this kernel or file system does not support copy_file_range"
         }
         "fsetxattr" | "fgetxattr" if errno == Errno::OPNOTSUPP => {
-            "files have no user attributes here; leave xattr-set and xattr-get away, or mount it with user attributes"
+            "drop xattr-set and xattr-get, or mount it with user attributes"
         }
         "rmdir" if errno == Errno::NOTEMPTY => {
-            "this file system loses names while it is told to remove others, or something else makes new ones"
+            "this file system loses names during removal, or another program creates new ones"
         }
         _ => remedy::remedy(failure),
     }

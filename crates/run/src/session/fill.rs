@@ -42,7 +42,7 @@ impl Session {
             };
             let record = self.measure(phase, repetition, time, options, &mut |event| on_event(phase, event));
             if record.status != Status::Done {
-                let cause = record.reason.unwrap_or_else(|| "nobody knows why".into());
+                let cause = record.reason.unwrap_or_else(|| "its cause is unknown".into());
                 return Err(UserError::new("fill the data before the tests", cause));
             }
             records.push(FillRecord {

@@ -69,8 +69,10 @@ impl Session {
         };
         let Some(dataset) = dataset else { return Ok(()) };
         if dataset.groups.iter().any(|group| group.filled == FillProgress::Discarded) {
-            let action = "read what another client wrote";
-            return Err(UserError::new(action, "a test before has discarded it").help("put discard last"));
+            let action = "read another client's data";
+            return Err(
+                UserError::new(action, "an earlier test discarded it").help("move discard to the end")
+            );
         }
         let directory = directory.for_client(&client.directory, client.number)?;
         let Some(plan) = &self.plan.dataset else { return Ok(()) };
@@ -108,7 +110,7 @@ impl Session {
         if !is_needed {
             return Ok(());
         }
-        let unknown = || UserError::new("work in the directory of the first client", "nobody has named it");
+        let unknown = || UserError::new("use the first client's directory", "its name is unknown");
         let name = self.first.as_deref().ok_or_else(unknown)?;
         on_disk.first = Some(on_disk.directory.for_client(name, 0)?);
         Ok(())

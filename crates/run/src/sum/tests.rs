@@ -207,7 +207,7 @@ fn totals_have_status_and_reason_of_worst_client() {
     let none = summed(&plan, &[]);
     assert_eq!(
         (none.status, none.reason.as_deref()),
-        (Status::Failed, Some("none of 3 clients has measured it"))
+        (Status::Failed, Some("none of the 3 clients measured it"))
     );
 }
 

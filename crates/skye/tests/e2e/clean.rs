@@ -311,7 +311,7 @@ fn empty_directory_is_cleaned_only_when_old() {
     let empty = home.path().join("skye.a1b2c3");
     fs::DirBuilder::new().mode(0o700).create(&empty).unwrap();
     clean(home.path());
-    assert!(empty.exists(), "a run may just be starting");
+    assert!(empty.exists(), "a run may be starting");
     let old = SystemTime::now() - Duration::from_secs(60);
     File::open(&empty).unwrap().set_modified(old).unwrap();
     clean(home.path()).exits(0);

@@ -267,8 +267,11 @@ fn remove_test_keeps_foreign_files() {
     };
     assert!(running.wait_until(is_planted), "the run made no directory");
     let ran = running.wait().did_not_panic().exits(1);
-    let ran =
-        ran.output_contains(&["cannot remove all of", "names that skye did not make", "move them away"]);
+    let ran = ran.output_contains(&[
+        "cannot remove all of",
+        "names that skye did not make",
+        "move them to another directory",
+    ]);
     let diary = planted.unwrap();
     assert_eq!(fs::read_to_string(&diary).unwrap(), "mine", "{ran}");
     fs::remove_dir_all(diary.parent().unwrap().parent().unwrap()).unwrap();

@@ -149,7 +149,7 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
         ("--hosts local*2 --test read:rnd4k --sweep h1..h3", "there are 2 clients"),
         ("--test read:rnd4k --sweep h1..h2", "there are no clients; name them with --hosts"),
         ("--test read:rnd4k --sweep h1..hn", "there are no clients; name them with --hosts"),
-        ("--test read:rnd4k:shift=1", "cannot read what another client wrote: there are no clients"),
+        ("--test read:rnd4k:shift=1", "cannot read another client's data: there are no clients"),
     ] {
         let ran =
             three_clients(directory.path(), "").words(words).run().did_not_panic().exits(2).has_no_result();

@@ -402,11 +402,11 @@ fn agents_open_only_directories_of_live_peers() {
     let own = agent.own.clone();
     let wrong = [
         ("skye.victim", "has no marker"),
-        ("skye.linked", "it is no directory"),
+        ("skye.linked", "it is not a directory"),
         ("skye.absent", "No such file"),
-        (&stranger.own, "its marker names another run"),
-        (&own, "its marker does not name client 0"),
-        ("../victim", "no client of skye has a directory of that name"),
+        (&stranger.own, "its marker is of another run"),
+        (&own, "its marker is not of client 0"),
+        ("../victim", "its name is not that of a client's directory"),
     ];
     for (name, why) in wrong {
         let (answer, message) = lay_out(&mut agent, name);
@@ -600,7 +600,7 @@ fn repeated_layouts_count_against_the_limit_of_an_agent() {
     let names: Vec<_> = answers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, [vec!["laid_out"; 24], vec!["failed"; 2]].concat());
     let cause = answers[24].1["error"]["cause"].as_str().unwrap();
-    assert_eq!(cause, "the run has written all that its write limit allows");
+    assert_eq!(cause, "the run has reached its write limit");
     assert!(talk.written_bytes() <= LIMIT + SLACK, "{}", talk.written_bytes());
     talk.end();
     assert_eq!(leftovers(home.path()), Vec::<std::path::PathBuf>::new());

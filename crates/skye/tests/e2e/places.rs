@@ -231,7 +231,7 @@ fn full_directories_are_named() {
     let words = "--no-save --time 300 --test create:files=400k:names=letters-first";
     let ran = skye().arg("run").arg(ext4.path()).words(words).run().did_not_panic().exits(1);
     ran.stderr_contains(&[
-        "No space left on device; space and inodes are free, so the directory itself is full",
+        "No space left on device; the directory itself is full, as space and inodes are free",
     ]);
     assert_nothing_left(ext4.path());
 }
