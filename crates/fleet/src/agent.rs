@@ -91,7 +91,7 @@ impl Wire {
         interrupt: Arc<AtomicBool>,
         is_ended: fn() -> bool,
     ) -> Result<Self, UserError> {
-        let action = "speak with a coordinator on standard input and output";
+        let action = "communicate with a coordinator on stdin and stdout";
         let help = "`skye run --hosts` starts agents by itself";
         let fail = |cause: &dyn std::fmt::Display| UserError::new(action, cause).help(help);
         for stream in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
@@ -111,16 +111,18 @@ impl Wire {
                 Some(document) => {
                     break channel::decode(&document, SEED_DIGITS).map_err(|why| fail(&why.0))?;
                 }
-                None if is_ended() => return Err(fail(&"a signal has ended the wait")),
-                None if input.idle.clock.now() > HELLO => return Err(fail(&"nobody has spoken")),
+                None if is_ended() => return Err(fail(&"a signal ended the wait")),
+                None if input.idle.clock.now() > HELLO => {
+                    return Err(fail(&"no coordinator sent a message in time"));
+                }
                 None if !input.read().map_err(|error| fail(&error))? => {
-                    return Err(fail(&"it ended before anybody spoke"));
+                    return Err(fail(&"stdin ended before a message of a coordinator"));
                 }
                 None => {}
             }
         };
         let own = Hello::new(version, &hello.session);
-        shared.write(&own).map_err(|()| fail(&"the coordinator is gone"))?;
+        shared.write(&own).map_err(|()| fail(&"the coordinator has exited"))?;
         let (sender, commands) = channel();
         let start = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(body).map_err(|error| fail(&error))
@@ -241,7 +243,7 @@ impl Shared {
                 Ok(Some(document)) => match channel::decode(&document, SEED_DIGITS) {
                     Ok(command) => {
                         if !self.take(command, commands) {
-                            break "the program does not listen".to_owned();
+                            break "the program has exited".to_owned();
                         }
                     }
                     Err(why) => break why.0,
@@ -250,16 +252,18 @@ impl Shared {
                 Ok(None) => {
                     let is_stopped = self.is_disconnected.load(Ordering::SeqCst);
                     match input.read() {
-                        Ok(true) if is_stopped => break "nobody takes what is sent".to_owned(),
-                        Ok(true) if self.is_lost(&mut input.idle) => break "it is silent".to_owned(),
+                        Ok(true) if is_stopped => break "sending to it fails".to_owned(),
+                        Ok(true) if self.is_lost(&mut input.idle) => {
+                            break "it has sent nothing for too long".to_owned();
+                        }
                         Ok(true) => {}
-                        Ok(false) => break "it has closed the channel".to_owned(),
+                        Ok(false) => break "it closed the channel".to_owned(),
                         Err(error) => break error.to_string(),
                     }
                 }
             }
         };
-        log::debug!("the coordinator is gone: {why}");
+        log::debug!("the connection to the coordinator is lost: {why}");
         self.is_disconnected.store(true, Ordering::SeqCst);
         self.interrupt.store(true, Ordering::SeqCst);
     }

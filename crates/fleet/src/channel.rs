@@ -109,7 +109,7 @@ impl FrameReader {
     pub fn find_start(&mut self) -> Result<Option<String>, Malformed> {
         let Some(start) = self.start() else {
             return match self.bytes.len() > GREETING_BYTES_MAX {
-                true => malformed("it has no start within 64 KiB"),
+                true => malformed("there is no start mark within 64 KiB"),
                 false => Ok(None),
             };
         };
@@ -167,7 +167,7 @@ fn check(document: &[u8], digits_max: usize) -> Result<(), Malformed> {
                         Some(b'\\') => at += 2,
                         Some(b'"') => break,
                         Some(_) => at += 1,
-                        None => return malformed("a text has no end"),
+                        None => return malformed("a text is not terminated"),
                     }
                 }
                 if at - start > TEXT_BYTES_MAX {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(why(&"[".repeat(40)), "it is nested too deeply");
         assert_eq!(why(&format!("[{}]", "1,".repeat(VALUES_MAX + 1))), "it has too many values");
         assert_eq!(why(&format!("\"{}\"", "x".repeat(TEXT_BYTES_MAX + 1))), "a text is too long");
-        assert_eq!(why("\"x\\\""), "a text has no end");
+        assert_eq!(why("\"x\\\""), "a text is not terminated");
         let pong = |at_ns: &str| format!("{{\"pong\":{{\"number\":1,\"at_ns\":{at_ns}}}}}");
         assert_eq!(why(&pong("1000000000000000000")), "a number is too long");
         assert!(decode::<FromAgent>(pong("999999999999999999").as_bytes(), DIGITS_MAX).is_ok());

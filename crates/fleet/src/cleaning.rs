@@ -146,17 +146,17 @@ impl Cleaning {
         }
         let is_listed = |line: &&str| [LEFT, IN_USE_BY, REMOVED].iter().any(|word| line.starts_with(word));
         let others = text.lines().rfind(|line| !is_listed(line) && !line.trim().is_empty());
-        reason(others.unwrap_or("it is lost"))
+        reason(others.unwrap_or("the connection was lost"))
     }
 
     fn end(self) -> Option<String> {
         match self.progress {
             Progress::Ended(why) => why,
-            Progress::Waits(_) => Some("it was not reached in time".to_owned()),
+            Progress::Waits(_) => Some("it was not connected in time".to_owned()),
             Progress::Runs(Running { mut child, .. }) => {
                 let _ = child.kill();
                 let _ = child.try_wait();
-                Some("it does not answer".to_owned())
+                Some("it does not respond".to_owned())
             }
         }
     }
@@ -193,7 +193,7 @@ impl Fleet {
         let words = |client: &Client| ["clean".to_owned(), client.directory.clone()];
         let left = |launcher: &Launcher, client: &Client, why: &str| {
             let typed = launcher.typed(&client.host, &words(client));
-            format!("{}: {why}; when it can, `{typed}` removes its files", client.name)
+            format!("{}: {why}; remove its files with `{typed}` when it responds again", client.name)
         };
         for (index, client) in self.clients.iter_mut().enumerate() {
             let State::Lost(why) = &client.state else { continue };
@@ -208,7 +208,7 @@ impl Fleet {
             let command = match client.transport {
                 // A rank removes what its agent has left before it says that the channel has ended.
                 Transport::Rank => {
-                    let is_unknown = "its agent removes its files, unless the whole job was killed";
+                    let is_unknown = "its agent removes its files, except after a kill of the whole job";
                     lines.extend((why == NO_ANSWER).then(|| left(&self.launcher, client, is_unknown)));
                     continue;
                 }
@@ -218,7 +218,7 @@ impl Fleet {
             let own = WorkDirectory::new(&client.directory, index as u32, &client.own_name);
             match command {
                 Ok(command) => cleanings.push(Cleaning::new(index, own, command)),
-                Err(_) => lines.push(left(&self.launcher, client, "it is lost")),
+                Err(_) => lines.push(left(&self.launcher, client, "the connection was lost")),
             }
         }
         for (index, why) in Cleaning::all(cleanings, self.start_at_once) {
@@ -266,7 +266,7 @@ mod tests {
             (vec![used, foreign], 1, Some(used)),
             (vec!["removed  /mnt/skye.000000 with 3 files", foreign], 1, None),
             (vec![foreign, "Connection closed"], 255, Some("Connection closed")),
-            (vec![foreign], 255, Some("it is lost")),
+            (vec![foreign], 255, Some("the connection was lost")),
             (vec!["cannot clean /mnt: it does not answer"], 1, Some("cannot clean /mnt: it does not answer")),
         ];
         let script = |(lines, code, _): &(Vec<&str>, i32, Option<&str>)| {

@@ -375,7 +375,7 @@ impl Fleet {
             for index in (0..selected.len()).filter(|index| selected[*index]) {
                 self.hub.send(index, ToAgent::Look {});
             }
-            self.all_of(&selected, "look at the machine", Wait::answer(), |client, frame| match frame {
+            self.all_of(&selected, "inspect the machine", Wait::answer(), |client, frame| match frame {
                 FromAgent::Looked { checks } => {
                     client.checks = Some(checks.into_iter().take(CHECKS_MAX).map(printable).collect());
                     Some(Ok(()))
@@ -444,7 +444,7 @@ impl Fleet {
             clients_per_machine: clients_per_machine[client],
         });
         let mut hidden = Vec::new();
-        self.all("make a work directory", Wait::answer(), |client, frame| match frame {
+        self.all("create the work directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Opened { hidden_sources, clock_read_ns, own } => {
                 (client.clock_read_ns, client.own_name) = (clock_read_ns, own);
                 if let Some(found) = &mut client.found {
@@ -600,7 +600,7 @@ impl Fleet {
             }
         }
         let lost: Vec<_> =
-            self.clients.iter().filter_map(|client| loss_error("show its clock", client)).collect();
+            self.clients.iter().filter_map(|client| loss_error("report its clock", client)).collect();
         if lost.is_empty() || self.on_loss == OnLoss::Continue { Ok(()) } else { Err(lost) }
     }
 
@@ -709,9 +709,9 @@ impl Fleet {
 
     /// Ends the channel of a client that has sent a frame out of turn.
     pub(crate) fn end_client(&mut self, index: usize, frame: &FromAgent) {
-        log::debug!("{}: out of turn: {frame:?}", self.clients[index].name);
+        log::debug!("{}: unexpected frame: {frame:?}", self.clients[index].name);
         self.hub.close(index);
-        self.note(index, Event::Lost("it has sent a frame out of turn".into()));
+        self.note(index, Event::Lost("it sent an unexpected frame".into()));
     }
 
     /// Takes an event that no stage waits for. Returns the error of a client that speaks another protocol.
@@ -725,15 +725,15 @@ impl Fleet {
                 client.hello = Some(hello);
                 if !is_understood {
                     let cause = format!(
-                        "skye {version} there speaks protocol {} to {}, and this one {} to {}",
+                        "skye {version} there supports protocols {} to {}, and this one {} to {}",
                         theirs.0,
                         theirs.1,
                         model::frames::PROTOCOL_OLDEST,
                         model::frames::PROTOCOL_NEWEST
                     );
-                    let action = format!("speak with {}", client.name);
+                    let action = format!("communicate with {}", client.name);
                     self.hub.close(index);
-                    return Some(UserError::new(action, cause).help("install the same version on both"));
+                    return Some(UserError::new(action, cause).help("use the same version on both"));
                 }
             }
             Event::Line(line) => {
@@ -768,7 +768,8 @@ fn loss_error(action: &str, client: &Client) -> Option<UserError> {
     let State::Lost(why) = &client.state else { return None };
     let help = match (&client.hello, client.transport) {
         (None, Transport::Launched) => Some(
-            "see if `ssh HOST skye --version` works without a question; --rsh names another launcher, --remote-skye where it is",
+            "check that `ssh HOST skye --version` works without a prompt, or use --rsh for another launcher, or \
+             --remote-skye for its path",
         ),
         _ => None,
     };
@@ -808,11 +809,11 @@ fn combine_errors(action: &str, errors: Vec<UserError>) -> UserError {
 fn compare(name: &str, plan: &Plan, own: &Plan) -> Reply<()> {
     let differs = |cause: String| {
         Err(UserError::new(format!("run the same tests on {name}"), cause)
-            .help("say how with --engine, --size or --files, so that all clients can do it"))
+            .help("set --engine, --size or --files so that all clients support it"))
     };
     // Clients that touch each other's data must lay it out alike.
     if (plan.shares_files() || plan.reads_of_others()) && plan.dataset != own.dataset {
-        return differs("it would lay out its data in another way".into());
+        return differs("it would lay out its data differently".into());
     }
     if plan.phases.len() != own.phases.len() {
         return differs(format!("it would run {} tests instead of {}", own.phases.len(), plan.phases.len()));
@@ -822,7 +823,7 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Reply<()> {
         if (&spec, expected.engine) != (&own_spec, own.engine) {
             let own_spec = texts::short(&own_spec);
             return differs(format!(
-                "{} would be `{own_spec}` by {} there, and `{spec}` by {} on the first",
+                "{} would be `{own_spec}` with engine {} there, and `{spec}` with engine {} on the first client",
                 expected.id,
                 own.engine.word(),
                 expected.engine.word()

@@ -425,7 +425,7 @@ mod tests {
                 wait_for_greeting(&mut hub);
                 hub.expect(0, Some(DEADLINE));
                 hub.hasten(Duration::from_millis(300));
-                assert_eq!(loss(&mut hub), "it did not answer within 0 s", "{script}");
+                assert_eq!(loss(&mut hub), "it did not respond within 0 s", "{script}");
             }
         }
     }
@@ -460,7 +460,7 @@ mod tests {
                 event => assert!(event.is_none(), "{event:?}"),
             }
         };
-        assert_eq!(why, "it did not answer within 0 s");
+        assert_eq!(why, "it did not respond within 0 s");
     }
 
     #[test]
@@ -471,7 +471,7 @@ mod tests {
         hub.expect(0, None);
         hub.hasten(Duration::from_millis(300));
         hub.expect(0, Some(DEADLINE));
-        assert_eq!(loss(&mut hub), "it did not answer within 0 s");
+        assert_eq!(loss(&mut hub), "it did not respond within 0 s");
     }
 
     #[test]

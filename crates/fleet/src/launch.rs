@@ -37,8 +37,8 @@ impl Launcher {
     pub fn words(text: &str) -> Result<Vec<String>, String> {
         match shlex::split(text) {
             Some(words) if !words.is_empty() => Ok(words),
-            Some(_) => Err("it names no program".into()),
-            None => Err(format!("`{text}` has a quote without its end")),
+            Some(_) => Err("it contains no program".into()),
+            None => Err(format!("`{text}` has an unclosed quote")),
         }
     }
 
@@ -75,10 +75,8 @@ impl Launcher {
             let own = || std::iter::once(&self.remote_program).chain(arguments);
             if let Some(word) = own().find(|word| quoted(word) != **word) {
                 let action = format!("pass `{word}` through `{}`", launcher.join(" "));
-                return Err(UserError::new(action, "it has signs that a shell there may take for others")
-                    .help(
-                        "use a directory whose path has letters, digits, slashes, dots and hyphens alone",
-                    ));
+                return Err(UserError::new(action, "a shell there may interpret its special characters")
+                    .help("use a directory whose path has only letters, digits, slashes, dots and hyphens"));
             }
             let words = with_host(&launcher, &host.host);
             command = Command::new(&words[0]);

@@ -24,7 +24,7 @@ use crate::waiting::{self, HELLO, SILENCE};
 /// to end, and what was measured is saved by then.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
 /// Reason for the loss of a rank that gives none.
-pub const NO_ANSWER: &str = "its rank does not answer; the launcher may have ended it";
+pub const NO_ANSWER: &str = "its rank does not respond; the launcher may have ended it";
 /// Longest line of a client's standard error that is kept.
 const LINE_BYTES_MAX: usize = 2000;
 /// Time that the last line of a client may take to arrive after its channel has ended.
@@ -345,7 +345,7 @@ impl Link {
                 self.answer_by = None;
                 self.frames.push(&bytes[..count]);
                 if let Err(Malformed(why)) = self.take_frames(back_ns, events, now) {
-                    self.end(events, &format!("it sends what is no frame of skye: {why}"));
+                    self.end(events, &format!("invalid frame: {why}"));
                 }
             }
             // Another process may have its end of the channel.
@@ -455,14 +455,14 @@ impl Link {
         let overdue = self.due.filter(|(due, _)| now > *due).filter(|_| !self.has_more_time(now));
         let why = match overdue {
             _ if !self.is_open() => None,
-            Some((_, limit)) => Some(format!("it did not answer within {} s", limit.as_secs())),
+            Some((_, limit)) => Some(format!("it did not respond within {} s", limit.as_secs())),
             _ if !self.is_greeted => None,
             _ if self.is_rank() => (is_late || (is_silent && !is_measured)).then(|| NO_ANSWER.to_owned()),
             // A process of this machine that is silent may wait for a CPU. Only one that was stopped does not go on.
             _ if self.is_local => {
                 (is_silent && self.is_stopped()).then(|| "its process is stopped".to_owned())
             }
-            _ => is_silent.then(|| format!("nothing was heard from it for {:.1} s", silent.as_secs_f64())),
+            _ => is_silent.then(|| format!("it has sent nothing for {:.1} s", silent.as_secs_f64())),
         };
         if let Some(why) = why {
             self.end(events, &why);
@@ -503,7 +503,7 @@ impl Link {
         events.push(Event::Lost(match greeting.filter(|greeting| !greeting.is_empty()) {
             None => texts::short(why),
             Some(greeting) => texts::short(&format!(
-                "{why}, after `{greeting}` and no start of skye; let its shell print nothing to stdout"
+                "{why}, and its shell printed `{greeting}` before skye started; disable that output"
             )),
         }));
     }

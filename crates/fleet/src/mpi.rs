@@ -70,12 +70,11 @@ pub enum Family {
 /// There is no library, or it refuses.
 pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
     let fail = |cause: String| {
-        UserError::new("join the other ranks of this job", cause).help(
-            "load the module of the MPI whose mpirun you use, or name the hosts with --hosts, without mpirun",
-        )
+        UserError::new("join the other ranks of this job", cause)
+            .help("load the module of the MPI whose mpirun you use, or use --hosts instead of mpirun")
     };
     if cfg!(target_env = "musl") {
-        return Err(fail("this program is linked to musl statically, and cannot open libmpi".into()));
+        return Err(fail("this program is statically linked to musl, and cannot load libmpi".into()));
     }
     keep_from_children();
     let open = |name: &&'static str| {
@@ -90,7 +89,7 @@ pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
     .concat();
     let library = names.iter().find_map(open);
     let (name, library) =
-        library.ok_or_else(|| fail(format!("none of its libraries is there: {}", names.join(", "))))?;
+        library.ok_or_else(|| fail(format!("none of its libraries is installed: {}", names.join(", "))))?;
     log::debug!("the library of MPI is {name}");
     let object = |name: &[u8]| {
         // SAFETY: the symbol is an object of Open MPI, of which only the address is used.

@@ -45,7 +45,7 @@ impl Fleet {
         match event {
             Event::Frame(FromAgent::Watched(watched)) => *seen = Some(*watched),
             Event::Lost(why) if client.is_live() => {
-                (self.say)(&client.name, &format!("lost: {why}; it is observed no more"));
+                (self.say)(&client.name, &format!("lost: {why}; it is no longer observed"));
                 client.state = State::Lost(why);
             }
             Event::Line(line) => (self.say)(&client.name, &line),

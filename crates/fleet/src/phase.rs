@@ -73,7 +73,7 @@ impl Fleet {
         // A clock that drifts is followed from test to test.
         let _ = self.align(ROUND_TRIPS_AGAIN);
         if self.is_over {
-            let reason = "a client was lost before it began";
+            let reason = "a client was lost before the test started";
             let record = Session::untried(phase, repetition, Status::Skipped, reason);
             return CombinedPhase { record, clients: Vec::new() };
         }
@@ -220,7 +220,7 @@ impl Fleet {
                 if is_at_work && !is_interrupted && was_interrupted(&measured.record) => {}
             Event::Frame(FromAgent::Measured(mut measured)) if is_at_work => {
                 measured.record.reason = measured.record.reason.as_deref().map(texts::short);
-                log::debug!("{}: {} is over", client.name, measured.record.id);
+                log::debug!("{}: {} has ended", client.name, measured.record.id);
                 runner.stage = Stage::Ended;
                 self.hub.expect(index, None);
                 client.left_bytes = measured.left_bytes;
@@ -249,7 +249,9 @@ impl Fleet {
                         State::Lost(why) => why.as_str(),
                         _ => "it has ended",
                     };
-                    running.failure.get_or_insert(UserError::new(format!("go on with {}", client.name), why));
+                    running
+                        .failure
+                        .get_or_insert(UserError::new(format!("continue with {}", client.name), why));
                 }
             }
         }

@@ -112,12 +112,10 @@ fn join(rank_info: &RankInfo) -> Result<Box<dyn Job>, UserError> {
         return Ok(job);
     }
     let RankInfo { size, launcher, .. } = rank_info;
-    let cause = format!("{launcher} has started {size} processes, and MPI knows of {}", job.size());
+    let cause = format!("{launcher} started {size} processes, and MPI has {}", job.size());
     job.leave();
     let help = match *launcher {
-        "srun" => {
-            "start them with `srun --mpi=pmix` or `srun --mpi=pmi2`; or name the nodes with --hosts, without srun"
-        }
+        "srun" => "use `srun --mpi=pmix` or `srun --mpi=pmi2`, or --hosts instead of srun",
         _ => "use the mpirun of the MPI that is loaded",
     };
     Err(UserError::new("join the other ranks of this job", cause).help(help))
@@ -171,10 +169,8 @@ impl Ranks {
     pub fn gather(rank_info: &RankInfo) -> Result<Self, UserError> {
         let fail = |error: io::Error| UserError::new("join the other ranks of this job", error);
         if rank_info.size > CLIENTS_MAX {
-            let cause = format!("there are {}, and a run has at most {CLIENTS_MAX} clients", rank_info.size);
-            return Err(
-                UserError::new("join the other ranks of this job", cause).help("start fewer processes")
-            );
+            let cause = format!("there are {}, and the maximum is {CLIENTS_MAX} clients", rank_info.size);
+            return Err(UserError::new("join the other ranks of this job", cause).help("use fewer processes"));
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for _ in 1..rank_info.size {
@@ -206,7 +202,7 @@ impl Ranks {
 }
 
 fn received(gathered: &Receiver<Result<Vec<String>, UserError>>) -> Result<Vec<String>, UserError> {
-    let gone = || Err(UserError::new("join the other ranks of this job", "the thread of MPI has ended"));
+    let gone = || Err(UserError::new("join the other ranks of this job", "the MPI thread has ended"));
     gathered.recv().unwrap_or_else(|_| gone())
 }
 
@@ -222,7 +218,7 @@ fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool
     let mut clock = RunningClock::new();
     while let Some(missing) = names.iter().position(Option::is_none) {
         if clock.now() > limit {
-            let cause = format!("rank {missing} did not answer within {} s", limit.as_secs());
+            let cause = format!("rank {missing} did not respond within {} s", limit.as_secs());
             return Err(UserError::new("join the other ranks of this job", cause));
         }
         if !job.receive(&mut buffer) {
@@ -576,7 +572,7 @@ mod tests {
         assert_eq!((named.0[1].as_str(), named.1), ("ada", vec![false]));
         for said in [Vec::new(), message(1, Kind::Part, b"beat")] {
             let error = machines(&mut Other(said), limit).unwrap_err();
-            assert!(error.cause.starts_with("rank 1 did not answer"), "{error}");
+            assert!(error.cause.starts_with("rank 1 did not respond"), "{error}");
         }
     }
 

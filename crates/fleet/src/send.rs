@@ -35,7 +35,7 @@ const SCRIPT: &str = concat!(
     r#"chmod 700 "./$file" && "./$file" 2>/dev/null && exec 3>"./$file" 4<"./$file" && rm "./$file" && "#,
     r#"dd if=/dev/zero of=/proc/self/fd/3 bs=65536 count="$blocks" conv=notrunc 2>/dev/null && break; "#,
     r#"exec 3>&- 4<&-; rm -f "./$file"; file=; done; "#,
-    r#"test -n "$file" || { echo "there is no $skye, and no directory with room for a copy from which it could be started" >&2; exit 1; }; "#,
+    r#"test -n "$file" || { echo "there is no $skye, and no directory has space for an executable copy" >&2; exit 1; }; "#,
     r#"file=; cd -P "$old" || exit 1; printf "\000\000\000\\$(printf %03o ${#body})%s" "$body"; "#,
     r#"dd bs="$first" count=1 iflag=fullblock of=/dev/null 2>/dev/null && "#,
     r#"dd bs=65536 count="$blocks" iflag=fullblock >&3 2>/dev/null || "#,
@@ -72,7 +72,7 @@ impl Copy {
         let own = std::env::consts::ARCH;
         if wanted.wanted != own {
             let theirs = crate::texts::short(&wanted.wanted);
-            return Err(format!("there is no skye, and this one is for {own} and not for {theirs}"));
+            return Err(format!("there is no skye, and this one is for {own}, not for {theirs}"));
         }
         Ok(Arc::clone(&self.bytes))
     }

@@ -46,8 +46,8 @@ impl Room {
 pub(crate) fn rest(omitted_lines: u64) -> Option<String> {
     match omitted_lines {
         0 => None,
-        1 => Some("1 more line is left out".to_owned()),
-        _ => Some(format!("{omitted_lines} more lines are left out")),
+        1 => Some("1 more line omitted".to_owned()),
+        _ => Some(format!("{omitted_lines} more lines omitted")),
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(short_lines(&few), few);
         for line in ["left /mnt/skye.000000/data-0000: Input/output error".to_owned(), "x".repeat(1 << 16)] {
             let printed = short_lines(&vec![line; 5000]);
-            let rest = format!("{} more lines are left out", 5000 - (printed.len() - 1));
+            let rest = format!("{} more lines omitted", 5000 - (printed.len() - 1));
             assert_eq!(printed.last(), Some(&rest));
             assert!(printed.concat().len() < 2 * BYTES_MAX, "{}", printed.len());
         }

@@ -674,8 +674,8 @@ fn invalid_frame_ends_session_without_writing() {
         three_clients(directory.path(), words).arg("--rsh").arg(launcher).run().did_not_panic().exits(2);
     ran.stderr_contains(&[
         "on ada",
-        "after `good evening, general` and no start of skye",
-        "print nothing to stdout",
+        "its shell printed `good evening, general` before skye started",
+        "disable that output",
     ]);
     // The other way round: an agent that is told nonsense, nothing, or a frame that it knows too early.
     let hello = r#"{"protocol_oldest":1,"protocol_newest":1,"version":"0","session":"s"}"#;

@@ -737,7 +737,7 @@ fn client_that_says_much_is_cut_short() {
     client.join().unwrap();
     assert!(ran.stderr.len() < 40_000, "{} bytes", ran.stderr.len());
     let lines = ran.stderr.lines().filter(|line| line.contains("left /etc/passwd")).count();
-    let rest = format!("ada: {} more lines are left out", left.len() - lines);
+    let rest = format!("ada: {} more lines omitted", left.len() - lines);
     assert!(lines > 10, "{ran}");
     ran.stderr_contains(&[&rest]);
 }

@@ -345,7 +345,7 @@ fn greetings_of_a_remote_shell_are_printed_once() {
     let ran = run("sh -c 'echo Welcome to ada; echo Have fun; shift; exec \"$@\"' sh").exits(0);
     assert_eq!(ran.stderr.matches("ada: its shell printed `Welcome to ada Have fun`").count(), 1, "{ran}");
     let ran = run("sh -c 'head -c 70000 /dev/zero | tr \\\\0 x; cat >/dev/null'").exits(2);
-    ran.stderr_contains(&["it has no start within 64 KiB", "let its shell print nothing to stdout"]);
+    ran.stderr_contains(&["there is no start mark within 64 KiB", "disable that output"]);
     assert_nothing_left(home.path());
 }
 
