@@ -118,7 +118,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let clients = fleet_run::clients(&arguments.clients)?;
     if let Some(client) = clients.iter().flatten().find(|client| client.directory.is_some()) {
         let problem =
-            format!("cannot measure in the directory of {client}: name both directories before --hosts");
+            format!("cannot measure in the directory of {client}: choose both directories before --hosts");
         return Err(Failure::Refused(problem));
     }
     // A signal ends the agents, too.
@@ -162,7 +162,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let block_ns = u64::from(BLOCK) * parties.iter().map(|party| party.plan.estimate_ns).sum::<u64>();
     if Duration::from_nanos(block_ns) > limits.total {
         return Err(Failure::Refused(format!(
-            "cannot measure a block of A B B A within {}: it takes {}; give it more with --total, or ask for fewer tests",
+            "cannot measure a block of A B B A within {}: it takes {}; use a longer --total, or fewer tests",
             model::numbers::duration(limits.total.as_nanos() as u64),
             model::numbers::about(block_ns)
         )));
@@ -181,9 +181,10 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     }
     let keeping = match arguments.no_save {
         true => Keeping::Nowhere,
-        false => {
-            Keeping::find(arguments.output.as_deref(), Some("name a directory with -o DIR, or add --no-save"))
-        }
+        false => Keeping::find(
+            arguments.output.as_deref(),
+            Some("choose a directory with -o DIR, or add --no-save"),
+        ),
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::new(arguments.quiet, terminal::style());
@@ -301,12 +302,14 @@ fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_mi
     let pair_bytes: u64 = parties.iter().map(|party| party.plan.bytes_of_all_max()).sum();
     let tests =
         if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
-    let by = plan.clients.map_or(String::new(), |clients| format!(", by {} clients at once", clients.count));
+    let by = plan
+        .clients
+        .map_or(String::new(), |clients| format!(", on {} clients simultaneously", clients.count));
     lines.push(text::named_line(
         "plan",
         &format!(
-            "{tests} on each side in turns{by}, on fresh files; at least {pairs_min} pairs of {}, until each ratio is known within ± {}, \
-             for {} at most; up to {} written a pair, {} in all",
+            "{tests} alternating between the sides{by}, on fresh files; at least {pairs_min} pairs of {}, until each \
+             ratio is within ± {}, for at most {}; up to {} written per pair, {} in total",
             model::numbers::about(pair_ns),
             model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
             model::numbers::duration(limits.total.as_nanos() as u64),
@@ -320,7 +323,7 @@ fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_mi
         lines.push(text::named_line(
             "note",
             &format!(
-                "{pairs_min} pairs would take {}: give it more with --total, or ask for fewer tests",
+                "{pairs_min} pairs would take {}: use a longer --total, or fewer tests",
                 model::numbers::about(needed.as_nanos() as u64)
             ),
             &style,
@@ -419,7 +422,7 @@ impl PairMeasurement<'_> {
     fn progress(&self, pair: u32, known: Option<&Width>) -> String {
         let known = match known {
             Some(Width { half, row }) => {
-                format!(" · {row} known within ± {}", model::numbers::percent(*half))
+                format!(" · {row} within ± {}", model::numbers::percent(*half))
             }
             None => String::new(),
         };
@@ -512,7 +515,7 @@ fn finish(
         Err(_) if interruption.is_raised() => return Ok(interruption.exit_code().unwrap_or(code)),
         Err(_) => {
             return Err(Failure::Failed(
-                "no test gave a number on both sides: nothing can be compared".into(),
+                "no test has a result on both sides: nothing can be compared".into(),
             ));
         }
     };
@@ -521,11 +524,11 @@ fn finish(
     if shows_text {
         let why = match enough {
             StopReason::Known => {
-                format!("every ratio is known within ± {}", model::numbers::percent(effect * WIDTH_OF_EFFECT))
+                format!("every ratio is within ± {}", model::numbers::percent(effect * WIDTH_OF_EFFECT))
             }
-            StopReason::Total => "another block would take longer than --total allows".into(),
-            StopReason::WriteLimit => "another block would write more than --write-limit allows".into(),
-            StopReason::Broken => "it could not go on".into(),
+            StopReason::Total => "another block would exceed --total".into(),
+            StopReason::WriteLimit => "another block would exceed --write-limit".into(),
+            StopReason::Broken => "a side failed".into(),
         };
         let pairs = if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };
         let style = terminal::style();

@@ -174,8 +174,7 @@ impl Agent<'_> {
             return Err(unexpected("plan the run"));
         }
         if clients.number.is_some_and(|number| number >= clients.count) {
-            let cause =
-                format!("its number is {:?}, and there are {} clients", clients.number, clients.count);
+            let cause = format!("its number {:?} is too large for {} clients", clients.number, clients.count);
             return Err(UserError::new("plan the run", cause));
         }
         let target = &place.target;
@@ -186,9 +185,9 @@ impl Agent<'_> {
     }
 
     fn check_machine(&mut self) -> Result<FromAgent, UserError> {
-        let place = self.place.as_ref().ok_or_else(|| unexpected("look at the machine"))?;
+        let place = self.place.as_ref().ok_or_else(|| unexpected("inspect the machine"))?;
         let checks = doctor::checks(&self.root, &self.machine, &place.target, &self.arguments.dir);
-        let checks = checks.map_err(|cause| UserError::new("look at the machine", cause))?;
+        let checks = checks.map_err(|cause| UserError::new("inspect the machine", cause))?;
         Ok(FromAgent::Looked { checks })
     }
 
@@ -214,7 +213,7 @@ impl Agent<'_> {
 
     fn open(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) -> Result<FromAgent, UserError> {
         let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
-            return Err(unexpected("make a work directory"));
+            return Err(unexpected("create the work directory"));
         };
         let raised = self.interruption.raised.clone();
         let session = place.open(&self.root, plan, self.seed, Some(self.wire.session()), raised);
@@ -255,7 +254,7 @@ impl Agent<'_> {
     ) -> Result<FromAgent, UserError> {
         let action = "run a test";
         let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(index)).cloned();
-        let phase = phase.ok_or_else(|| UserError::new(action, "the plan has no such test"))?;
+        let phase = phase.ok_or_else(|| UserError::new(action, "the test is not in the plan"))?;
         let own = self.plan.as_ref().and_then(|plan| plan.clients?.number).unwrap_or_default();
         let Self { session, wire, interruption, seed, .. } = self;
         let session = session.as_mut().ok_or_else(|| unexpected(action))?;
@@ -298,7 +297,7 @@ impl Agent<'_> {
 
     /// Samples the machine from `at_ns` until the coordinator requests the result.
     fn watch(&mut self, at_ns: u64) -> Result<FromAgent, UserError> {
-        let action = "watch this machine";
+        let action = "sample this machine";
         let place = self.place.as_ref().ok_or_else(|| unexpected(action))?;
         let mut watch = None;
         loop {
@@ -335,7 +334,7 @@ impl Agent<'_> {
                 closing::later(removing);
                 let directory = self.arguments.dir.display();
                 vec![format!(
-                    "its target hangs; when it answers again, `skye clean {directory}` removes its files"
+                    "its target hangs; remove its files with `skye clean {directory}` when it responds again"
                 )]
             }
             Some(removing) => closing::leftover_lines(removing.wait()),
@@ -345,7 +344,7 @@ impl Agent<'_> {
 
 /// Returns the error of a command that comes too early, too late or twice.
 fn unexpected(action: &str) -> UserError {
-    UserError::new(action, "the coordinator asks for it at another time than a skye would")
+    UserError::new(action, "the coordinator sent this command out of order")
 }
 
 /// Says that a measured part is ready, and waits for the order to begin it and then for its instant. A signal or the end

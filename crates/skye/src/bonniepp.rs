@@ -79,14 +79,14 @@ fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
 
 /// Returns a seed that follows from a file's content: the same file gives the same offsets and names.
 fn seed_of(path: &Path) -> Result<u64, Failure> {
-    let action = || format!("take random numbers from {}", path.display());
+    let action = || format!("read random numbers from {}", path.display());
     let mut bytes = Vec::new();
     inputs::open_any(path)
         .and_then(|file| file.take(SEED_BYTES_MAX).read_to_end(&mut bytes))
         .map_err(|error| Failure::failed(UserError::new(action(), error)))?;
     if bytes.is_empty() {
         return Err(Failure::failed(
-            UserError::new(action(), "it is empty").help("name a file with something in it"),
+            UserError::new(action(), "it is empty").help("choose a file with data in it"),
         ));
     }
     let word = |chunk: &[u8]| chunk.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
@@ -129,14 +129,13 @@ impl SingleRun<'_> {
                 let ordinal = Test::ALL.iter().position(|known| *known == tests[index]).unwrap_or(0);
                 let place = run as usize * Test::ALL.len() + ordinal;
                 for number in seat.borrow_mut().wait(place as u64) {
-                    let missing =
-                        format!("the program with seat {} of -p does not come any more", number + 1);
+                    let missing = format!("the program at position {} of the barrier has exited", number + 1);
                     terminal::message("warning", &missing);
                 }
             }
             None => {
                 let phrase = phrase(tests[index], compat).trim_end_matches('.');
-                print_note(&format!("\npress Enter to begin: {phrase}"));
+                print_note(&format!("\npress Enter to start: {phrase}"));
                 terminal::wait_for_line(&raised);
             }
         })

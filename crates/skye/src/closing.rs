@@ -29,8 +29,8 @@ pub fn leftover_lines(removed: Result<RemovalOutcome, UserError>) -> Vec<String>
             let more = removed.left.len().saturating_sub(LINES_MAX);
             let first_files = removed.left.iter().take(LINES_MAX);
             let lines = first_files.map(|(path, why)| format!("left {}: {why}", path.display()));
-            let rest = (more > 0)
-                .then(|| format!("left {more} more; `skye clean` removes what it can, when it can"));
+            let rest =
+                (more > 0).then(|| format!("{more} more not removed; remove them later with `skye clean`"));
             lines.chain(rest).collect()
         }
         Err(error) => vec![error.to_string()],
@@ -47,7 +47,7 @@ pub fn finish(code: u8) -> u8 {
     if let Some(call) = &hanging {
         terminal::message(
             "skye",
-            &format!("{call}: the process ends when the kernel lets go of it; nothing else is outstanding"),
+            &format!("{call}: this process exits when the call returns; everything else is done"),
         );
     }
     if code == exit::DONE && (!lines.is_empty() || hanging.is_some()) { exit::FAILED } else { code }

@@ -47,7 +47,7 @@ pub fn effect(requested: Option<Percent>, limits: &[Limit]) -> Result<f64, Failu
     match limits.iter().any(|limit| limit.is_below(effect)) {
         false => Ok(effect),
         true => Err(Failure::Refused(format!(
-            "cannot use --fail-on with less than {}: a smaller change counts as none; add --effect 1% to look for it",
+            "cannot use --fail-on with less than {}: smaller changes are ignored; add --effect 1% to detect them",
             model::numbers::percent(effect)
         ))),
     }
@@ -62,7 +62,7 @@ pub fn check(display: &DisplayArguments) -> Result<(), Failure> {
     if outputs::is_stdout(file) && !matches!(display.format, ComparisonFormat::Text | ComparisonFormat::Html)
     {
         return Err(Failure::Refused(
-            "cannot print two forms of a comparison on stdout: give --html a file".into(),
+            "cannot print two formats of a comparison on stdout: use --html with a file".into(),
         ));
     }
     outputs::check(file)
@@ -222,8 +222,7 @@ fn group_by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Fa
     for source in sources {
         let Source::Run { path, run, .. } = source else {
             return Err(Failure::Refused(
-                "cannot put results of older programs together by a key: name each file as a side of its own"
-                    .into(),
+                "cannot group results of older programs by a key: use each file as a separate side".into(),
             ));
         };
         let value = compare::fact(&run, key).map_err(|keys| {
@@ -232,14 +231,14 @@ fn group_by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Fa
             // The whole list would be a page.
             let some = keys.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
             Failure::Refused(format!(
-                "cannot put runs together by `{key}`: {} has no such thing{near} (there is {some}, …)",
+                "cannot group runs by `{key}`: {} has no such key{near} (it has {some}, …)",
                 path.display()
             ))
         })?;
         let own = identity(&run);
         if let Some((_, other)) = seen.iter().find(|(known, _)| *known == own) {
             return Err(Failure::Refused(format!(
-                "cannot count a run twice: {} and {other} are the same",
+                "cannot use a run twice: {} and {other} are the same run",
                 path.display()
             )));
         }
@@ -252,7 +251,7 @@ fn group_by(key: &str, sources: Vec<Source>) -> Result<Vec<(Side, Vec<Run>)>, Fa
     }
     if let [(value, _)] = groups.as_slice() {
         return Err(Failure::Refused(format!(
-            "cannot compare by {key}: it is `{}` in all of them",
+            "cannot compare by {key}: it is `{}` in all runs",
             report::printable(value)
         )));
     }

@@ -82,7 +82,7 @@ impl Bench {
         let (machine, environment) = (greeted.first().machine.clone(), greeted.first().environment.clone());
         let names: Vec<_> = clients.hosts.iter().map(ToString::to_string).collect();
         let (count, names) = (names.len(), names.join(", "));
-        let note = format!("{count} clients at once, as one: {names}; sizes and threads are those of each");
+        let note = format!("{count} clients simultaneously: {names}; sizes and threads are per client");
         terminal::message("note", &note);
         let (room_bytes, directory) = (greeted.room_bytes(), directory.to_owned());
         let together = ClientSet { clients: clients.clone(), directory, room_bytes };
@@ -268,9 +268,7 @@ impl Clients {
         }
         let arguments = ClientArguments::from_args(own).map_err(Failure::Refused)?;
         let Some(hosts) = fleet_run::clients(&arguments)? else {
-            return Err(Failure::Refused(
-                "no client is named: write --hosts before the program's flags".into(),
-            ));
+            return Err(Failure::Refused("no client is set: use --hosts before the program's flags".into()));
         };
         Ok((Some(Self { arguments, hosts, interruption: Interruption::catch_but_pipes()? }), rest))
     }
@@ -312,7 +310,7 @@ pub fn become_requested_user(
     if user.is_none() && group.is_none() {
         terminal::message(
             "note",
-            &format!("running as root, as no -u USER was given; {program} itself would refuse"),
+            &format!("running as root, as -u is not set; {program} itself would refuse"),
         );
     }
     print_note(&format!("Using {identity}."));
@@ -404,7 +402,7 @@ impl Documents {
         let Some(file) = file else {
             let keeping = match former {
                 Some(former) => Keeping::Former(RefCell::new(former)),
-                None => Keeping::find(None, Some("name a file with --json")),
+                None => Keeping::find(None, Some("choose a file with --json")),
             };
             return Ok(Self { file: None, keeping });
         };
@@ -430,7 +428,7 @@ impl Documents {
         }
         let saved = self.keeping.keep(&ended.run, None).map_err(Failure::Failed)?;
         if let Some(path) = saved.filter(|_| !ended.is_quiet()) {
-            print_note(&format!("\nthe whole result: skye why {}", run_names::short(&path)));
+            print_note(&format!("\nthe full result: skye why {}", run_names::short(&path)));
         }
         Ok(())
     }

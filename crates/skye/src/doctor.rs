@@ -26,13 +26,13 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     if simulation::is_named(directory) {
         let word = directory.display();
         return Err(Failure::Refused(format!(
-            "cannot look at {word}: a simulated device is the same on every machine; name a directory"
+            "cannot check {word}: a simulated device does not depend on the machine; choose a directory"
         )));
     }
     let style = terminal::style();
     if let Some(hosts) = fleet_run::clients(clients)? {
         let view = LiveView::new(false, style);
-        view.preparing("the clients watch their machines for some seconds");
+        view.preparing("sampling the clients' machines for some seconds");
         let reports = fleet_run::check_clients(clients, directory, hosts);
         view.end();
         let (reports, left) = reports?;
@@ -52,7 +52,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     terminal::print_line("")?;
 
     let view = LiveView::new(false, style);
-    view.preparing("watching the machine for some seconds");
+    view.preparing("sampling the machine for some seconds");
     let checks = checks(&root, &machine, &environment.target, directory);
     view.end();
     let checks = checks.map_err(Failure::Failed)?;
@@ -79,7 +79,7 @@ pub fn checks(
     let (root, theirs, target) = (root.clone(), machine.clone(), target.clone());
     let health =
         inputs::with_hang_check(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
-    let health = health.map_err(|error| format!("cannot look at {}: {error}", directory.display()))?;
+    let health = health.map_err(|error| format!("cannot check {}: {error}", directory.display()))?;
     judge_health(Health { clock_read_ns: Some(clock_read_ns), ..health })
 }
 
@@ -89,7 +89,7 @@ fn find_holding(root: &Root, word: &Path, environment: &Environment) -> Result<O
     inputs::with_hang_check(word, move |_| {
         Ok(observe::holding(&root, &target).map(signatures::add_signatures))
     })
-    .map_err(|error| Failure::Failed(format!("cannot look at {}: {error}", word.display())))
+    .map_err(|error| Failure::Failed(format!("cannot check {}: {error}", word.display())))
 }
 
 /// Judges the machine for the default run.

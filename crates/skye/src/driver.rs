@@ -125,7 +125,7 @@ pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) 
     let started = setup.started;
     let mut driver = Driver::begin(setup, root, machine);
     let left = driver.measure(side);
-    log::debug!("the whole took {:?}", started.elapsed());
+    log::debug!("the run took {:?}", started.elapsed());
     driver.into_run(None, left)
 }
 
@@ -266,13 +266,11 @@ impl RunOutcome {
     pub fn report_signal(&self) {
         if self.interruption.is_raised() && !self.is_quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
-                _ if self.run.environment.target.erased.is_some() => {
-                    "what it has written to the device stays"
-                }
-                _ if self.run.environment.target.is_only_read() => "it has made no files",
+                _ if self.run.environment.target.erased.is_some() => "the device keeps the written data",
+                _ if self.run.environment.target.is_only_read() => "it created no files",
                 _ if self.is_closing => "its files are not removed yet",
                 true => "its files are removed",
-                false => "some of its files are left",
+                false => "some of its files were not removed",
             };
             terminal::message("skye", &format!("{}; {files}", self.interruption.reason()));
         }
@@ -282,7 +280,7 @@ impl RunOutcome {
     pub fn report_failures(&self) -> bool {
         self.left.iter().for_each(|problem| terminal::error(problem));
         for phase in self.run.phases.iter().filter(|phase| phase.status == Status::Failed) {
-            let reason = phase.reason.as_deref().unwrap_or("no reason is known");
+            let reason = phase.reason.as_deref().unwrap_or("its cause is unknown");
             terminal::error(&format!("{} {} failed: {reason}", phase.name, phase.label));
         }
         let is_lacking = |phase: &PhaseRecord| matches!(phase.status, Status::Failed | Status::Skipped);
@@ -367,13 +365,14 @@ impl Driver {
         let checks_load = !self.plan.allow_busy && self.plan.clients.is_none();
         let top = self.environment.target.top_device().filter(|_| checks_load);
         let Some(device) = top.cloned() else { return };
-        self.view.preparing(&format!("watching {} for others' I/O", device.name));
+        self.view.preparing(&format!("sampling other processes' I/O on {}", device.name));
         let Some(traffic) = observe::idle_traffic(root, &device, WATCH) else { return };
         let rate = (traffic.read_bytes + traffic.written_bytes).saturating_mul(1_000_000_000)
             / traffic.length_ns.max(1);
         if rate > BUSY_BYTES_PER_SECOND {
             self.warn(format!(
-                "{} is busy: others move {}/s on it, so numbers may be lower and less steady (--allow busy: no warning)",
+                "{} is busy: other processes move {}/s, so results may be lower and less steady (--allow busy: no \
+                 warning)",
                 device.name,
                 size::decimal(rate)
             ));
@@ -385,7 +384,7 @@ impl Driver {
         if self.environment.target.backing == Backing::Simulated || self.plan.clients.is_some() {
             return;
         }
-        self.view.preparing("finding out what skye itself costs");
+        self.view.preparing("measuring the cost of skye itself");
         // A short test should not wait longer for these measurements than it takes itself.
         let time = Duration::from_nanos(self.plan.phase_time_ns / 20).min(CEILING_TIME);
         self.ceilings = Ceilings::measure(root, &self.plan, machine, time, &self.interruption.raised);
@@ -405,7 +404,7 @@ impl Driver {
                 break;
             }
             if repetition == 1 && laid_out.is_ok() {
-                self.view.preparing("looking below this system");
+                self.view.preparing("probing below this system");
                 self.target_probes = side.probe_target();
             }
             self.repetition(&mut *side, repetition, laid_out);
@@ -470,7 +469,7 @@ impl Driver {
     fn repetition(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), UserError>) {
         let lacking = laid_out.err().map(|error| {
             self.fail(&error);
-            format!("its files could not be laid out: {}", error.cause)
+            format!("its files were not laid out: {}", error.cause)
         });
         let phases = self.plan.phases.clone();
         for (index, phase) in phases.iter().enumerate() {
@@ -482,7 +481,7 @@ impl Driver {
                 _ if self.interruption.is_raised() || side.is_over() => return,
                 (Some(obstacle), _) => skipped(phase, repetition, &obstacle),
                 (None, None) => {
-                    skipped(phase, repetition, "the run's total time is used up; give it more with --time")
+                    skipped(phase, repetition, "the run's time limit was reached; use a longer --time")
                 }
                 (None, Some(budget)) => {
                     self.wait(index);

@@ -119,10 +119,7 @@ impl Erasure {
             }
             let examined = examine(&root, &target, &device, &permission, progress)?;
             if !examined.refuse(&tried, &target.path)?.is_same(&erased) {
-                return Err(changed((
-                    "its identity or its contents have changed since the first check",
-                    CHECK_AGAIN,
-                )));
+                return Err(changed(("its identity or contents changed since the first check", CHECK_AGAIN)));
             }
             // This finds a writer that no list of open files shows, and one that wrote behind the check of the contents.
             let now = State::now(&root, &target, &device).map_err(unknown)?;
@@ -170,15 +167,12 @@ impl State {
         }
         let (file, old_file) = (self.file, before.file);
         if !file.zip(old_file).map_or(file == old_file, |(now, then)| now.is_same_part(&then)) {
-            return Some((
-                "it shows another part of its file, or another file, than at the first check",
-                CHECK_AGAIN,
-            ));
+            return Some(("its file, or the part of it, changed since the first check", CHECK_AGAIN));
         }
-        const ON_COUNTERS: &str = "write 1 to queue/iostats of its disk below /sys/block";
+        const ON_COUNTERS: &str = "set queue/iostats of its disk in /sys/block to 1";
         let Some((now, then)) = self.traffic.zip(before.traffic) else {
             return Some((
-                "its counters cannot be read, so a write since the first check would not show",
+                "its counters are unreadable, so writes since the first check are unknown",
                 CHECK_AGAIN,
             ));
         };
@@ -186,14 +180,14 @@ impl State {
             || now.disk_written_sectors.zip(then.disk_written_sectors).is_some_and(|(now, then)| now != then)
             || (file != old_file && now.whole_written_sectors == then.whole_written_sectors)
         {
-            return Some(("something has written to it since the first check", CHECK_AGAIN));
+            return Some(("it was written since the first check", CHECK_AGAIN));
         }
         if file != old_file {
-            let why = "another partition was written since the first check, so a write to the file below would not show";
-            return Some((why, "stop what writes to the other partitions"));
+            let why = "another partition was written since the first check, so writes to the file below are unknown";
+            return Some((why, "stop the programs that write to the other partitions"));
         }
         let is_counted = now.read_sectors != then.read_sectors;
-        let off = "its counters are off, so a write since the first check would not show";
+        let off = "its counters are off, so writes since the first check are unknown";
         (!is_counted).then_some((off, ON_COUNTERS))
     }
 }
@@ -202,7 +196,7 @@ impl State {
 fn identity_change(now: &BlockDevice, before: &BlockDevice) -> Option<Change> {
     let numbers = |device: &BlockDevice| (device.major, device.minor, device.sequence);
     let why = match now {
-        _ if numbers(now) != numbers(before) => "another device has taken its place since the first check",
+        _ if numbers(now) != numbers(before) => "another device replaced it since the first check",
         _ if now.size_bytes != before.size_bytes => "its size has changed since the first check",
         _ if now != before => "it has become read-only or writable since the first check",
         _ => return None,
@@ -246,7 +240,7 @@ fn lock(target: &Target, flags: OFlags) -> Result<OwnedFd, Errno> {
 fn not_opened(action: &str, errno: Errno) -> UserError {
     let error = UserError::new(action, std::io::Error::from(errno));
     match errno {
-        Errno::BUSY => error.help("close what uses it: fuser -v lists processes"),
+        Errno::BUSY => error.help("stop the processes that use it; fuser -v lists them"),
         Errno::ACCESS | Errno::PERM => error.help("run it as root, outside of containers"),
         Errno::ROFS => error.help("it is read-only"),
         _ => error,
@@ -276,11 +270,11 @@ fn examine(
     permission: &Permission,
     progress: &AtomicU64,
 ) -> Result<Examination, UserError> {
-    let tried = || format!("look at {}", target.path);
+    let tried = || format!("inspect {}", target.path);
     let now = BlockDevice::from_fd(device.as_fd()).map_err(|error| UserError::new(tried(), error))?;
     let top = target.top_device().filter(|top| (top.major, top.minor) == (now.major, now.minor));
     let holding = top.and_then(|_| observe::holding(root, target)).ok_or_else(|| {
-        UserError::new(tried(), "sysfs does not show it, so its users are unknown")
+        UserError::new(tried(), "it is not in sysfs, so its users are unknown")
             .help("run skye outside of containers")
     })?;
     let (mut named, mut signatures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
@@ -299,7 +293,7 @@ fn examine(
     let found = contents::scan(device, now.size_bytes, progress);
     let data = match &found {
         Ok(Contents { data_at_bytes: Some(at), read_bytes, .. }) if !permission.allows_data => {
-            Some(format!("{name} holds data at byte {at} (after {} read)", size::decimal(*read_bytes)))
+            Some(format!("{name} has data at byte {at} (after {} read)", size::decimal(*read_bytes)))
         }
         Err(why) if !permission.allows_data => {
             unread.push(format!("the contents of {name} are unknown: {why}"));
@@ -415,7 +409,7 @@ impl Examination {
             && self.obstacles.uses.is_empty()
         {
             let why = match errno {
-                Errno::BUSY => "the kernel or a program holds it for itself alone".to_owned(),
+                Errno::BUSY => "the kernel or a program has it open exclusively".to_owned(),
                 _ => format!("it cannot be locked: {}", std::io::Error::from(errno)),
             };
             self.obstacles.uses.push(why);
@@ -438,22 +432,22 @@ impl Examination {
         } = self;
         let mut remedies = Vec::new();
         if let Some((_, right)) = &identity {
-            remedies.push(format!("type {right} in full after --erase, as `skye doctor {path}` prints it"));
+            remedies.push(format!("use --erase with {right} in full, as `skye doctor {path}` prints it"));
         }
         if !uses.is_empty() {
-            remedies.push("unmount, stop or close what uses it".to_owned());
+            remedies.push("unmount, stop or close its users".to_owned());
         }
         if !unreached.is_empty() {
-            remedies.push("give this file a path on the host that leads to it".to_owned());
+            remedies.push("use a host path that leads to this file".to_owned());
         }
         let names: BTreeSet<_> = signatures.iter().map(|(_, name)| name).collect();
         let flags = names.into_iter().map(|name| format!("--erase-signature {name}"));
         let flags: Vec<_> = flags.chain(data.as_ref().map(|_| "--erase-data".to_owned())).collect();
         if !flags.is_empty() {
-            remedies.push(format!("if it may be lost, add {}", flags.join(" ")));
+            remedies.push(format!("to erase it, add {}", flags.join(" ")));
         }
         if !hidden.is_empty() {
-            remedies.push("run skye on the host itself, where nothing can hide a user".to_owned());
+            remedies.push("run skye on the host itself, where all users are visible".to_owned());
         }
         if !unreadable.is_empty() {
             let known = "if none of these processes uses it, add --allow unreadable-processes";
@@ -467,7 +461,7 @@ impl Examination {
             remedies.push("make it writable, for example with blockdev --setrw".to_owned());
         }
         let signatures =
-            signatures.into_iter().map(|(device, name)| format!("{device} holds a signature of {name}"));
+            signatures.into_iter().map(|(device, name)| format!("{device} has a signature of {name}"));
         let contents = signatures.chain(data).chain(unread);
         let reasons = identity
             .map(|(why, _)| why)
@@ -553,7 +547,7 @@ mod tests {
         let (target, erasure) = device.check();
         device.replace();
         let refused = erasure.claim(&Root::system(), &target).unwrap_err();
-        assert_eq!(refused.cause, "another device has taken its place since the first check");
+        assert_eq!(refused.cause, "another device replaced it since the first check");
         // The new one has the same numbers, size and ID, and can be named anew.
         let (target, erasure) = device.check();
         assert!(erasure.claim(&Root::system(), &target).is_ok());
@@ -581,7 +575,7 @@ mod tests {
             let status = Command::new("mkfs.ext4").args(["-qF", path]).status();
             assert!(status.unwrap().success());
         });
-        assert!(signed.contains("holds a signature of ext4"), "{signed}");
+        assert!(signed.contains("has a signature of ext4"), "{signed}");
     }
 
     #[test]
@@ -595,7 +589,7 @@ mod tests {
             file.write_all_at(&[7], at).unwrap();
             file.sync_all().unwrap();
             let refused = erasure.claim(&Root::system(), &target).unwrap_err().to_string();
-            assert!(refused.contains(&format!("holds data at byte {}", at / 4096 * 4096)), "{refused}");
+            assert!(refused.contains(&format!("has data at byte {}", at / 4096 * 4096)), "{refused}");
             file.write_all_at(&[0], at).unwrap();
         }
     }
@@ -611,7 +605,7 @@ mod tests {
         file.write_all_at(&[0], 4096).unwrap();
         file.set_modified(before).unwrap();
         let refused = erasure.claim(&Root::system(), &target).unwrap_err();
-        assert_eq!(refused.cause, "something has written to it since the first check");
+        assert_eq!(refused.cause, "it was written since the first check");
     }
 
     #[test]
@@ -635,13 +629,13 @@ mod tests {
         file.write_all_at(&[0], 0).unwrap();
         let later = State::now(&Root::system(), &target, &opened).unwrap().file;
         let (why, _) = State { file: later, ..after }.change_since(&before).unwrap();
-        assert!(why.contains("a write to the file below would not show"), "{why}");
+        assert!(why.contains("writes to the file below are unknown"), "{why}");
         let (why, _) = State { file: later, ..of(7, 2) }.change_since(&before).unwrap();
-        assert_eq!(why, "something has written to it since the first check");
+        assert_eq!(why, "it was written since the first check");
         let (why, _) = State { traffic: None, ..before }.change_since(&before).unwrap();
-        assert!(why.contains("counters cannot be read"), "{why}");
+        assert!(why.contains("counters are unreadable"), "{why}");
         let (_, help) = of(7, 1).change_since(&before).unwrap();
-        assert_eq!(help, "write 1 to queue/iostats of its disk below /sys/block");
+        assert_eq!(help, "set queue/iostats of its disk in /sys/block to 1");
     }
 
     #[test]
@@ -653,7 +647,7 @@ mod tests {
         let (.., again) = (held.as_fd(), open_raw(&target, OFlags::RDWR | OFlags::EXCL));
         assert_eq!(again.unwrap_err(), Errno::BUSY);
         let refused = erasure.claim(&Root::system(), &target).unwrap_err().to_string();
-        assert!(refused.contains("busy") && refused.contains("close what uses it"), "{refused}");
+        assert!(refused.contains("busy") && refused.contains("stop the processes that use it"), "{refused}");
         drop(held);
         assert!(erasure.claim(&Root::system(), &target).is_ok());
     }

@@ -45,7 +45,7 @@ impl fmt::Display for Failure {
             Self::Refused(message) | Self::Failed(message) | Self::Ended(message, _) => {
                 formatter.write_str(message)
             }
-            Self::ReaderGone => formatter.write_str("the reader of stdout went away"),
+            Self::ReaderGone => formatter.write_str("the reader of stdout has exited"),
         }
     }
 }

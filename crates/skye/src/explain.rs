@@ -71,9 +71,9 @@ fn unknown(words: &str) -> String {
     let meant = nearest(&words.to_lowercase(), names);
     let hint = match meant {
         Some(name) => format!("did you mean `{name}`?"),
-        None => "skye explain lists all of them".to_owned(),
+        None => "skye explain lists all".to_owned(),
     };
-    format!("cannot explain `{words}`: it is no limiter and no word on the screen; {hint}")
+    format!("cannot explain `{words}`: it is neither a limiter nor a term on the screen; {hint}")
 }
 
 #[cfg(test)]
@@ -117,11 +117,11 @@ mod tests {
         let plain_page = |words| page(words, &STYLE).unwrap_err();
         assert_eq!(
             plain_page("page_cahe"),
-            "cannot explain `page_cahe`: it is no limiter and no word on the screen; did you mean `page_cache`?"
+            "cannot explain `page_cahe`: it is neither a limiter nor a term on the screen; did you mean `page_cache`?"
         );
         assert_eq!(
             plain_page("zzz"),
-            "cannot explain `zzz`: it is no limiter and no word on the screen; skye explain lists all of them"
+            "cannot explain `zzz`: it is neither a limiter nor a term on the screen; skye explain lists all"
         );
     }
 }

@@ -41,7 +41,7 @@ pub struct FleetRun {
 pub fn clients(arguments: &ClientArguments) -> Result<Option<Vec<ClientSpec>>, Failure> {
     match (&arguments.hosts, &arguments.hosts_file) {
         (None, None) if arguments.observe.is_some() => {
-            unusable("--observe", "nothing is watched without clients; name them with --hosts")
+            unusable("--observe", "there are no clients to monitor; add --hosts")
         }
         (None, None) => Ok(None),
         (Some(text), _) => hosts_of("--hosts", Some(text)),
@@ -64,10 +64,9 @@ fn hosts_of(option: &str, text: Option<&str>) -> Result<Option<Vec<ClientSpec>>,
     let cut =
         hosts::cut_directories(text).into_iter().find(|(read, meant)| !is_there(read) && is_there(meant));
     match (hosts::parse(text), cut) {
-        (_, Some((read, meant))) => unusable(
-            option,
-            &format!("`{text}` ends a directory at a comma: {read}; write local:\"{meant}\""),
-        ),
+        (_, Some((read, meant))) => {
+            unusable(option, &format!("`{text}` ends a directory at a comma: {read}; use local:\"{meant}\""))
+        }
         (Ok(hosts), None) => Ok(Some(hosts)),
         (Err(problem), None) => unusable(option, &problem),
     }
@@ -101,7 +100,7 @@ impl ConnectedClients {
         {
             if is_asked {
                 let problem =
-                    format!("cannot use {option} with several clients: run it on one host, without --hosts");
+                    format!("cannot use {option} with several clients: use one host, without --hosts");
                 return Err(Failure::Refused(problem));
             }
         }
@@ -200,10 +199,11 @@ impl FleetRun {
             };
             if apart.is_empty() {
                 let (action, help) = match works_together {
-                    true => ("work in files of all clients", "leave shared (and files=1) away"),
-                    false => ("read what other clients wrote", "write shift=0"),
+                    true => ("use files of all clients", "drop shared (and files=1)"),
+                    false => ("read other clients' data", "use shift=0"),
                 };
-                let problem = "the clients do not see each other's files; name one directory of all, or";
+                let problem =
+                    "the clients do not see each other's files; choose a directory that all share, or";
                 let refusal = Failure::Refused(format!("cannot {action}: {problem} {help}"));
                 return Err(self.unopened(refusal, interruption));
             }
@@ -219,7 +219,7 @@ impl FleetRun {
         left.iter().for_each(|line| terminal::error(line));
         let (files, is_left) = match left.is_empty() {
             true => ("its files are removed", false),
-            false => ("some of its files are left", true),
+            false => ("some of its files were not removed", true),
         };
         match interruption.exit_code() {
             // A reader that is gone is no reason.
@@ -241,10 +241,10 @@ pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
     let sweep = plan.sweep.as_ref().filter(|_| plan.sweeps_clients());
     let problem = match sweep {
         Some(sweep) => format!("cannot sweep over {sweep}"),
-        None if plan.reads_of_others() => "cannot read what another client wrote".into(),
+        None if plan.reads_of_others() => "cannot read another client's data".into(),
         None => return Ok(()),
     };
-    Err(Failure::Refused(format!("{problem}: there are no clients; name them with --hosts")))
+    Err(Failure::Refused(format!("{problem}: there are no clients; add --hosts")))
 }
 
 /// Returns the words with which one of several agents has the limits of a request. The agents share the bytes evenly.
@@ -373,7 +373,7 @@ pub fn directory(target: &Path) -> Result<String, Failure> {
     let path = path.map_err(|error| refused(&error.to_string()))?;
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
-        None => Err(refused("its name is not UTF-8, as documents of runs are")),
+        None => Err(refused("its name is not UTF-8, which documents require")),
     }
 }
 
@@ -387,7 +387,7 @@ fn refusals(errors: Vec<UserError>, interruption: &Interruption) -> Failure {
         };
     }
     let mut lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
-    let last = lines.pop().unwrap_or_else(|| "the clients do not answer".into());
+    let last = lines.pop().unwrap_or_else(|| "the clients do not respond".into());
     lines.iter().for_each(|line| terminal::error(line));
     Failure::Refused(last)
 }

@@ -73,7 +73,7 @@ pub fn run(command: &FamilyCommand) -> CommandResult {
 }
 
 fn csv2html(words: &[OsString]) -> CommandResult {
-    convert("bon_csv2html", "a page in HTML", words, bonniepp::csv2html)
+    convert("bon_csv2html", "an HTML page", words, bonniepp::csv2html)
 }
 
 fn csv2txt(words: &[OsString]) -> CommandResult {
@@ -85,9 +85,9 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
     match words {
         [word] if word == "-h" || word == "--help" => {
             terminal::print_line(&format!(
-                "Usage: skye {program} [FILE]\n\nPrints the results in FILE, or on stdin, as {form}: CSV lines of bonnie++ \
-                 1.03 to 2.00a, or its whole\noutput. A line that is none is named on stderr.\n\nExit codes: 0 done, 1 \
-                 nothing to show."
+                "Usage: skye {program} [FILE]\n\nPrints the results in FILE, or on stdin, as {form}: CSV lines of \
+                 bonnie++ 1.03 to 2.00a, or its whole\noutput. Other lines are reported on stderr.\n\nExit codes: 0 \
+                 done, 1 nothing to show."
             ))?;
             Ok(exit::DONE)
         }
@@ -97,7 +97,7 @@ fn convert(program: &str, form: &str, words: &[OsString], render: fn(&[Line]) ->
             read(&name, || inputs::open(Path::new(file))).and_then(|found| show(&name, &found, render))
         }
         [_, second, ..] => Err(Failure::Failed(format!(
-            "{program}: `{}` is one file too many; write skye {program} FILE, or cat FILE… | skye {program}",
+            "{program}: `{}` is one file too many; use skye {program} FILE, or cat FILE… | skye {program}",
             second.to_string_lossy()
         ))),
     }
@@ -138,8 +138,8 @@ pub struct ParsedResults {
 /// Template for results of bonnie++, still empty.
 const IN_BONNIEPP: ParsedResults = ParsedResults {
     program: "bonnie++",
-    besides: ", and skye bon_csv2html makes a page of them",
-    lacks: "it has no line of 27, 48 or 50 fields, as bonnie++ prints them",
+    besides: ", and skye bon_csv2html prints them as an HTML page",
+    lacks: "it has no line of bonnie++, with 27, 48 or 50 fields",
     problems: Vec::new(),
     output: None,
     runs: Vec::new(),
@@ -159,7 +159,7 @@ pub fn found_in(text: &str) -> Option<ParsedResults> {
 /// Returns results in the form that all programs share, if there are any.
 fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<ParsedResults> {
     let output = (!runs.is_empty()).then(|| results::table(&runs));
-    let lacks = "nothing in it could be read as results";
+    let lacks = "it has no readable results";
     let is_any = output.is_some() || !problems.is_empty();
     is_any.then(|| ParsedResults { program, besides: "", lacks, problems: texts(problems), output, runs })
 }
@@ -190,7 +190,7 @@ fn parse_gobonniego(text: &str) -> Option<ParsedResults> {
     (!reading.is_empty()).then(|| ParsedResults {
         program: "GoBonnieGo",
         besides: "",
-        lacks: "it has no result of a run, as GoBonnieGo prints them",
+        lacks: "it has no result of a GoBonnieGo run",
         problems: texts(&reading.problems),
         output: (!runs.is_empty()).then(|| results::table(&runs)),
         runs,

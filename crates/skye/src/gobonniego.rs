@@ -188,8 +188,8 @@ impl Series<'_> {
             terminal::message(
                 "note",
                 &format!(
-                    "the IOPS test ended after {seconds:.1} of {requested_seconds} s: every block was visited, and a second \
-                     visit would find it in memory; a larger -size lasts longer, -cache as-is goes on"
+                    "the IOPS test ended after {seconds:.1} of {requested_seconds} s: every block was visited, and a \
+                     second visit would hit memory; use a larger -size, or -cache as-is"
                 ),
             );
         }
@@ -225,9 +225,9 @@ impl Series<'_> {
 /// Returns the reason why a run has no results although nothing failed.
 fn cut_short(number: u64, phases: &[PhaseRecord]) -> String {
     let short = phases.iter().find(|phase| phase.status != Status::Done);
-    let why = short.map_or("not all of its tests were run".to_owned(), |phase| {
-        let reason = phase.reason.as_deref().unwrap_or("no reason is known");
-        format!("{} {} ended before its end: {reason}", phase.name, phase.label)
+    let why = short.map_or("some of its tests did not run".to_owned(), |phase| {
+        let reason = phase.reason.as_deref().unwrap_or("its cause is unknown");
+        format!("{} {} ended early: {reason}", phase.name, phase.label)
     });
     format!("run {number} has no results: {why}")
 }
@@ -237,7 +237,7 @@ fn report_mismatches(run: &Run) -> bool {
     let damaged: Vec<_> = run.phases.iter().filter(|phase| driver::is_damaged(phase)).collect();
     for phase in &damaged {
         let note = phase.judged.notes.iter().find(|note| note.code == "verification_failed");
-        let text = note.map_or("what was read is not what was written", |note| &note.text);
+        let text = note.map_or("read data differs from written data", |note| &note.text);
         terminal::error(&format!("{} {}: {text}", phase.name, phase.label));
     }
     damaged.is_empty()

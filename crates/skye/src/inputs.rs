@@ -38,7 +38,7 @@ pub fn open(path: &Path) -> Result<File> {
         return Err(Error::other("it is a directory"));
     }
     if !kind.is_file() {
-        return Err(Error::other("it is a device or a pipe; name a file"));
+        return Err(Error::other("it is a device or a pipe; choose a file"));
     }
     Ok(file)
 }
@@ -71,7 +71,7 @@ pub fn with_hang_check<T: Send + 'static>(
     call: impl FnOnce(&Path) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let theirs = path.to_owned();
-    let action = format!("look at {}", path.display());
+    let action = format!("inspect {}", path.display());
     hang_detection::wait_with_progress(&action, || 0, move || call(&theirs))
         .map_err(|error| Error::other(error.cause))?
 }
@@ -81,7 +81,7 @@ pub fn with_hang_check<T: Send + 'static>(
 /// # Errors
 /// As [`read`]; or the file is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
-    String::from_utf8(read(path, bytes_max)?).map_err(|_| Error::other("it is no text"))
+    String::from_utf8(read(path, bytes_max)?).map_err(|_| Error::other("it is not text"))
 }
 
 /// Reads everything that a reader gives.
@@ -92,7 +92,7 @@ pub fn read_limited(reader: impl Read, bytes_max: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > bytes_max {
-        true => Err(Error::other(format!("it holds more than {}", size::binary(bytes_max)))),
+        true => Err(Error::other(format!("it has more than {}", size::binary(bytes_max)))),
         false => Ok(bytes),
     }
 }
@@ -107,7 +107,7 @@ mod tests {
         let path = temp.path().join("file");
         std::fs::write(&path, "12345").unwrap();
         assert_eq!(read(&path, 5).unwrap(), b"12345");
-        assert_eq!(read(&path, 4).unwrap_err().to_string(), "it holds more than 4 B");
+        assert_eq!(read(&path, 4).unwrap_err().to_string(), "it has more than 4 B");
         File::options().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
         assert!(read_text(&path, DESCRIPTION_BYTES_MAX).unwrap_err().to_string().contains("more than 1"));
         let pipe = temp.path().join("pipe");

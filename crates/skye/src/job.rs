@@ -43,7 +43,7 @@ pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
     let Some(rank_info) = rank_info() else { return Ok(Part::Alone) };
     let launcher = rank_info.launcher;
     if arguments.clients.hosts.is_some() || arguments.clients.hosts_file.is_some() {
-        return refused(format!("cannot use --hosts below {launcher}: its processes are the clients"));
+        return refused(format!("cannot use --hosts with {launcher}: its processes are the clients"));
     }
     if rank_info.rank == 0 {
         return Ranks::gather(&rank_info).map(Part::Coordinator).map_err(Failure::refused);
@@ -74,7 +74,7 @@ pub fn bound<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<Stri
         _ => "--bind-to none",
     };
     Some(format!(
-        "a client on {} may use {} of {} CPUs; if {launcher} has bound it, {option} gives it all",
+        "a client on {} may use {} of {} CPUs; if {launcher} has bound it, use {option} for all",
         bound.host, bound.cpus, bound.cpus_online
     ))
 }
@@ -98,7 +98,7 @@ pub fn check_alone() -> Result<(), Failure> {
     match rank_info() {
         None => Ok(()),
         Some(RankInfo { launcher, .. }) => refused(format!(
-            "cannot share this command between the processes of {launcher}: only `skye run` does; start it without {launcher}"
+            "cannot run this command in the processes of {launcher}: only `skye run` can; start it without {launcher}"
         )),
     }
 }

@@ -110,7 +110,7 @@ impl Former {
         // A signal from the terminal ends the run, which is saved after it.
         let mut process = command.process_group(0).spawn()?;
         let ends = process.stdin.take().zip(process.stdout.take());
-        let (to, from) = ends.ok_or_else(|| Error::other("it has no streams"))?;
+        let (to, from) = ends.ok_or_else(|| Error::other("it has no pipes"))?;
         Ok(Self { to, from: BufReader::new(from), _process: process })
     }
 

@@ -29,9 +29,8 @@ pub fn read(mut request: Request) -> Result<Request, Failure> {
         }
         let refused =
             |problem: String| Failure::Refused(format!("cannot replay the load file {name}: {problem}"));
-        let text = inputs::read_text(Path::new(name), LOAD_BYTES_MAX).map_err(|error| {
-            refused(format!("{error}; name a load file of dbench 4, which is text and not compressed"))
-        })?;
+        let text = inputs::read_text(Path::new(name), LOAD_BYTES_MAX)
+            .map_err(|error| refused(format!("{error}; use a load file of dbench 4, uncompressed text")))?;
         let load = Load::parse(&text).map_err(refused)?;
         request.loads.push(LoadFile { name: name.clone(), load: Some(Arc::new(load)) });
     }

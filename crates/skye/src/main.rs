@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     let command = first_steps::command();
     if let Some((word, near)) = cli::mistyped(&words, &command) {
         let problem = format!(
-            "cannot do `{word}`: it is neither a command nor a directory; did you mean `skye {near}`?"
+            "cannot run `{word}`: it is neither a command nor a directory; did you mean `skye {near}`?"
         );
         return exit_code_of(|| Err(Failure::Refused(problem)));
     }
@@ -209,9 +209,7 @@ fn check_stack() -> Result<(), Failure> {
         let _ = wished.into_iter().any(|limit| setrlimit(Resource::Stack, limit).is_ok());
     }
     if is_less(getrlimit(Resource::Stack).current, STACK_BYTES_MIN) {
-        return Err(Failure::Refused(
-            "the stack may not grow enough: raise its limit (ulimit -s 8192)".into(),
-        ));
+        return Err(Failure::Refused("the stack limit is too low: raise it (ulimit -s 8192)".into()));
     }
     Ok(())
 }

@@ -81,24 +81,24 @@ impl Monitor {
     pub fn check(arguments: &RunArguments, plan: &Plan) -> Result<(), Failure> {
         let Some(command) = &arguments.monitor else { return Ok(()) };
         let refused = |cause: &str, help: &str| {
-            let error = UserError::new(format!("run `{command}` beside the tests"), cause).help(help);
+            let error = UserError::new(format!("run `{command}` during the tests"), cause).help(help);
             Err(Failure::refused(error))
         };
         let is_simulated = |phase: &PlannedPhase| phase.engine == Engine::Sim;
         if plan.phases.iter().any(is_simulated) {
             return refused(
-                "a simulated device has a clock of its own, on which no other program runs",
-                "leave --monitor away",
+                "a simulated device has its own clock, which no other program uses",
+                "drop --monitor",
             );
         }
         match place(arguments) {
             None => refused(
-                "there is no place for what it prints: neither XDG_STATE_HOME nor HOME is set",
-                "name one with -o DIR",
+                "there is no place for its output: neither XDG_STATE_HOME nor HOME is set",
+                "choose one with -o DIR",
             ),
             Some(_) if arguments.output.is_none() && !store::accepts(plan) => refused(
-                "what null and nop give is not in the store, and neither would be what it prints",
-                "name a place with -o DIR",
+                "results of null and nop are not saved, so its output would not be saved",
+                "choose a directory with -o DIR",
             ),
             Some(place) => inputs::with_hang_check(&place, outputs::try_directory)
                 .map_err(|error| no_place(command, &place, error)),
@@ -167,8 +167,8 @@ impl Monitor {
                 self.watch();
             }
             Err(error) => {
-                let action = format!("start `{}` beside {id}", self.command);
-                self.warn(UserError::new(action, error).help("make it run by itself with sh -c first"));
+                let action = format!("start `{}` during {id}", self.command);
+                self.warn(UserError::new(action, error).help("test it with sh -c first"));
             }
         }
     }
@@ -187,9 +187,9 @@ impl Monitor {
         let is_new = running.floods() && !running.is_flooding;
         if is_new {
             running.is_flooding = true;
-            let action = format!("keep `{}` beside {} to its end", self.command, running.id);
-            let cause = format!("it had printed more than {}", model::size::binary(OUTPUT_BYTES_MAX));
-            let help = "have it write into files in $SKYE_OUTPUT, on another disk";
+            let action = format!("run `{}` during {} to its end", self.command, running.id);
+            let cause = format!("it printed more than {}", model::size::binary(OUTPUT_BYTES_MAX));
+            let help = "set it to write to files in $SKYE_OUTPUT, on another disk";
             self.warn(UserError::new(action, cause).help(help));
         }
         is_new
@@ -206,25 +206,26 @@ impl Monitor {
         let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
         let output_file = ending.saved.is_ok().then(|| format!("{in_directory}/{name}"));
         if let Some(how) = ending.failed_early.as_ref().filter(|_| !running.is_flooding) {
-            let action = format!("keep `{}` beside {id} to its end", self.command);
-            let help = format!("what it printed is in {}", running.path.display());
-            self.warn(UserError::new(action, format!("it had ended before with {how}")).help(help));
+            let action = format!("run `{}` during {id} to its end", self.command);
+            let help = format!("its output is in {}", running.path.display());
+            self.warn(UserError::new(action, format!("it ended early with {how}")).help(help));
         }
         if !ending.left.is_empty() {
-            let action = format!("end `{}` beside {id}", self.command);
+            let action = format!("end `{}` during {id}", self.command);
             let left = ending.left.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
-            let cause = "some of its processes outlived INT, TERM and KILL";
-            let help = format!("end {left} as the user to whom they belong");
+            let cause = "some of its processes survived INT, TERM and KILL";
+            let help = format!("end {left} as their user");
             self.warn(UserError::new(action, cause).help(help));
         } else if ending.ended_with == Some("KILL") && !self.interruption.is_repeated() {
-            let action = format!("let `{}` beside {id} end by itself", self.command);
-            let cause = format!("it went on for {} s after INT, and was killed", CALLS[2].0.as_secs());
-            self.warn(UserError::new(action, cause).help("make it end on INT or TERM"));
+            let action = format!("end `{}` during {id} with INT", self.command);
+            let cause = format!("it ran for {} s after INT, and was killed", CALLS[2].0.as_secs());
+            self.warn(UserError::new(action, cause).help("use a command that ends on INT or TERM"));
         }
         if let Err(error) = ending.saved {
-            let action = format!("save what `{}` printed beside {id}", self.command);
+            let action = format!("save the output of `{}` during {id}", self.command);
             self.warn(
-                UserError::new(action, error).help("make room there, or name another place with -o DIR"),
+                UserError::new(action, error)
+                    .help("choose another directory with -o DIR, or free some space"),
             );
         }
         self.record = Some(MonitorRecord {
@@ -258,8 +259,8 @@ impl Drop for Monitor {
 }
 
 fn no_place(command: &str, place: &Path, error: std::io::Error) -> Failure {
-    let action = format!("save what `{command}` prints in {}", place.display());
-    Failure::refused(UserError::new(action, error).help("name a directory that you can write to with -o DIR"))
+    let action = format!("save the output of `{command}` in {}", place.display());
+    Failure::refused(UserError::new(action, error).help("choose a writable directory with -o DIR"))
 }
 
 /// Returns the directory for the results of the run.

@@ -31,7 +31,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 fn write_error(path: &Path, error: &std::io::Error) -> UserError {
     UserError::new(format!("write {}", path.display()), error)
-        .help("name a file in a directory that you can write to, with room in it")
+        .help("choose a file in a writable directory with free space")
 }
 
 /// Checks before a run that a file can be written after it. Leaves an existing file untouched.
@@ -49,9 +49,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         }
         Ok(metadata) if metadata.is_dir() => Err(std::io::Error::other("it is a directory")),
         Ok(metadata) if !metadata.is_file() => Ok(()),
-        Ok(metadata) if inputs::was_read(&metadata) => {
-            Err(std::io::Error::other("it was read for this very run"))
-        }
+        Ok(metadata) if inputs::was_read(&metadata) => Err(std::io::Error::other("this run reads it")),
         _ => store::try_part(path),
     })
     .map_err(Failure::refused)
@@ -77,8 +75,8 @@ pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     match inputs.iter().any(|input| identity(input) == Some(own)) {
         false => Ok(()),
         true => Err(Failure::refused(
-            UserError::new(format!("write {}", output.display()), "it is made from that very file")
-                .help("give it another name"),
+            UserError::new(format!("write {}", output.display()), "that file is its input")
+                .help("choose another name"),
         )),
     }
 }
@@ -104,7 +102,7 @@ pub fn check_stdout<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(),
     let files: Vec<_> = files.into_iter().collect();
     if files.iter().filter(|file| is_stdout(file)).count() > 1 {
         return Err(Failure::Refused(
-            "cannot print more than one form on stdout: give the others files".into(),
+            "cannot print more than one format on stdout: use files for the others".into(),
         ));
     }
     check_distinct(files)
@@ -129,8 +127,8 @@ pub fn check_distinct(files: impl IntoIterator<Item = impl AsRef<Path>>) -> Resu
         let Some(place) = inputs::with_hang_check(file, place).ok().flatten() else { continue };
         if !seen.insert(place) {
             return Err(Failure::refused(
-                UserError::new(format!("write {}", file.display()), "two documents would have that name")
-                    .help("give each a name of its own"),
+                UserError::new(format!("write {}", file.display()), "two documents would have this name")
+                    .help("choose a separate name for each"),
             ));
         }
     }

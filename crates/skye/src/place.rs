@@ -114,7 +114,7 @@ pub fn real(root: &Root, word: &Path) -> Result<Target, UserError> {
         }
         let target = observe::readable(root, word, &word.display().to_string())?;
         // No result of this run may replace it.
-        inputs::note(&word.metadata().map_err(|error| UserError::new("look at the target", error))?);
+        inputs::note(&word.metadata().map_err(|error| UserError::new("inspect the target", error))?);
         Ok(target)
     })
 }
@@ -143,8 +143,8 @@ fn found(
             // A path that does not resolve is reported below.
             if word.canonicalize().is_ok_and(|path| path.to_str().is_none()) {
                 let action = format!("use {} as the target", word.display());
-                return Err(UserError::new(action, "its name is not UTF-8, as documents of runs are")
-                    .help("rename it, or mount it by another name (mount --bind)"));
+                return Err(UserError::new(action, "its name is not UTF-8, which documents require")
+                    .help("choose another name for it, or mount it at another path (mount --bind)"));
             }
             find(&root, &word)
         },

@@ -44,7 +44,7 @@ fn read_mixes(request: &mut Request) -> Result<(), Failure> {
         let text = inputs::read_text(Path::new(path), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
             let mixes = MixName::FORM.replace('|', ", ");
             Failure::Refused(format!(
-                "cannot read the mix of test `{spec}`: {path}: {error}; name a TOML file, or one of {mixes}"
+                "cannot read the mix of test `{spec}`: {path}: {error}; use a TOML file, or one of {mixes}"
             ))
         })?;
         request.mixes.0.insert(path.to_owned(), text);
@@ -74,22 +74,22 @@ pub fn load(name: &str) -> Result<Request, Failure> {
     if name.ends_with(".toml") || name.contains('/') {
         let text = inputs::read_text(Path::new(name), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
             Failure::Refused(format!(
-                "cannot read the preset {name}: {error}; name a TOML file, or one of {}",
+                "cannot read the preset {name}: {error}; use a TOML file, or one of {}",
                 names()
             ))
         })?;
         return parse(name, &text);
     }
     let near = nearest(name, PRESETS.iter().map(|(shipped, _)| *shipped));
-    let hint = near.map_or(format!("presets are {}", names()), |near| format!("did you mean `{near}`?"));
-    Err(Failure::Refused(format!("cannot use the preset {name}: there is none of that name; {hint}")))
+    let hint = near.map_or(format!("use one of {}", names()), |near| format!("did you mean `{near}`?"));
+    Err(Failure::Refused(format!("cannot use the preset {name}: it does not exist; {hint}")))
 }
 
 fn parse(name: &str, text: &str) -> Result<Request, Failure> {
     let refused = |problem: String| Failure::Refused(format!("cannot read the preset {name}: {problem}"));
     let request = Request::from_toml(text).map_err(refused)?;
     if request.erase.is_some() || !request.erase_signature.is_empty() || request.erase_data.is_some() {
-        let problem = "a device is only erased where its ID is typed: give --erase on the command line";
+        let problem = "erasing a device requires its ID on the command line: add --erase there";
         return Err(refused(problem.into()));
     }
     for test in &request.tests {
@@ -194,8 +194,8 @@ mod tests {
                     let good = [
                         "stay within",
                         "too small",
-                        "no test is one that rounds could make steady",
-                        "leave --cold away",
+                        "no test can be repeated until steady",
+                        "drop --cold",
                         "--cold drops all caches",
                     ];
                     assert!(good.iter().any(|reason| problem.contains(reason)), "{line}: {problem}");
@@ -243,11 +243,11 @@ mod tests {
         };
         assert!(refused("standart").ends_with("did you mean `standard`?"));
         assert!(refused("zzz").ends_with(
-            "presets are quick, standard, rigorous, classic, disk, peak, bytes, zones, io500-shapes, ssd, names, files"
+            "use one of quick, standard, rigorous, classic, disk, peak, bytes, zones, io500-shapes, ssd, names, files"
         ));
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), "tests = [\"write\"]\nerase = \"1073741824\"\n").unwrap();
-        assert!(refused(file.path().to_str().unwrap()).ends_with("give --erase on the command line"));
+        assert!(refused(file.path().to_str().unwrap()).ends_with("requires its ID on the command line"));
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }
 }

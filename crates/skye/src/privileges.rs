@@ -43,8 +43,8 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, 
     }
     let action = || format!("become {requested_identity}");
     if !current.is_root() {
-        return Err(UserError::new(action(), "only root can become somebody else")
-            .help("leave -u and -g away, or start it as root"));
+        return Err(UserError::new(action(), "only root can switch to another user")
+            .help("drop -u and -g, or start it as root"));
     }
     let (uid, gid) = (Uid::from_raw(requested_identity.uid), Gid::from_raw(requested_identity.gid));
     // The groups come first: afterwards, the right to give them up is gone.
@@ -53,7 +53,10 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<Identity, 
         .and_then(|()| setresuid(uid, uid, uid))
         .map_err(|errno| UserError::new(action(), std::io::Error::from(errno)))?;
     if Identity::current() != requested_identity {
-        return Err(UserError::new(action(), format!("the kernel made it {} instead", Identity::current())));
+        return Err(UserError::new(
+            action(),
+            format!("the kernel switched to {} instead", Identity::current()),
+        ));
     }
     if !requested_identity.is_root() {
         give_up_capabilities().map_err(|error| UserError::new(action(), error))?;
@@ -69,7 +72,7 @@ fn give_up_capabilities() -> std::io::Result<()> {
     let left = capabilities(None)?;
     match left.effective | left.permitted | left.inheritable {
         left if left.is_empty() => Ok(()),
-        _ => Err(std::io::Error::other("the kernel keeps privileges of root for it")),
+        _ => Err(std::io::Error::other("it still has root's capabilities")),
     }
 }
 
@@ -84,7 +87,7 @@ fn requested_identity(
 ) -> Result<Identity, UserError> {
     let mut identity = current;
     if let Some(word) = user {
-        let action = || format!("become the user `{word}`");
+        let action = || format!("switch to the user `{word}`");
         let number = word.parse::<u32>().ok();
         let found = match number {
             Some(number) => User::from_uid(Uid::from_raw(number)),
@@ -97,14 +100,14 @@ fn requested_identity(
             (None, Some(uid)) if uid != NOBODYS => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
             (None, _) => {
                 return Err(UserError::new(action(), "there is no such user")
-                    .help("write the name or number of one; getent passwd lists them"));
+                    .help("use a user name or ID; getent passwd lists them"));
             }
         };
     }
     if let Some(word) = group {
         identity.gid = group_of(word)?.ok_or_else(|| {
-            UserError::new(format!("become the group `{word}`"), "there is no such group")
-                .help("write the name or number of one; getent group lists them")
+            UserError::new(format!("switch to the group `{word}`"), "there is no such group")
+                .help("use a group name or ID; getent group lists them")
         })?;
     }
     Ok(identity)
@@ -115,8 +118,9 @@ fn group_of(word: &str) -> Result<Option<u32>, UserError> {
     if let Ok(number) = word.parse() {
         return Ok(Some(number).filter(|number| *number != NOBODYS));
     }
-    let found = Group::from_name(word)
-        .map_err(|errno| UserError::new(format!("become the group `{word}`"), std::io::Error::from(errno)))?;
+    let found = Group::from_name(word).map_err(|errno| {
+        UserError::new(format!("switch to the group `{word}`"), std::io::Error::from(errno))
+    })?;
     Ok(found.map(|group| group.gid.as_raw()))
 }
 

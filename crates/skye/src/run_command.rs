@@ -126,7 +126,7 @@ fn keeping(arguments: &RunArguments, plan: &Plan) -> Keeping {
     }
     Keeping::find(
         named,
-        (!has_document).then_some("name a directory with -o DIR, print them with --json -, or add --no-save"),
+        (!has_document).then_some("choose a directory with -o DIR, add --json -, or add --no-save"),
     )
 }
 
@@ -303,10 +303,7 @@ fn finish(
     if let Some(output_dir) =
         monitor.as_ref().and_then(Monitor::output_dir).filter(|_| saved.is_none() && !quiet && !gone)
     {
-        terminal::message(
-            "skye",
-            &format!("what ran beside the tests has left its output in {}", output_dir.display()),
-        );
+        terminal::message("skye", &format!("the monitor's output is in {}", output_dir.display()));
     }
     if let Some((printed, path)) =
         printed.filter(|printed| printed.detail > Detail::Table).zip(saved.as_ref())

@@ -142,9 +142,9 @@ fn chosen(names: &[String], cpus: u32) -> Result<Vec<Case>, Failure> {
         if !all.iter().any(|case| case.name == name) {
             let hint = match nearest(name, all.iter().map(|case| case.name)) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => "skye selftest --list shows all of them".to_owned(),
+                None => "skye selftest --list lists all".to_owned(),
             };
-            return Err(Failure::Refused(format!("cannot measure `{name}`: it is no case; {hint}")));
+            return Err(Failure::Refused(format!("cannot measure `{name}`: it is not a case; {hint}")));
         }
     }
     let is_meant = |case: &Case| names.is_empty() || names.iter().any(|name| name == case.name);
@@ -191,9 +191,9 @@ fn report_cleanup(cleaned: &CleanOutcome, mut print: impl FnMut(&str)) {
     let journal = cleaned.journal.display();
     if !cleaned.undone.is_empty() {
         let count = numbers::thousands(cleaned.undone.len() as u64);
-        print(&format!("undone what was left by one that was killed: {count} steps of {journal}"));
+        print(&format!("cleaned up after a killed selftest: {count} steps of {journal}"));
     }
-    cleaned.leftovers.iter().for_each(|left| print(&format!("left behind: {left}; see {journal}")));
+    cleaned.leftovers.iter().for_each(|left| print(&format!("not removed: {left}; see {journal}")));
 }
 
 #[cfg(test)]
@@ -206,8 +206,11 @@ mod tests {
             Err(Failure::Refused(message)) => message,
             other => panic!("{other:?}"),
         };
-        assert_eq!(refused("iops-cpa"), "cannot measure `iops-cpa`: it is no case; did you mean `iops-cap`?");
-        assert!(refused("zzz").ends_with("skye selftest --list shows all of them"));
+        assert_eq!(
+            refused("iops-cpa"),
+            "cannot measure `iops-cpa`: it is not a case; did you mean `iops-cap`?"
+        );
+        assert!(refused("zzz").ends_with("skye selftest --list lists all"));
         assert_eq!(chosen(&["link".to_owned()], 2).unwrap().len(), 1);
     }
 

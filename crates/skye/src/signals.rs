@@ -83,7 +83,9 @@ impl Interruption {
 
     fn catch_these(signals: &[i32]) -> Result<Self, Failure> {
         Self::try_catch(signals).map_err(|error| {
-            Failure::Failed(format!("cannot catch signals: {error}; too many processes or threads?"))
+            Failure::Failed(format!(
+                "cannot catch signals: {error}; the limit of processes or threads may be reached"
+            ))
         })
     }
 
@@ -141,7 +143,7 @@ impl Interruption {
     /// Returns the reason for the end, for messages.
     pub fn reason(&self) -> String {
         match memory::is_short() {
-            true => "ended as memory ran out".to_owned(),
+            true => "ended: out of memory".to_owned(),
             false => format!("ended by SIG{}", self.name()),
         }
     }

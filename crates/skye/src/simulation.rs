@@ -31,8 +31,8 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, UserError> {
     let refused = |problem: String| UserError::new(format!("simulate {file}"), problem);
     let text = inputs::read_text(Path::new(file), inputs::DESCRIPTION_BYTES_MAX).map_err(|error| {
         let help = match word.symlink_metadata() {
-            Ok(_) => format!("write ./{} for the directory of that name", word.display()),
-            Err(_) => "name a file that describes a device, as in docs/simulated-devices.md".into(),
+            Ok(_) => format!("use ./{} for the directory of that name", word.display()),
+            Err(_) => "use a file that describes a device, as in docs/simulated-devices.md".into(),
         };
         refused(error.to_string()).help(help)
     })?;

@@ -49,7 +49,7 @@ pub fn prepare(seats: u32) -> Result<(), UserError> {
     let directory = directory();
     let made = fs::DirBuilder::new().mode(0o700).create(&directory);
     made.and_then(|()| fs::write(directory.join(COUNT), seats.to_string()))
-        .map_err(|error| UserError::new(format!("make seats in {}", directory.display()), error))
+        .map_err(|error| UserError::new(format!("create the barrier in {}", directory.display()), error))
 }
 
 /// Removes the seats.
@@ -58,18 +58,18 @@ pub fn prepare(seats: u32) -> Result<(), UserError> {
 /// They cannot be removed, are another user's, or programs have taken them.
 pub fn remove() -> Result<(), UserError> {
     let directory = directory();
-    let action = format!("remove the seats in {}", directory.display());
+    let action = format!("remove the barrier in {}", directory.display());
     let fail = |error: io::Error| UserError::new(&action, error);
     let about = match fs::symlink_metadata(&directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         about => about.map_err(fail)?,
     };
     if !is_ours(&about) {
-        return Err(UserError::new("remove the seats", not_ours(&directory)));
+        return Err(UserError::new("remove the barrier", not_ours(&directory)));
     }
     let is_taken = |number| matches!(read_seat(&directory, number), Other::At(place) if place != END);
     if (0..SEATS_MAX).any(is_taken) {
-        return Err(UserError::new(&action, "programs have taken them").help("wait until these have ended"));
+        return Err(UserError::new(&action, "programs use it").help("wait until they have exited"));
     }
     // Other files are not ours: they stay, and removing the directory fails.
     for entry in fs::read_dir(&directory).map_err(fail)?.flatten() {
@@ -88,7 +88,7 @@ fn is_ours(about: &fs::Metadata) -> bool {
 }
 
 fn not_ours(directory: &Path) -> String {
-    format!("{} is no directory that only this user may write to", directory.display())
+    format!("{} is not a directory that only this user may write to", directory.display())
 }
 
 /// A seat among others.
@@ -124,14 +124,14 @@ impl Seat {
     }
 
     fn take_in(directory: PathBuf, interrupt: Arc<AtomicBool>) -> Result<Self, UserError> {
-        let action = "meet other programs (-y)";
-        let help = "make seats for N programs before: skye bonnie++ -p N";
+        let action = "join the barrier (-y)";
+        let help = "create the barrier for N programs first: skye bonnie++ -p N";
         let fail = |error: &dyn std::fmt::Display| {
             UserError::new(action, format!("{}: {error}", directory.display()))
         };
         let about = fs::symlink_metadata(&directory).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                UserError::new(action, format!("there are no seats in {}", directory.display())).help(help)
+                UserError::new(action, format!("there is no barrier in {}", directory.display())).help(help)
             }
             _ => fail(&error),
         })?;
@@ -143,7 +143,7 @@ impl Seat {
         flock(&count, FlockOperation::LockExclusive).map_err(|errno| fail(&io::Error::from(errno)))?;
         let text = io::read_to_string(&count).map_err(|error| fail(&error))?;
         let seats = text.trim().parse().ok().filter(|seats| (1..=SEATS_MAX).contains(seats));
-        let seats = seats.ok_or_else(|| fail(&"its file has no number of seats"))?;
+        let seats = seats.ok_or_else(|| fail(&"its file has no number of programs"))?;
         if (0..seats).all(|number| matches!(read_seat(&directory, number), Other::Ended | Other::At(END))) {
             (0..seats)
                 .try_for_each(|number| fs::remove_file(place(&directory, number)))
@@ -151,8 +151,8 @@ impl Seat {
         }
         let number = (0..seats).find(|number| read_seat(&directory, *number) == Other::Free);
         let Some(number) = number else {
-            let taken = UserError::new(action, format!("all {seats} seats are taken"));
-            return Err(taken.help("wait until these programs have ended"));
+            let taken = UserError::new(action, format!("all {seats} positions are in use"));
+            return Err(taken.help("wait until these programs have exited"));
         };
         // It gets its name once it is locked: a seat without a lock is that of a program that has ended.
         let joining = directory.join(JOINING);
@@ -265,7 +265,7 @@ mod tests {
         let temp = private_directory();
         let mut all = seats(temp.path(), 2);
         let refused = Seat::take_in(temp.path().to_owned(), Arc::default()).err().unwrap();
-        assert!(refused.to_string().contains("all 2 seats are taken"), "{refused}");
+        assert!(refused.to_string().contains("all 2 positions are in use"), "{refused}");
         all.clear();
         assert_eq!(seats(temp.path(), 2).len(), 2);
     }

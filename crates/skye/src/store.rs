@@ -46,7 +46,7 @@ pub fn reserve(directory: &Path, started_at: &str) -> std::io::Result<(PathBuf, 
             Err(error) => return Err(error),
         }
     }
-    Err(Error::other("all names are taken"))
+    Err(Error::other("all names are in use"))
 }
 
 /// Returns true if a run with this plan belongs into the store. Numbers that were never on a device must not be found
@@ -82,11 +82,11 @@ pub fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<Path
                 done => return done.map(|()| directory.join(path.file_name().unwrap_or_default())),
             }
         }
-        Err(Error::other("all names are taken"))
+        Err(Error::other("all names are in use"))
     };
     hang_detection::write_with_progress(&action, work)?.map_err(|error| {
         UserError::new(action, error)
-            .help("make room or name another place with -o DIR; the run is still printed here")
+            .help("choose another directory with -o DIR, or free some space; the run is printed here")
     })
 }
 
@@ -185,7 +185,7 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
                 if is_writable_by_others && ![own, 0].contains(&link.uid()) {
                     let (path, user) = (next.display(), link.uid());
                     return Err(Error::other(format!(
-                        "{path} is a link of user {user}, put where others write"
+                        "{path} is a symbolic link of user {user}, in a directory that other users can write to"
                     )));
                 }
                 if links > LINKS_MAX {
@@ -199,14 +199,14 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
     }
     let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
     match (identity(path), identity(&at)) {
-        (Some(meant), found) if found != Some(meant) => Err(Error::other("no path leads to it")),
+        (Some(meant), found) if found != Some(meant) => Err(Error::other("it has no path")),
         _ => Ok(at),
     }
 }
 
 /// Returns the same error, with the remark that a file is left.
 fn leftovers(part: &Path, error: &Error) -> Error {
-    Error::new(error.kind(), format!("{error}, and {} is left", part.display()))
+    Error::new(error.kind(), format!("{error}, and {} was not removed", part.display()))
 }
 
 /// Returns the name of a file until it is whole.
@@ -313,7 +313,7 @@ pub fn find(name: &str) -> Result<PathBuf, String> {
         _ => rest.strip_prefix('-').and_then(|number| number.parse::<usize>().ok()),
     };
     let Some(back) = back else {
-        return Err(format!("cannot find {name}: @ is the last saved run, @-1 the one before"));
+        return Err(format!("cannot find {name}: use @ for the last saved run, @-1 for the one before"));
     };
     let runs = runs();
     runs.get(back).cloned().ok_or_else(|| {
@@ -321,7 +321,7 @@ pub fn find(name: &str) -> Result<PathBuf, String> {
             place.display().to_string()
         });
         format!(
-            "cannot find {name}: {place} holds {} saved; name a file, or measure first with skye run DIR",
+            "cannot find {name}: {place} has {}; use a file, or measure first with skye run DIR",
             plural(runs.len())
         )
     })
@@ -344,7 +344,7 @@ fn find_named(name: &str) -> Result<PathBuf, String> {
         [only] => Ok(only.clone()),
         fleet_run => {
             let names: Vec<_> = fleet_run.iter().map(|path| run_names::short(path)).collect();
-            Err(format!("{name} may be one of several saved runs: {}", names.join(", ")))
+            Err(format!("{name} is ambiguous: {}", names.join(", ")))
         }
     }
 }
@@ -369,14 +369,14 @@ pub fn read(path: &Path) -> Result<Run, String> {
 pub fn text(path: &Path) -> Result<String, String> {
     let bytes = inputs::read(path, inputs::DOCUMENT_BYTES_MAX).map_err(|error| {
         UserError::new(format!("read the run {}", path.display()), error)
-            .help("name a saved run; skye list shows them")
+            .help("use a saved run; skye list lists them")
             .to_string()
     })?;
     let refused = |problem: String| format!("cannot read the run {}: {problem}", path.display());
     if let Some(text) = report::json::unzipped(&bytes) {
         return text.map_err(refused);
     }
-    let text = String::from_utf8(bytes).map_err(|_| refused("it is no text".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("it is not text".into()))?;
     match report::html::embedded(&text) {
         None => Ok(text),
         Some(run) => run.map_err(refused),

@@ -30,7 +30,7 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
         return match wants_more || arguments.rejudge {
             false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
-                "cannot make that of {}: it holds results of {}, not a run of skye; without options they are shown{}",
+                "cannot convert {}: it contains results of {}, not a run of skye; drop the options to print them{}",
                 path.display(),
                 found.program,
                 found.besides
@@ -91,7 +91,7 @@ pub fn why(arguments: &WhyArguments) -> CommandResult {
         }
         (Some(word), [_, _, ..]) => {
             let all = named(&mut rows.iter().copied());
-            return Err(Failure::Refused(format!("{word} may be one of several rows: {all}")));
+            return Err(Failure::Refused(format!("{word} is ambiguous: {all}")));
         }
         _ => {}
     }
@@ -103,9 +103,9 @@ pub fn why(arguments: &WhyArguments) -> CommandResult {
 pub fn list(arguments: &ListArguments) -> CommandResult {
     let paths = store::runs();
     if paths.is_empty() {
-        let place =
-            store::directory().map_or("no HOME, so no store".into(), |place| place.display().to_string());
-        terminal::print_line(&format!("no saved runs ({place}); measure with: skye run DIR"))?;
+        let place = store::directory()
+            .map_or("no store, as HOME is not set".into(), |place| place.display().to_string());
+        terminal::print_line(&format!("no saved runs ({place}); use skye run DIR to measure"))?;
         return Ok(exit::DONE);
     }
     let style = terminal::style();
@@ -138,7 +138,7 @@ pub fn clean(directory: &Path) -> CommandResult {
     // So may a program that was killed while it was sent to this host.
     found.extend(places_of_sent_programs().into_iter().flat_map(|place| {
         let removed =
-            hang_detection::sample("look for leftovers", move || run::clean_sent(&place)).unwrap_or_default();
+            hang_detection::sample("find leftovers", move || run::clean_sent(&place)).unwrap_or_default();
         removed.into_iter().map(|path| (path, CleanOutcome::Removed(0)))
     }));
     let mut code = exit::DONE;

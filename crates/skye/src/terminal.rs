@@ -23,8 +23,7 @@ pub fn check_stdout() -> Result<(), Failure> {
     use rustix::fs::OFlags;
     match rustix::fs::fcntl_getfl(rustix::stdio::stdout()) {
         Ok(flags) if flags & OFlags::RWMODE == OFlags::RDONLY => Err(Failure::Refused(
-            "cannot write to stdout: it is open for reading alone; use `>`, not `<`, for where results go"
-                .into(),
+            "cannot write to stdout: it is open only for reading; use `>`, not `<`, for results".into(),
         )),
         _ => Ok(()),
     }
@@ -120,7 +119,7 @@ fn from_write(error: &std::io::Error) -> Failure {
         ErrorKind::BrokenPipe => Failure::ReaderGone,
         // Closed before we began: the same, from the user's side.
         _ if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => Failure::ReaderGone,
-        _ => Failure::Failed(format!("cannot write to stdout: {error}; make room where it leads")),
+        _ => Failure::Failed(format!("cannot write to stdout: {error}; free some space at its destination")),
     }
 }
 

@@ -126,8 +126,8 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
         let full = path.canonicalize().ok().or_else(by_parent).unwrap_or_else(|| path.to_owned());
         if seen.contains(&full) {
             return Err(Failure::failed(
-                UserError::new(format!("write {}", path.display()), "it is named for other results, too")
-                    .help("name one file for each"),
+                UserError::new(format!("write {}", path.display()), "it is also the file of other results")
+                    .help("use a separate file for each"),
             ));
         }
         seen.push(full);
@@ -139,7 +139,9 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
 fn refuse_measured(path: &Path, all: &[ResolvedTarget]) -> Result<(), Failure> {
     let Some(found) = all.iter().find(|found| found.is(path)) else { return Ok(()) };
     let cause = format!("it is {}, which is measured", found.name);
-    Err(Failure::failed(UserError::new(format!("write {}", path.display()), cause).help("name another file")))
+    Err(Failure::failed(
+        UserError::new(format!("write {}", path.display()), cause).help("choose another file"),
+    ))
 }
 
 /// Refuses a file for results that holds anything but results: among file names, a wrong one is soon named.
@@ -157,8 +159,8 @@ fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::failed(
-        UserError::new(action(), "it holds something else than results of zcav")
-            .help("name another file, or remove it"),
+        UserError::new(action(), "it contains other data than results of zcav")
+            .help("choose another file, or remove it"),
     ))
 }
 
@@ -263,7 +265,7 @@ fn report_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
     let reader_is_gone = interruption.exit_code() == Some(exit::DONE);
     if interruption.is_raised() && !reader_is_gone {
         let name = interruption.name();
-        terminal::message("note", &format!("ended by {name}; what was measured so far is kept"));
+        terminal::message("note", &format!("ended by {name}; the results so far are kept"));
     }
     let mut is_well = true;
     let mut rows = Vec::new();
@@ -278,8 +280,8 @@ fn report_end(outcomes: &[Outcome], interruption: &Interruption) -> bool {
             terminal::message(
                 "note",
                 &format!(
-                    "{name}: all of it took less than {} s, which is too short for a rate; name a larger one, or read it \
-                     more often with -c",
+                    "{name}: all of it took less than {} s, too short for a rate; use a larger one, or more passes \
+                     with -c",
                     form::LEAST_NS as f64 / 1e9
                 ),
             );

@@ -56,7 +56,10 @@ pub fn parts(device: &impl ReadAt, size_bytes: u64) -> io::Result<Vec<TablePart>
     }
     match level.is_empty() {
         true => Ok(found),
-        false => Err(io::Error::other(format!("it has tables in tables, more than {} deep", DEPTH_MAX - 1))),
+        false => Err(io::Error::other(format!(
+            "it has more than {} levels of nested partition tables",
+            DEPTH_MAX - 1
+        ))),
     }
 }
 
@@ -270,7 +273,7 @@ mod tests {
             disk[at..at + 512].copy_from_slice(&table[..512]);
         }
         let refused = parts(&disk, disk.len() as u64).unwrap_err().to_string();
-        assert!(refused.contains("tables in tables"), "{refused}");
+        assert!(refused.contains("nested partition tables"), "{refused}");
     }
 
     proptest! {

@@ -22,14 +22,14 @@ impl TestDirectory {
     /// # Errors
     /// The directory cannot be made.
     pub fn make_if_missing(path: &Path) -> Result<Option<Self>, Failure> {
-        let action = || format!("make the directory {}", path.display());
+        let action = || format!("create the directory {}", path.display());
         // Others may look into it, as into the original's.
         match std::fs::DirBuilder::new().mode(0o755).create(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             // A path that ends in .. or lies on a read-only file system may well be there.
             Err(_) if path.is_dir() => return Ok(None),
             Err(error) => {
-                let help = "name one with -dir that is there, or of which the directory above it is";
+                let help = "use -dir with an existing directory, or one whose parent exists";
                 return Err(Failure::failed(UserError::new(action(), error).help(help)));
             }
             Ok(()) => {}
@@ -51,8 +51,7 @@ impl Drop for TestDirectory {
         }
         if let Err(error) = std::fs::remove_dir(&self.path) {
             let path = self.path.display();
-            let error =
-                UserError::new(format!("remove the directory {path}, which was made for this"), error);
+            let error = UserError::new(format!("remove the directory {path}, which skye created"), error);
             terminal::message("warning", &error.to_string());
         }
     }

@@ -119,7 +119,9 @@ impl<'a> Bench<'a> {
         setpriv.args(["--pdeathsig", "TERM", "--", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
         let has_setpriv = setpriv.status().is_ok_and(|status| status.success());
         if arguments.measure_as.is_some() && !(has_setpriv && is_root) {
-            return Err(Failure::Refused("cannot measure as another user: it takes root and setpriv".into()));
+            return Err(Failure::Refused(
+                "cannot measure as another user: this requires root and setpriv".into(),
+            ));
         }
         Ok(Self { is_root, cpus, has_setpriv, arguments, interruption })
     }
@@ -145,7 +147,7 @@ impl<'a> Bench<'a> {
             })
         };
         if case.needs_root() && !self.is_root {
-            return missing("it takes root to build it".into(), false);
+            return missing("root is required to build it".into(), false);
         }
         let built = match self.build(case) {
             Ok(built) => built,
@@ -174,8 +176,9 @@ impl<'a> Bench<'a> {
             }
         };
         if let Some(user) = self.arguments.measure_as {
-            std::os::unix::fs::chown(place.path(), Some(user), Some(user))
-                .map_err(|error| UserError::new(format!("give {} away", place.path().display()), error))?;
+            std::os::unix::fs::chown(place.path(), Some(user), Some(user)).map_err(|error| {
+                UserError::new(format!("change the owner of {}", place.path().display()), error)
+            })?;
         }
         let group = case.restriction.and_then(Restriction::group).map(start).transpose()?;
         let mut background = Vec::new();
@@ -214,7 +217,7 @@ impl<'a> Bench<'a> {
             |pipe: Option<JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
         let (stdout, stderr) = (text(stdout), text(stderr));
         if loses && !has_lost {
-            return Err(format!("nothing was lost, as there was no file of data: {}", stderr.trim()));
+            return Err(format!("no data was lost, as there was no data file: {}", stderr.trim()));
         }
         // Lost data is damage, and the run reports it.
         let expected = if loses { exit::DAMAGED } else { exit::DONE };
@@ -225,7 +228,7 @@ impl<'a> Bench<'a> {
             let path = directory.join(format!("{}.json", case.name));
             fs::write(&path, &stdout).map_err(|error| format!("keep {}: {error}", path.display()))?;
         }
-        report::json::read(&stdout).map_err(|why| format!("skye run printed no run: {why}"))
+        report::json::read(&stdout).map_err(|why| format!("skye run printed no valid run: {why}"))
     }
 
     /// Returns the command for our own program, wrapped as the case demands. The program ends if we do.
@@ -285,7 +288,7 @@ impl<'a> Bench<'a> {
                 let _ = child.kill();
             }
             if since_signal > 2 * ENDING {
-                return Err("skye run does not end, even killed".into());
+                return Err("skye run does not exit, even after a kill".into());
             }
             if let Some(directory) = loses_in.filter(|_| !has_lost) {
                 has_lost = lose(directory, child.id());

@@ -93,7 +93,7 @@ pub fn read(
                 Ok(thread) => thread.join().unwrap_or_else(|_| {
                     Err(Failure::failed(UserError::new(action(), "a thread of skye panicked")))
                 }),
-                Err(error) => Err(Failure::failed(UserError::new(action(), error).help("name fewer files"))),
+                Err(error) => Err(Failure::failed(UserError::new(action(), error).help("use fewer files"))),
             };
             outcome(reading, ended)
         };
@@ -123,8 +123,7 @@ fn holes(found: &ResolvedTarget, phases: &[PhaseRecord]) -> Option<String> {
     let mib = |bytes: u64| thousands(bytes.div_ceil(MIB));
     (share > 0.0).then(|| {
         format!(
-            "{}: {} of {} MiB were never written: the file system answers with zeros from memory there, and no device is \
-             read",
+            "{}: {} of {} MiB were never written: the file system returns zeros there, without reading a device",
             found.name,
             mib((share * bytes as f64).round() as u64),
             mib(bytes)

@@ -66,19 +66,19 @@ impl ResolvedTarget {
             Refusal::TooMany(error) => TargetError::Other(error),
         })?;
         let metadata = std::fs::metadata(&target.path);
-        let metadata = metadata.map_err(|error| UserError::new(format!("look at {name}"), error))?;
+        let metadata = metadata.map_err(|error| UserError::new(format!("inspect {name}"), error))?;
         let is_direct = options.writes || takes_direct(Path::new(&target.path), layout.start_bytes);
         let mut notes: Vec<_> = target.notes.iter().map(|note| format!("{name}: {note}")).collect();
         if let Some(end_mib) = options.end_mib.filter(|end_mib| end_mib.saturating_mul(MIB) > size_bytes) {
-            notes.push(format!("{name}: it ends before MiB {end_mib}, at {} MiB", size_bytes.div_ceil(MIB)));
+            notes.push(format!("{name}: it ends at {} MiB, before MiB {end_mib}", size_bytes.div_ceil(MIB)));
         }
         if layout.chunk_bytes < options.chunk_mib.saturating_mul(MIB) && !options.writes {
             let chunk_mib = layout.chunk_bytes / MIB;
-            notes.push(format!("{name}: each read has {chunk_mib} MiB, so that blocks have whole reads"));
+            notes.push(format!("{name}: each read has {chunk_mib} MiB, to divide blocks evenly"));
         }
         if !is_direct {
             notes.push(format!(
-                "{name}: direct I/O is not taken here, so it is read through the page cache, whose pages of it are dropped \
+                "{name}: direct I/O is not supported, so reads use the page cache, which is dropped for this file \
                  before each pass"
             ));
         }

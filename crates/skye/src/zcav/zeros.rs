@@ -61,19 +61,17 @@ impl<'a> Writing<'a> {
         }
         let fail = |error: std::io::Error| {
             let help = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => {
-                    "name a file that this user may write, or leave -w away"
-                }
-                _ => "name a block device or a file",
+                std::io::ErrorKind::PermissionDenied => "choose a file that this user may write, or drop -w",
+                _ => "choose a block device or a file",
             };
             UserError::new(format!("open {name}"), error).help(help)
         };
         let flags = OFlags::NOFOLLOW.bits() as i32;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&found.target.path);
         let file = file.map_err(fail)?;
-        let metadata = file.metadata().map_err(|error| UserError::new(format!("look at {name}"), error))?;
+        let metadata = file.metadata().map_err(|error| UserError::new(format!("inspect {name}"), error))?;
         if (metadata.dev(), metadata.ino()) != found.identity {
-            return Err(UserError::new(format!("write zeros to {name}"), "another file has taken its place"));
+            return Err(UserError::new(format!("write zeros to {name}"), "another file replaced it"));
         }
         refuse_writing(&file, &metadata, name, layout)?;
         let lacking_bytes = lacking_bytes(&file, &metadata, layout);
@@ -84,7 +82,7 @@ impl<'a> Writing<'a> {
     pub fn note(&self) -> String {
         let Layout { start_bytes, end_bytes, .. } = self.found.layout;
         format!(
-            "{}: zeros are written over zeros and holes from MiB {} to {}, each chunk made durable",
+            "{}: zeros are written over zeros and holes from MiB {} to {}, with a sync after each chunk",
             self.found.name,
             start_bytes / MIB,
             end_bytes.div_ceil(MIB)
@@ -177,8 +175,11 @@ impl Job<'_> {
                     let offset_bytes = failure.offset_bytes.unwrap_or_default();
                     let action = format!("{} {} at offset {offset_bytes}", failure.call, found.name);
                     UserError::new(action, failure.cause).help(match failure.cause {
-                        Cause::Short { .. } => "it became shorter meanwhile: let nobody change it",
-                        _ => "what was measured before it is printed; dmesg may say more",
+                        Cause::Short { .. } => {
+                            "the file was truncated during the test: stop the program that writes \
+                             to it"
+                        }
+                        _ => "the results before it are printed; check the kernel log",
                     })
                 }),
             ),
@@ -196,9 +197,9 @@ impl Job<'_> {
 fn device_is_not_written(name: &str) -> UserError {
     UserError::new(
         format!("write zeros to {name}"),
-        "it is a block device, and -w would destroy what is on it; devices are not written for now",
+        "it is a block device, and -w would destroy its data; -w does not support devices",
     )
-    .help("leave -w away, or name a file of zeros in a file system on it, made by: fallocate -l 10g FILE")
+    .help("drop -w, or use a file of zeros on its file system, created with: fallocate -l 10g FILE")
 }
 
 /// Returns the visited bytes that lie nowhere; `None` where the file system does not tell.
@@ -210,23 +211,23 @@ fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
 /// Refuses a file in which writing zeros would change anything, or that another program uses.
 fn refuse_writing(file: &File, metadata: &Metadata, name: &str, layout: &Layout) -> Result<(), UserError> {
     let action = || format!("write zeros to {name}");
-    let another = "name a file of zeros, made by: fallocate -l 10g FILE";
+    let another = "use a file of zeros, created with: fallocate -l 10g FILE";
     if flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         return Err(
-            UserError::new(action(), "it is locked: by another program, or it is named twice").help(another)
+            UserError::new(action(), "it is locked by another program, or it is used twice").help(another)
         );
     }
     if let Some(device) = loop_device_over(metadata) {
-        return Err(UserError::new(action(), format!("it lies under {device}")).help(another));
+        return Err(UserError::new(action(), format!("it is under {device}")).help(another));
     }
     // Data that is still under way to the device may look like a hole.
-    file.sync_all().map_err(|error| UserError::new(format!("make {name} durable"), error))?;
+    file.sync_all().map_err(|error| UserError::new(format!("sync {name}"), error))?;
     let first = first_data(file, layout.start_bytes, layout.end_bytes)
-        .map_err(|error| UserError::new(format!("look for data in {name}"), error))?;
+        .map_err(|error| UserError::new(format!("search {name} for data"), error))?;
     if let Some(offset_bytes) = first {
         return Err(UserError::new(
             action(),
-            format!("it holds data, first at offset {offset_bytes}, which would be lost"),
+            format!("it has data, first at offset {offset_bytes}, which would be lost"),
         )
         .help(another));
     }
@@ -256,13 +257,13 @@ fn refuse_room(written: &[Writing<'_>]) -> Result<(), UserError> {
             return Err(UserError::new(
                 format!("write zeros to {}", opened.found.name),
                 format!(
-                    "holes need {} MiB there, of which {} are free and {} stay so",
+                    "holes need {} MiB; {} are free there, and {} are reserved",
                     lacking_bytes.div_ceil(MIB),
                     free / MIB,
                     spared / MIB
                 ),
             )
-            .help("name smaller files, or fewer"));
+            .help("use smaller or fewer files"));
         }
     }
     Ok(())

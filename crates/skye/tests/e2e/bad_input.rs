@@ -111,8 +111,8 @@ fn sizes_that_mean_nothing() {
         ("--test write --write-limit 1k", "write-limit"),
         ("--test create --files 1000000000000", "976562500k files are more than 4g"),
         ("--test write:bytes=1000", "bytes=1m or more"),
-        ("--json - --csv -", "more than one form"),
-        ("--json - --html -", "more than one form"),
+        ("--json - --csv -", "more than one format"),
+        ("--json - --html -", "more than one format"),
         ("--test write:seq0", "seq0"),
         ("--test write:seq99999t", "seq99999t"),
         ("--test read:q0", "q0"),
@@ -224,7 +224,7 @@ fn files_without_end_are_not_read() {
     let pipe = home.path().join("pipe.toml");
     crate::support::mounts::run(std::process::Command::new("mkfifo").arg(&pipe));
     let cases = [
-        (sparse.as_path(), "holds more than"),
+        (sparse.as_path(), "has more than"),
         (&pipe, "a device or a pipe"),
         (Path::new("/dev/zero"), "a device or a pipe"),
     ];

@@ -93,7 +93,7 @@ fn phrases_and_table_are_the_originals() {
     // The whole result is kept, and the program says how to show it.
     let [saved] = &ran.saved()[..] else { panic!("{ran}") };
     let (time, word) = saved.file_stem().unwrap().to_str().unwrap().split_once('-').unwrap();
-    assert!(ran.stderr.contains(&format!("the whole result: skye why {}-{word}", &time[4..8])), "{ran}");
+    assert!(ran.stderr.contains(&format!("the full result: skye why {}-{word}", &time[4..8])), "{ran}");
     assert_eq!(document(saved)["phases"].as_array().unwrap().len(), 12);
     assert_nothing_left(tmpfs.path());
 }
@@ -446,7 +446,7 @@ fn programs_meet_before_each_test() {
         let program = skye().arg("bonnie++").env("XDG_RUNTIME_DIR", home.path()).arg("-d").arg(home.path());
         program.words(&for_this_user("-s 8 -r 4 -n 1 -f -u root -q")).words(words)
     };
-    program("-y s").run().did_not_panic().exits(1).output_contains(&["there are no seats", "-p N"]);
+    program("-y s").run().did_not_panic().exits(1).output_contains(&["there is no barrier", "-p N"]);
     program("-p 2").run().did_not_panic().exits(0);
     let mut first = program("-y s").spawn();
     assert!(first.wait_until(|| !leftovers(home.path()).is_empty()), "it makes no directory");
@@ -456,7 +456,7 @@ fn programs_meet_before_each_test() {
     let second = program("-y s -n 0").run().did_not_panic().exits(0);
     let first = first.wait().did_not_panic().exits(0);
     for ran in [&first, &second] {
-        assert!(!ran.stderr.contains("does not come"), "{ran}");
+        assert!(!ran.stderr.contains("has exited"), "{ran}");
     }
     // The seats serve again, and outlast a program that is killed.
     let mut killed = program("-y s").spawn();
@@ -478,7 +478,7 @@ fn signal_ends_the_wait_for_enter() {
     // A pipe that is open both ways has no end, and nobody writes to this one.
     let mut waiting =
         program.through("sh", &["-c", "mkfifo keys && exec \"$@\" <> keys 2> told", "sh"]).spawn();
-    let is_waiting = || fs::read_to_string(&text).is_ok_and(|text| text.contains("press Enter to begin"));
+    let is_waiting = || fs::read_to_string(&text).is_ok_and(|text| text.contains("press Enter to start"));
     assert!(waiting.wait_until(is_waiting), "it asks nobody");
     waiting.signal(Signal::INT);
     waiting.wait().did_not_panic().exits(5);

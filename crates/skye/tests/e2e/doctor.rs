@@ -163,6 +163,6 @@ fn invalid_doctor_target_is_refused() {
     fs::write(&file, "precious").unwrap();
     doctor(&file).exits(2).stderr_contains(&[file.to_str().unwrap(), "Not a directory"]);
     let ran = skye().words("doctor sim:disk.toml").run().did_not_panic();
-    ran.exits(2).stderr_contains(&["a simulated device is the same on every machine"]);
+    ran.exits(2).stderr_contains(&["a simulated device does not depend on the machine"]);
     skye().arg("docter").run().exits(2).stderr_contains(&["did you mean `skye doctor`?"]);
 }

@@ -329,7 +329,7 @@ fn partition_write_leaves_neighbours_unchanged() {
     // The whole disk and the mounted partition are refused, with all reasons at once.
     for target in [&device.path, &first] {
         let mounted = format!("{}p1 is mounted at {}", device.name(), mount.path().display());
-        let signed = format!("{}p1 holds a signature of ext4", device.name());
+        let signed = format!("{}p1 has a signature of ext4", device.name());
         let program = writing(target, &device_id(target), "");
         refused_as(program, &device, &[&mounted, &signed, "--erase-signature ext4", "unmount"]);
     }
@@ -377,9 +377,9 @@ fn hidden_mount_is_detected_by_exclusive_open() {
     let mut command = Command::new("unshare");
     run_command(command.args([&option, "mount", "-o", "ro"]).args([&device.path, &mounted]));
     let forget = Undo(|| drop(run_command(Command::new("umount").arg(&namespace))));
-    refused(&device, "--erase-signature ext4", &["the kernel or a program holds it for itself alone"]);
+    refused(&device, "--erase-signature ext4", &["the kernel or a program has it open exclusively"]);
     let part = device.partition(1, 8, 8);
-    let message = "the kernel or a program holds it for itself alone";
+    let message = "the kernel or a program has it open exclusively";
     refused_as(writing(&part, &device_id(&part), "--erase-signature ext4"), &device, &[message]);
     drop(forget);
     drop(unmount);
@@ -408,7 +408,7 @@ fn swap_space_is_refused() {
         ran.stderr_contains(&["skye: cannot erase ", &format!("{name} is swap space")]);
         assert!(header() == before, "the header has changed");
         drop(off);
-        refused(&device, "", &["holds a signature of swap; if it may be lost, add --erase-signature swap"]);
+        refused(&device, "", &["has a signature of swap; to erase it, add --erase-signature swap"]);
     }
 }
 
@@ -555,8 +555,8 @@ fn signature_is_refused_until_it_is_named() {
             run_command(Command::new("blkid").args(["--probe", "--output", "export"]).arg(&device.path));
         let known = [format!("TYPE={name}"), format!("PTTYPE={name}")];
         assert!(blkid.lines().any(|line| known.contains(&line.to_owned())), "{name}: {blkid}");
-        let message = format!("{} holds a signature of {name}", device.name());
-        refused(&device, "", &[&message, &format!("if it may be lost, add --erase-signature {name}")]);
+        let message = format!("{} has a signature of {name}", device.name());
+        refused(&device, "", &[&message, &format!("to erase it, add --erase-signature {name}")]);
         refused(&device, "--erase-signature ext4", &[&message]);
         // The name is the whole name.
         refused(&device, &format!("--erase-signature {}", &name[..name.len() - 1]), &[&message]);
@@ -577,14 +577,14 @@ fn each_signature_needs_its_own_option() {
     xtask::require!(root, loop, host, ext4, xfs);
     let large = Device::new(320);
     mkfs("xfs", &large.path);
-    refused(&large, "", &["holds a signature of xfs", "--erase-signature xfs"]);
+    refused(&large, "", &["has a signature of xfs", "--erase-signature xfs"]);
     let device = Device::new(32);
     mkfs("ext4", &device.path);
-    refused(&device, "", &["holds a signature of ext4"]);
+    refused(&device, "", &["has a signature of ext4"]);
     // The label of an LVM member that once was there. blkid itself calls this ambivalent.
     let (at, bytes) = lvm();
     device.write(at, &bytes);
-    let both = "if it may be lost, add --erase-signature LVM2_member --erase-signature ext4";
+    let both = "to erase it, add --erase-signature LVM2_member --erase-signature ext4";
     refused(&device, "", &["a signature of LVM2_member", "a signature of ext4", both]);
     let ran = refused(&device, "--erase-signature ext4", &["a signature of LVM2_member"]);
     assert!(!ran.stderr.contains("of ext4"), "{ran}");
@@ -597,9 +597,9 @@ fn each_signature_needs_its_own_option() {
     let (at, bytes) = gpt(32);
     disk.write(at, &bytes);
     let name = disk.name();
-    let [one, two] = [1, 2].map(|number| format!("{name}p{number} holds a signature of ext4"));
+    let [one, two] = [1, 2].map(|number| format!("{name}p{number} has a signature of ext4"));
     refused(&disk, "--erase-signature gpt", &[&one, &two]);
-    refused(&disk, "--erase-signature ext4", &[&format!("{name} holds a signature of gpt")]);
+    refused(&disk, "--erase-signature ext4", &[&format!("{name} has a signature of gpt")]);
     let words = "--erase-signature gpt --erase-signature ext4 --allow busy";
     writing(&disk.path, &disk.id(), words).run().did_not_panic().exits(0);
 }
@@ -667,7 +667,7 @@ fn erase_id_must_match_device_in_full() {
     let preset = device.home.path().join("mine.toml");
     fs::write(&preset, format!("tests = [\"write:rnd4k\"]\nerase = \"{size}\"\n")).unwrap();
     let ran = skye().arg("run").arg(&device.path).arg("--preset").arg(&preset).run().did_not_panic().exits(2);
-    ran.stderr_contains(&["give --erase on the command line"]).has_no_result();
+    ran.stderr_contains(&["requires its ID on the command line"]).has_no_result();
     assert!(device.contents() == before);
     // A plan asks the same questions, and writes nothing.
     let ran = writing(&device.path, &size, "--dry-run").run().did_not_panic().exits(0);
@@ -783,7 +783,7 @@ fn device_is_held_during_run_and_released_by_signal() {
         let ran = running.wait().did_not_panic().exits(code);
         match signal {
             Signal::KILL => device.wait_until_free(),
-            _ => drop(ran.stderr_contains(&["what it has written to the device stays"])),
+            _ => drop(ran.stderr_contains(&["the device keeps the written data"])),
         }
         assert!(device.exclusive().is_ok());
     }

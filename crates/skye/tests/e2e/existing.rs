@@ -107,7 +107,7 @@ fn all_that_writes_is_refused_and_changes_nothing() {
     // No result replaces the file that it is of.
     for form in ["--json", "--csv", "--html", "--openmetrics"] {
         let ran = skye().arg("run").arg(&file).words("--test read:ops=1").arg(form).arg(&file).run();
-        ran.did_not_panic().exits(2).stderr_contains(&["it was read for this very run"]);
+        ran.did_not_panic().exits(2).stderr_contains(&["this run reads it"]);
     }
     assert_eq!(state(&file), before);
     let pipe = home.path().join("pipe");

@@ -147,8 +147,8 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
         ("--hosts-file /no/such/file", "cannot use --hosts-file /no/such/file"),
         ("--hosts local*2 --test create:files=4000m", "inodes"),
         ("--hosts local*2 --test read:rnd4k --sweep h1..h3", "there are 2 clients"),
-        ("--test read:rnd4k --sweep h1..h2", "there are no clients; name them with --hosts"),
-        ("--test read:rnd4k --sweep h1..hn", "there are no clients; name them with --hosts"),
+        ("--test read:rnd4k --sweep h1..h2", "there are no clients; add --hosts"),
+        ("--test read:rnd4k --sweep h1..hn", "there are no clients; add --hosts"),
         ("--test read:rnd4k:shift=1", "cannot read another client's data: there are no clients"),
     ] {
         let ran =
@@ -181,7 +181,7 @@ fn clients_read_what_others_wrote() {
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test read:rnd4k:shift=1", other.path().display());
     let ran = three_clients(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.stderr_contains(&["cannot read what other clients wrote: the clients do not see each other's files"]);
+    ran.stderr_contains(&["cannot read other clients' data: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -224,7 +224,7 @@ fn clients_share_one_file_and_directories() {
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
     let ran = three_clients(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.stderr_contains(&["cannot work in files of all clients: the clients do not see each other's files"]);
+    ran.stderr_contains(&["cannot use files of all clients: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -362,7 +362,7 @@ fn two_directories_are_compared_by_several_clients() {
                  --allow low-space,shared-directory,busy";
     let ab = || skye().arg("ab").arg(a.path()).arg(b.path()).words(words);
     let ran = ab().run().did_not_panic().exits(0);
-    let ran = ran.output_contains(&["by 2 clients at once", "q1 buffered x2"]);
+    let ran = ran.output_contains(&["on 2 clients simultaneously", "q1 buffered x2"]);
     let saved = ran.saved();
     assert_eq!(saved.len(), 2, "{ran}");
     for run in saved.iter().map(|path| document(path)) {
@@ -741,7 +741,7 @@ fn programs_of_the_family_measure_with_clients() {
             .run()
             .did_not_panic()
             .exits(0);
-        let ran = ran.stderr_contains(&["2 clients at once, as one: local#1, local#2"]);
+        let ran = ran.stderr_contains(&["2 clients simultaneously: local#1, local#2"]);
         for row in saved(&ran)["phases"].as_array().unwrap() {
             assert_eq!(
                 (row["hosts"].as_array().unwrap().len(), &row["status"]),
@@ -753,7 +753,7 @@ fn programs_of_the_family_measure_with_clients() {
         let wrong = skye().arg(program).words("--hosts local --rsh").run().exits(1);
         wrong.stderr_contains(&["--rsh"]).has_no_result();
         let away = skye().arg(program).words("--rsh ssh").words(&words).run().exits(1);
-        away.stderr_contains(&["no client is named"]).has_no_result();
+        away.stderr_contains(&["no client is set"]).has_no_result();
     }
 }
 

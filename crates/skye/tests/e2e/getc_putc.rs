@@ -28,7 +28,7 @@ fn eight_numbers_are_a_line_and_a_table() {
     // The table on stderr says the same.
     assert_eq!(family::getc_putc::read(&ran.stderr).0, lines, "{ran}");
     let ran = getc_putc(tmpfs.path(), "-s 1m").run().did_not_panic().exits(0);
-    assert!(ran.stderr.contains("running as root, as no -u USER was given"), "{ran}");
+    assert!(ran.stderr.contains("running as root, as -u is not set"), "{ran}");
     let ran = getc_putc(tmpfs.path(), "-s 1m -u root").run().did_not_panic().exits(0);
     for text in ["Using uid:0", "Writing with putc(c, fp) no thread...done\n", "what limited each of them:"] {
         assert!(ran.stderr.contains(text), "{text}: {ran}");

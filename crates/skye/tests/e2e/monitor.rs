@@ -120,7 +120,7 @@ fn failed_monitor_is_only_a_warning() {
         );
         assert_eq!((output(&saved, phase).as_str(), phase["status"].as_str()), ("broken\n", Some("done")));
     }
-    ran.stderr_contains(&["warning: cannot keep `echo broken; exit 3` beside 01-read to its end"]);
+    ran.stderr_contains(&["warning: cannot run `echo broken; exit 3` during 01-read to its end"]);
 
     let ran = on(target.path(), "0.2", "true")
         .words(two)
@@ -128,7 +128,7 @@ fn failed_monitor_is_only_a_warning() {
         .run()
         .did_not_panic()
         .exits(0);
-    let ran = ran.stderr_contains(&["warning: cannot start `true` beside 01-read: No such file"]);
+    let ran = ran.stderr_contains(&["warning: cannot start `true` during 01-read: No such file"]);
     let saved = ran.saved().pop().unwrap();
     let run = document(&saved);
     assert_eq!((warnings(&run).len(), &run["phases"][0]["monitor"]), (1, &Value::Null), "{ran}");
@@ -165,7 +165,7 @@ fn interrupted_run_keeps_monitor_output_and_ends_monitor() {
     let kept = names(&store).pop().unwrap();
     assert!(kept.ends_with(".monitor") && names(&store).len() == 1, "{kept}");
     assert_ended(&fs::read_to_string(store.join(&kept).join("01-read.txt")).unwrap());
-    assert!(ran.stderr.contains("has left its output in"), "{ran}");
+    assert!(ran.stderr.contains("the monitor's output is in"), "{ran}");
 }
 
 #[test]
@@ -178,17 +178,17 @@ fn unsupported_monitor_is_refused_before_writing() {
         .run();
     ran.did_not_panic()
         .exits(2)
-        .stderr_contains(&["beside the tests", "name one with -o DIR"])
+        .stderr_contains(&["during the tests", "choose one with -o DIR"])
         .has_no_result();
     let ran =
         on(target.path(), "0.2", "iostat").words("--test read:engine=null").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["not in the store", "-o DIR"]).has_no_result();
+    ran.stderr_contains(&["are not saved", "-o DIR"]).has_no_result();
     let sim = target.path().join("disk.toml");
     fs::write(&sim, "[latency]\nmean_us = 100\n").unwrap();
     let simulated = format!("sim:{}", sim.display());
     let ran =
         on(Path::new(&simulated), "0.2", "iostat").words("--test read:rnd4k").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["clock of its own", "drop --monitor"]).has_no_result();
+    ran.stderr_contains(&["its own clock", "drop --monitor"]).has_no_result();
     let file = target.path().join("file");
     fs::write(&file, "").unwrap();
     let ran = on(target.path(), "0.2", "iostat").words("--test read").env("XDG_STATE_HOME", &file).run();

@@ -185,8 +185,8 @@ fn refusal_common_to_all_ranks_is_printed_once() {
     let directory = scratch(ROOM);
     let in_job = |program: Skye| ranks(MPICH, 2, program).run().did_not_panic().exits(2);
     for (ran, says) in [
-        (in_job(skye().arg("doctor").arg(directory.path())), "only `skye run` does"),
-        (in_job(skye().words("bonnie++ -d").arg(directory.path())), "only `skye run` does"),
+        (in_job(skye().arg("doctor").arg(directory.path())), "only `skye run` can"),
+        (in_job(skye().words("bonnie++ -d").arg(directory.path())), "only `skye run` can"),
         (in_job(run(directory.path(), "--hosts local*2")), "its processes are the clients"),
         (in_job(run(directory.path(), "--no-such-option")), "error: unexpected"),
         (in_job(run(directory.path(), "--test read:nonsense")), "cannot make a plan"),

@@ -128,7 +128,7 @@ fn saved_run_is_listed_and_reported_again() {
     assert!(row.stdout.contains("write-64k-q1") && row.stdout.contains("measured"), "{row}");
     assert!(why("readdir").exits(0).stdout.lines().next().unwrap().contains("readdir"));
     assert!(why("").exits(0).stdout.matches("measured").count() == 11);
-    why("stat").exits(2).stderr_contains(&["stat-t1-missing", "several rows"]);
+    why("stat").exits(2).stderr_contains(&["stat-t1-missing", "is ambiguous"]);
     why("@-1 chmod").exits(2).stderr_contains(&["chmod", "the run has"]);
     let json = with_state(skye().words("report @ --json -")).run().exits(0);
     assert_eq!(parse_document(&json.stdout)["label"], "second-of-two");
@@ -342,7 +342,7 @@ fn document_replaces_file_and_keeps_its_mode() {
     document(&path);
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).unwrap()) & 0o777, 0o600);
     let twice = format!("--json {0}/new --csv {0}/./new", home.path().display());
-    run(&twice).exits(2).stderr_contains(&["two documents would have that name"]);
+    run(&twice).exits(2).stderr_contains(&["two documents would have this name"]);
     assert!(!home.path().join("new").exists());
 }
 

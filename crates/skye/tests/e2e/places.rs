@@ -256,7 +256,7 @@ fn quotas_of_subvolumes_limit_the_data_set() {
 #[test]
 fn target_words_with_a_colon_say_what_they_are() {
     for (words, help) in [
-        ("run sim:x", "write ./sim:x for the directory of that name"),
+        ("run sim:x", "use ./sim:x for the directory of that name"),
         ("run sim:y", "docs/simulated-devices.md"),
         ("run mix:FILE.toml", "skye run DIR --test mix:FILE.toml"),
         ("read:rnd4k", "skye run DIR --test read:rnd4k"),
@@ -284,7 +284,7 @@ fn hosts_take_a_quoted_directory_with_a_comma() {
     run(format!("local:\"{path}\"")).exits(0);
     run(format!("local:{path}"))
         .exits(2)
-        .stderr_contains(&["ends a directory at a comma", &format!("write local:\"{path}\"")]);
+        .stderr_contains(&["ends a directory at a comma", &format!("use local:\"{path}\"")]);
     assert_nothing_left(&directory);
 }
 
@@ -323,7 +323,7 @@ fn another_user_saves_in_the_first_users_store() {
     for words in ["bonnie++ -s 4m -r 0 -n 0 -x 2 -d", "getc_putc -s 1m -d"] {
         let user = xtask::capability::OTHER_USER.to_string();
         let ran = skye().words(words).arg(home.path()).arg("-u").arg(user).run().did_not_panic().exits(0);
-        let ran = ran.output_contains(&["the whole result: skye why"]);
+        let ran = ran.output_contains(&["the full result: skye why"]);
         let runs = if words.contains("-x 2") { 2 } else { 1 };
         assert_eq!(ran.saved().len(), runs, "{words}");
         document(&ran.saved()[0]);

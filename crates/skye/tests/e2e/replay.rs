@@ -127,7 +127,7 @@ fn invalid_replay_is_refused_before_writing() {
         ("--replay /nowhere/load.txt".to_owned(), "No such file or directory"),
         (format!("--replay {broken}"), "line 2: handle 7 is not open here"),
         (format!("--test replay:{of_nfs}"), "it has only unknown operations: GETATTR3"),
-        (format!("--replay {packed}"), "which is text and not compressed"),
+        (format!("--replay {packed}"), "uncompressed text"),
         ("--replay a:b".to_owned(), "choose one without colons"),
         ("--clients 2".to_owned(), "--replay <FILE>"),
         (format!("--replay {good} --hosts local*2"), "replay runs on one host"),

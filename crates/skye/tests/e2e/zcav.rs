@@ -125,7 +125,10 @@ fn partial_last_block_is_read() {
         let ran = zcav(words).arg("-c").arg("2").arg(&file).run().did_not_panic().exits(0);
         let log = log(&ran.stdout);
         assert_eq!((log.passes.len(), log.passes[0].mib, log.loops), (2, 5, Some(2)), "{words}: {ran}");
-        assert!(!ran.stderr.contains("shorter") && !ran.stderr.contains("direct I/O is not taken"), "{ran}");
+        assert!(
+            !ran.stderr.contains("shorter") && !ran.stderr.contains("direct I/O is not supported"),
+            "{ran}"
+        );
     }
 }
 
@@ -152,7 +155,7 @@ fn page_cache_is_dropped_without_direct_io() {
     fs::read(&file).unwrap();
     let before = fuse.counts().bytes_read;
     let ran = zcav("-b 2 -c 2").arg(&file).run().did_not_panic().exits(0);
-    assert!(ran.stderr.contains("direct I/O is not taken here"), "{ran}");
+    assert!(ran.stderr.contains("direct I/O is not supported"), "{ran}");
     // Both passes read the file from the server again, whatever was in memory.
     assert!(fuse.counts().bytes_read - before >= 8 * MIB, "{:?}: {ran}", fuse.counts());
 }
@@ -164,7 +167,7 @@ fn holes_and_what_is_too_fast_are_told() {
     let file = disk.path().join("sparse");
     File::create(&file).unwrap().set_len(64 * MIB).unwrap();
     let ran = zcav("").arg(&file).run().did_not_panic().exits(0);
-    ran.output_contains(&["64 of 64 MiB were never written", "no device is read"]);
+    ran.output_contains(&["64 of 64 MiB were never written", "without reading a device"]);
     let small = disk.path().join("small");
     fs::write(&small, b"x").unwrap();
     let ran = zcav("").arg(&small).run().did_not_panic().exits(0);
@@ -215,7 +218,7 @@ fn full_result_is_saved_for_each_file() {
     // Without a name it is in the store. It never replaces what is measured.
     let ran = zcav("").arg(&names[0]).run().did_not_panic().exits(0);
     assert_eq!(ran.saved().len(), 1, "{ran}");
-    ran.stderr_contains(&["the whole result: skye why"]);
+    ran.stderr_contains(&["the full result: skye why"]);
     let ran = zcav("").arg("--json").arg(&names[0]).arg(&names[0]).run().did_not_panic().exits(1);
     ran.stderr_contains(&["which is measured"]);
     zcav("--json - -w").arg(&names[0]).run().did_not_panic().exits(1).stderr_contains(&["--json"]);
@@ -289,7 +292,7 @@ fn write_that_could_lose_data_is_refused() {
         .run()
         .did_not_panic()
         .exits(1)
-        .output_contains(&["holes need", "name smaller files"]);
+        .output_contains(&["holes need", "use smaller or fewer files"]);
     assert_eq!(large.metadata().unwrap().blocks(), 0);
     // There is room for each of them, and not for both.
     let halves = ["half", "other half"].map(|name| tmpfs.path().join(name));
@@ -313,7 +316,7 @@ fn write_that_could_lose_data_is_refused() {
         "destroy",
         "fallocate",
     ]);
-    zcav("-w").arg(disk.image()).run().did_not_panic().exits(1).output_contains(&["lies under /dev/loop"]);
+    zcav("-w").arg(disk.image()).run().did_not_panic().exits(1).output_contains(&["is under /dev/loop"]);
     assert_eq!(fs::read(&inside).unwrap(), b"data");
 }
 
@@ -326,7 +329,7 @@ fn results_replace_only_older_results() {
     fs::write(&notes, "mine").unwrap();
     for flag in ["-l", "--svg"] {
         let ran = zcav("").arg(flag).arg(&notes).arg(&file).run().did_not_panic().exits(1);
-        assert!(ran.stderr.contains("something else than results"), "{ran}");
+        assert!(ran.stderr.contains("other data than results"), "{ran}");
         let ran = zcav("").arg(flag).arg(&file).arg(&file).run().did_not_panic().exits(1);
         assert!(ran.stderr.contains("which is measured"), "{ran}");
     }
@@ -350,11 +353,11 @@ fn results_replace_only_older_results() {
     assert!(link.symlink_metadata().unwrap().is_symlink());
     log(&fs::read_to_string(&results).unwrap());
     let ran = zcav("").arg("-l").arg(&link).arg(&file).arg("--svg").arg(&results).run();
-    assert!(ran.did_not_panic().exits(1).stderr.contains("something else than results"));
+    assert!(ran.did_not_panic().exits(1).stderr.contains("other data than results"));
     let new = tmpfs.path().join("new");
     let again = tmpfs.path().join("..").join(tmpfs.path().file_name().unwrap()).join("new");
     let ran = zcav("").arg("-l").arg(&new).arg(&file).arg("-l").arg(&again).arg(&file).run();
-    ran.did_not_panic().exits(1).output_contains(&["named for other results"]);
+    ran.did_not_panic().exits(1).output_contains(&["the file of other results"]);
     assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 4, "nothing is left beside it");
 }
 

@@ -244,7 +244,7 @@ fn selftest_without_root_runs_unprivileged_cases() {
         let path = json.path().join("selftest.json");
         let ran = selftest(words).arg("--json").arg(&path).by_other_user().run().did_not_panic();
         assert!(ran.stdout.contains("not as root"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("iops-cap, quota: it takes root"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("iops-cap, quota: root is required"), "{}", ran.stdout);
         let document = document(&fs::read_to_string(path).unwrap());
         let (answer, disturbed) = all_right(&document);
         let is_right = matches!(answer, Answer::Right(()));

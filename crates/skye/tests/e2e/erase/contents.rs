@@ -40,21 +40,21 @@ fn data_without_signature_is_refused_until_it_is_allowed() {
     ];
     for (name, at, bytes) in kinds {
         device.write(at, bytes);
-        let data = format!("holds data at byte {}", at / 4096 * 4096);
-        let signature = format!("holds a signature of {name}");
+        let data = format!("has data at byte {}", at / 4096 * 4096);
+        let signature = format!("has a signature of {name}");
         let is_named = !name.is_empty();
         let (flag, help) = match is_named {
             true => (format!("--erase-signature {name}"), format!("--erase-signature {name} --erase-data")),
             false => (String::new(), "--erase-data".to_owned()),
         };
-        let help = format!("if it may be lost, add {help}");
+        let help = format!("to erase it, add {help}");
         let reasons: &[&str] = if is_named { &[&data, &signature, &help] } else { &[&data, &help] };
         refused_as(careful(&device, ""), &device, reasons);
         // Neither permission is the other one.
         refused_as(careful(&device, &flag), &device, &[&data]);
         if is_named {
             let ran = refused_as(careful(&device, "--erase-data"), &device, &[&signature]);
-            assert!(!ran.stderr.contains("holds data"), "{ran}");
+            assert!(!ran.stderr.contains("has data"), "{ran}");
         }
         let ran = careful(&device, &format!("{flag} --erase-data --size 4m")).run().did_not_panic().exits(0);
         let held = if is_named { format!(": {name}") } else { "unknown data".into() };
@@ -100,7 +100,7 @@ fn zeros_and_own_data_need_no_permission() {
     }
     // One byte of another program among them.
     device.write(30 * MIB + 123, b"x");
-    refused_as(careful(&device, ""), &device, &["holds data at byte 31457280"]);
+    refused_as(careful(&device, ""), &device, &["has data at byte 31457280"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn stamps_of_a_file_are_data() {
     careful(&device, "--size 100%").run().did_not_panic().exits(0);
     // A file of skye in a file system has the same blocks at other places.
     other.write(4 * MIB, &device.contents()[..MIB as usize]);
-    refused_as(careful(&other, ""), &other, &["holds data at byte 4194304"]);
+    refused_as(careful(&other, ""), &other, &["has data at byte 4194304"]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn file_system_without_first_superblock_is_named() {
     clear(&device, 0, MIB);
     let blkid = Command::new("blkid").args(["--probe"]).arg(&device.path).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&blkid.stdout), "");
-    refused_as(careful(&device, "--erase-data"), &device, &["holds a signature of ext4"]);
+    refused_as(careful(&device, "--erase-data"), &device, &["has a signature of ext4"]);
     careful(&device, "--erase-data --erase-signature ext4 --size 1m").run().did_not_panic().exits(0);
 }
 
@@ -153,10 +153,10 @@ fn partitions_that_the_kernel_has_not_read_are_named() {
     let device = Device { path: attach(&[], &image), image, home };
     let name = device.name().to_owned();
     let message =
-        [2, 20, 24].map(|mib| format!("the partition at byte {} of {name} holds a signature of", mib * MIB));
+        [2, 20, 24].map(|mib| format!("the partition at byte {} of {name} has a signature of", mib * MIB));
     let reasons =
         [format!("{} ext4", message[0]), format!("{} gpt", message[1]), format!("{} ext4", message[2])];
-    let dos = format!("{name} holds a signature of dos");
+    let dos = format!("{name} has a signature of dos");
     let reasons: Vec<_> = reasons.iter().chain([&dos]).map(String::as_str).collect();
     refused_as(careful(&device, "--erase-data"), &device, &reasons);
     let words = "--erase-data --erase-signature dos --erase-signature gpt --erase-signature ext4";
@@ -176,7 +176,7 @@ fn fake_tools_on_user_path_are_ignored() {
     }
     let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", home.path().display());
     let program = careful(&device, "--erase-data").env("PATH", path);
-    refused_as(program, &device, &["holds a signature of ext4"]);
+    refused_as(program, &device, &["has a signature of ext4"]);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn any_byte_on_a_device_is_found() {
         device.write(at, &bytes);
         let flags = ["", "--erase-signature ext4", "--erase-signature gpt --write-limit 1m", "--purge"];
         let words = flags[fastrand::usize(..flags.len())];
-        let message = format!("holds data at byte {}", at / 4096 * 4096);
+        let message = format!("has data at byte {}", at / 4096 * 4096);
         refused_as(careful(&device, words), &device, &[&message]);
         device.write(at, &vec![0; bytes.len()]);
     }

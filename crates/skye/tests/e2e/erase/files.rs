@@ -28,7 +28,7 @@ fn file_of_an_overlay_that_is_gone_is_refused() {
     let file = upper.path().join("upper/dev/shm").join(&name);
     let reason = format!("its file /dev/shm/{name} has no path: the file is deleted, or its mount is gone");
     let ran = writing(&gone, &device_id(&gone), "").run().did_not_panic().exits(2);
-    ran.stderr_contains(&[&reason, "give this file a path"]).has_no_result();
+    ran.stderr_contains(&[&reason, "use a host path"]).has_no_result();
     // A file of that name in the other mount is another file.
     let other = Path::new("/dev/shm").join(&name);
     File::create(&other).unwrap().set_len(15_003_648).unwrap();
@@ -134,6 +134,6 @@ fn file_part_changed_during_second_check_is_refused() {
     assert!(running.wait_until(|| is_claimed(&device.path)), "it opens the device for writing");
     drop(opener(tools.path(), "shift", &device.path));
     let ran = running.wait().did_not_panic().exits(2).has_no_result();
-    ran.stderr_contains(&["it shows another part of its file, or another file, than at the first check"]);
+    ran.stderr_contains(&["its file, or the part of it, changed since the first check"]);
     assert!(fs::read(&device.image).unwrap().iter().all(|byte| *byte == 0));
 }

@@ -143,7 +143,7 @@ fn data_written_during_the_second_check_is_kept() {
     assert!(running.wait_until(|| is_claimed(&device.path)), "it opens the device for writing");
     device.write(40 * MIB, b"precious");
     let ran = running.wait().did_not_panic().exits(2);
-    ran.stderr_contains(&["something has written to it since the first check"]).has_no_result();
+    ran.stderr_contains(&["it was written since the first check"]).has_no_result();
     assert_eq!(&device.contents()[40 * MIB as usize..][..8], b"precious");
 }
 
@@ -203,7 +203,7 @@ fn writes_past_a_partition_or_a_loop_are_refused() {
     refused_as(
         writing(&part, &device_id(&part), ""),
         &device,
-        &["its counters are off", "write 1 to queue/iostats"],
+        &["its counters are off", "set queue/iostats"],
     );
 }
 
@@ -223,8 +223,8 @@ fn loop_partition_with_busy_neighbour_is_refused() {
     // Its writes change the file below, so that no other change of it would show.
     let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2).has_no_result();
     ran.stderr_contains(&[
-        "a write to the file below would not show",
-        "stop what writes to the other partitions",
+        "writes to the file below are unknown",
+        "stop the programs that write to the other partitions",
     ]);
     drop(writer);
     drop(mount);
