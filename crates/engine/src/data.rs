@@ -448,11 +448,11 @@ mod tests {
         // The first bytes of a stamp may be zeros themselves.
         let (zeros_bytes, text) = mismatch_text(0, 8192);
         assert!(
-            (4000..=4096).contains(&zeros_bytes) && text.ends_with(" bytes from there on are zeros)"),
+            (4000..=4096).contains(&zeros_bytes) && text.ends_with(" bytes after it are zeros)"),
             "{text}"
         );
         let (zeros_bytes, text) = mismatch_text(4096 + 2000, 8192);
-        assert!((2090..=2096).contains(&zeros_bytes) && !text.contains("these are bytes of"), "{text}");
+        assert!((2090..=2096).contains(&zeros_bytes) && !text.contains("these bytes belong to"), "{text}");
         assert_eq!(mismatch_text(2000, 2008).0, 0, "others follow");
     }
 

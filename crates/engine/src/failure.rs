@@ -99,23 +99,23 @@ impl std::fmt::Display for Cause {
                 write!(f, "only {got_bytes} of {wanted_bytes} bytes were moved")
             }
             Self::Foreign => f.write_str("there are names that skye did not make"),
-            Self::Names { came, files } => write!(f, "{files} files were expected and {came} came"),
+            Self::Names { came, files } => write!(f, "{files} files were expected, and {came} were listed"),
             Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to, zeros_bytes }) => {
                 let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
                 write!(
                     f,
-                    "the byte at offset {offset_bytes} is not what was written: expected {}, found {}",
+                    "the byte at offset {offset_bytes} differs from the written data: expected {}, found {}",
                     hex(expected),
                     hex(found)
                 )?;
                 match belongs_to {
                     Some(stamp) => write!(
                         f,
-                        " (these are bytes of file {}, offset {}, generation {}, seed {})",
+                        " (these bytes belong to file {}, offset {}, generation {}, seed {})",
                         stamp.file, stamp.offset_bytes, stamp.generation, stamp.seed
                     ),
                     None if *zeros_bytes > 0 => {
-                        write!(f, " (all {zeros_bytes} bytes from there on are zeros)")
+                        write!(f, " (all {zeros_bytes} bytes after it are zeros)")
                     }
                     None => Ok(()),
                 }

@@ -675,7 +675,7 @@ mod tests {
         let (round, _) = in_directories(tree.plain(), UnlinkNamed::new(false), &place, 100, u64::MAX);
         let failure = round.result.unwrap_err();
         assert_eq!((round.done, failure.cause), (99, Cause::Names { came: 99, files: 100 }));
-        assert_eq!(failure.cause.to_string(), "100 files were expected and 99 came");
+        assert_eq!(failure.cause.to_string(), "100 files were expected, and 99 were listed");
     }
 
     #[test]

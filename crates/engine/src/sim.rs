@@ -146,7 +146,9 @@ impl SimSystem {
         let share = Stalls::new(&device.stalls).share();
         if share >= 1.0 {
             let percent = share * 100.0;
-            return Err(format!("its stalls take up {percent:.0} % of the time; leave time between them"));
+            return Err(format!(
+                "its stalls take {percent:.0} % of the time; use shorter or less frequent stalls"
+            ));
         }
         let mut faults = device.errors.clone();
         faults.sort_by_key(|fault| fault.after_ops);

@@ -36,7 +36,7 @@ const SQPOLL_IDLE_MS: u32 = 100;
 /// call is prepared (`IO_PLUG_THRESHOLD` in io_uring.c), so the device runs dry.
 const UNPLUGGED_MAX: usize = 2;
 
-const TOO_MUCH_LOCKED: &str = "fixed_buffers: they are more than RLIMIT_MEMLOCK allows (ulimit -l)";
+const TOO_MUCH_LOCKED: &str = "fixed_buffers: they exceed RLIMIT_MEMLOCK (ulimit -l)";
 
 /// Options of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn refusal() -> Option<String> {
     let error = IoUring::new(1).err()?;
     let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
     Some(match Errno::from_io_error(&error) {
-        Some(Errno::NOSYS) => "the kernel has none, or a sandbox hides it".into(),
+        Some(Errno::NOSYS) => "the kernel lacks io_uring, or a sandbox hides it".into(),
         Some(Errno::PERM | Errno::ACCESS) if matches!(setting.trim(), "1" | "2") => {
             format!("kernel.io_uring_disabled is {}", setting.trim())
         }
@@ -147,8 +147,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         match tries_at_once(&parts.files, &mut parts.read_blocks, block_bytes) {
             Some(Ok(())) => features.push("nowait".into()),
             Some(Err(reason)) => {
-                missing_features
-                    .push(format!("nowait: {reason}, so that a thread of the kernel makes each call"));
+                missing_features.push(format!("nowait: {reason}, so a kernel thread makes each call"));
             }
             None => {}
         }
@@ -300,7 +299,7 @@ fn tries_at_once(
     };
     match read(BEYOND_BYTES, ReadWriteFlags::NOWAIT) {
         Ok(_) | Err(Errno::AGAIN) => {}
-        Err(Errno::OPNOTSUPP) => return Some(Err("this file system or driver cannot refuse to wait")),
+        Err(Errno::OPNOTSUPP) => return Some(Err("this file system or driver does not support RWF_NOWAIT")),
         Err(_) => return None,
     }
     // The block layer never splits a request that must not wait (bio_split_rw, Linux 6.2). Blocks that are not in the page
@@ -318,7 +317,7 @@ fn tries_at_once(
         }
         is_refused
     });
-    Some(if is_refused { Err("the device does not take a block of this size at once") } else { Ok(()) })
+    Some(if is_refused { Err("the device splits blocks of this size") } else { Ok(()) })
 }
 
 impl Parts {
@@ -411,7 +410,7 @@ fn build(
                 // A kernel thread that submits makes these flags useless.
                 for flag in LADDER[0].iter().filter(|flag| !preferred.contains(flag) && !options.uses_sqpoll)
                 {
-                    missing_features.push(format!("{flag}: this kernel does not know it"));
+                    missing_features.push(format!("{flag}: this kernel does not support it"));
                 }
                 features.extend(flags.into_iter().map(String::from));
                 return Ok(ring);
@@ -695,7 +694,7 @@ mod tests {
             engine
                 .missing_features()
                 .iter()
-                .any(|missing_features| missing_features.starts_with("fixed_buffers: they are more than"))
+                .any(|missing_features| missing_features.starts_with("fixed_buffers: they exceed"))
         );
         let engine = new(Options { lockable_bytes: Some(8 * 4096), ..Options::default() }).unwrap();
         assert!(engine.features().iter().any(|feature| feature == "fixed_buffers"));

@@ -359,7 +359,7 @@ fn overlays() {
     );
     // Newer kernels use another word for it.
     let notes = resolved("overlay_host", "/merged", (0, 61)).notes;
-    assert!(notes[0].starts_with("mounted with fsync=volatile: what is synced is not flushed"), "{notes:?}");
+    assert!(notes[0].starts_with("mounted with fsync=volatile: syncs do not flush"), "{notes:?}");
     check(
         "overlay_container",
         "/tmp",

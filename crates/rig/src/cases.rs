@@ -182,9 +182,9 @@ impl Case {
             None => vec!["files in a temporary directory".into()],
         };
         changes.extend(self.interference.map(|interference| match interference {
-            Interference::Hogs => "threads that take CPU time".to_owned(),
+            Interference::Hogs => "threads that use CPU time".to_owned(),
             Interference::Neighbour(_) => {
-                "a file beside those of the test, and a process that reads it".to_owned()
+                "a file next to the test's files, and a process that reads it".to_owned()
             }
             Interference::Loss => "half of a file of the test is lost".to_owned(),
         }));
@@ -220,7 +220,7 @@ pub fn that_show(limiter: Limiter) -> Option<String> {
         .filter(|case| shows(case))
         .map(|case| format!("{} ({})", case.name, case.built_in))
         .collect();
-    (!descriptions.is_empty()).then(|| format!("skye selftest builds it: {}.", descriptions.join("; ")))
+    (!descriptions.is_empty()).then(|| format!("skye selftest reproduces it: {}.", descriptions.join("; ")))
 }
 
 fn changes(spec: &Spec) -> Vec<String> {

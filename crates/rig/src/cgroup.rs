@@ -23,9 +23,7 @@ pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, U
         return Ok(at);
     }
     journal.mount("cgroup", "skye-rig", controller).map_err(|error| {
-        error.help(
-            "leave the controller to cgroup v1: boot with cgroup_no_v1 unset and without that controller in cgroup2",
-        )
+        error.help("use cgroup v1 for the controller: boot with cgroup_no_v1 unset and without it in cgroup2")
     })
 }
 
@@ -54,18 +52,18 @@ pub(crate) fn make(journal: &mut Journal, parent: &Path) -> Result<PathBuf, User
     let path = parent.join(crate::journal::unique_name());
     journal.note(Step::Cgroup(path.clone()))?;
     fs::create_dir(&path)
-        .map_err(|error| UserError::new(format!("make the cgroup {}", path.display()), error))?;
+        .map_err(|error| UserError::new(format!("create the cgroup {}", path.display()), error))?;
     Ok(path)
 }
 
 /// Takes a process into a group.
 pub(crate) fn join(group: &Path, process: u32) -> Result<(), UserError> {
-    let action = || format!("take process {process} into {}", group.display());
+    let action = || format!("move process {process} into {}", group.display());
     fs::write(group.join(PROCESSES), process.to_string()).map_err(|error| {
         let user_error = UserError::new(action(), &error);
         // The kernel takes no process with real-time priority into a group without a real-time budget.
         if error.kind() == io::ErrorKind::InvalidInput {
-            user_error.help("take real-time priority from it first: `chrt --other --pid 0 PROCESS`")
+            user_error.help("drop its real-time priority first: `chrt --other --pid 0 PROCESS`")
         } else {
             user_error
         }

@@ -37,7 +37,7 @@ impl LoopDevice {
         // A device number that someone has set read-only stays so for its next user.
         journal.run(Command::new("blockdev").arg("--setrw").arg(device.path()), &action)?;
         if direct && device.attribute("loop/dio")? != "1" {
-            return Err(UserError::new(action, "its file system takes no direct I/O"));
+            return Err(UserError::new(action, "its file system does not support direct I/O"));
         }
         Ok(device)
     }
@@ -92,10 +92,10 @@ impl LoopDevice {
         match read(&file)? {
             made if made == count.to_string() => Ok(()),
             made => Err(UserError::new(
-                format!("let {} take {count} requests at a time", self.0),
-                format!("the kernel made {made} of it"),
+                format!("set the queue of {} to {count} requests", self.0),
+                format!("the kernel set it to {made}"),
             )
-            .help(format!("say requests={made} or more"))),
+            .help(format!("use requests={made} or more"))),
         }
     }
 

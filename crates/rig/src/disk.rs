@@ -113,7 +113,7 @@ impl Disk {
                 server_words.iter().filter_map(|word| word.strip_prefix(spec::OVER)).collect();
             server.set_timing(spec::change_timing(server.timing(), &words)?);
         } else if let Some(word) = server_words.first() {
-            return Err(UserError::new(format!("change `{word}` of a rig"), "there is no server under it"));
+            return Err(UserError::new(format!("change `{word}` of a rig"), "it has no server"));
         }
         self.limit(throttle)
     }
@@ -132,7 +132,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for left in self.undo() {
-            log::warn!("left behind: {left}");
+            log::warn!("not removed: {left}");
         }
     }
 }
@@ -185,8 +185,7 @@ fn timing(spec: &DiskSpec) -> Option<Timing> {
 
 fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, UserError> {
     if spec.with_overlay && spec.file_system.is_none() {
-        return Err(UserError::new("lay an overlay over a disk", "there is no file system on it")
-            .help("say fs=NAME as well"));
+        return Err(UserError::new("mount an overlay on a disk", "it has no file system").help("add fs=NAME"));
     }
     let is_direct = matches!(spec.on, DiskBacking::Fuse(_) | DiskBacking::Disk(_));
     let mut lower_layer = None;
@@ -208,8 +207,8 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
         DiskBacking::Disk(lower) => {
             let layer = lower_layer.insert(Box::new(build(lower, journal, server)?));
             let mounted = layer.mounted.as_deref().ok_or_else(|| {
-                UserError::new("lay a disk on a disk", "the one beneath has no file system")
-                    .help("say on.fs=NAME as well")
+                UserError::new("create a disk on a disk", "the lower disk has no file system")
+                    .help("add on.fs=NAME")
             })?;
             let directory = journal.directory_in(mounted)?;
             journal.file_in(&directory, "image", spec.bytes)?
@@ -237,7 +236,7 @@ fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, U
     for name in ["lower", "upper", "work"] {
         let layer = file_system.join(name);
         fs::create_dir(&layer)
-            .map_err(|error| UserError::new(format!("make the directory {}", layer.display()), error))?;
+            .map_err(|error| UserError::new(format!("create the directory {}", layer.display()), error))?;
         options.push(format!("{name}dir={}", layer.display()));
     }
     journal.mount("overlay", "skye-rig", &options.join(","))
@@ -257,5 +256,5 @@ fn make_file_system(
         mkfs.args(["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
     }
     mkfs.args(options.split_whitespace()).arg(image);
-    journal.run(&mut mkfs, &format!("make {file_system} on {}", image.display())).map(drop)
+    journal.run(&mut mkfs, &format!("create {file_system} on {}", image.display())).map(drop)
 }

@@ -52,8 +52,8 @@ impl Group {
             Some(root) => root,
             None => cgroup::root(&mut journal, controller).map_err(|error| {
                 error.help(format!(
-                    "leave the {controller} controller to cgroup v1, or `echo +{controller} > \
-                     cgroup.subtree_control` at the root of v2",
+                    "use cgroup v1 for the {controller} controller, or `echo +{controller} > cgroup.subtree_control` \
+                     at the root of v2",
                 ))
             })?,
         };
@@ -137,8 +137,8 @@ impl Limit {
     /// Advice if the kernel refuses it.
     fn help(&self) -> &'static str {
         match self {
-            Self::Quota(_) => "a period is 1ms to 1s, and what is given out in one at least 1ms",
-            Self::Memory(_) => "a limit is no less than what those inside hold and cannot give back",
+            Self::Quota(_) => "use a period from 1ms to 1s, with a quota of at least 1ms",
+            Self::Memory(_) => "use a higher limit: the processes hold memory that cannot be reclaimed",
         }
     }
 

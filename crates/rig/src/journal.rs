@@ -45,13 +45,13 @@ impl Journal {
             match begin(&home) {
                 Ok((file, path)) => return Ok(Self { file, path, steps: Vec::new(), is_undone: false }),
                 Err(error) => {
-                    let action = format!("begin a journal in {}", home.display());
+                    let action = format!("create a journal in {}", home.display());
                     first_error.get_or_insert(UserError::new(action, error));
                 }
             }
         }
-        let none = || UserError::new("begin a journal", "there is no place for it");
-        Err(first_error.unwrap_or_else(none).help("make room in /run, or run this as root"))
+        let none = || UserError::new("create a journal", "there is no directory for it");
+        Err(first_error.unwrap_or_else(none).help("free some space in /run, or run it as root"))
     }
 
     /// Path of its file, for [`clean_one`].
@@ -81,7 +81,7 @@ impl Journal {
         let path = parent.join(unique_name());
         self.note(Step::Directory(path.clone()))?;
         make_directory(&path)
-            .map_err(|error| UserError::new(format!("make the directory {}", path.display()), error))?;
+            .map_err(|error| UserError::new(format!("create the directory {}", path.display()), error))?;
         Ok(path)
     }
 
@@ -110,7 +110,7 @@ impl Journal {
         self.note(Step::File(path.clone()))?;
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         made.and_then(|file| file.set_len(bytes))
-            .map_err(|error| UserError::new(format!("make the file {}", path.display()), error))?;
+            .map_err(|error| UserError::new(format!("create the file {}", path.display()), error))?;
         Ok(path)
     }
 
@@ -162,7 +162,7 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         for left in self.undo() {
-            log::warn!("left behind: {left}");
+            log::warn!("not removed: {left}");
         }
     }
 }
@@ -203,7 +203,7 @@ pub fn clean_one(journal: &Path) -> Option<CleanOutcome> {
             match lock_in_time(journal) {
                 Some(file) => file,
                 None => {
-                    let leftovers = vec![String::from("all of it: a command that it started does not end")];
+                    let leftovers = vec![String::from("everything: a command that it started does not exit")];
                     return Some(CleanOutcome { journal: journal.to_owned(), undone: Vec::new(), leftovers });
                 }
             }
@@ -279,7 +279,7 @@ fn begin(home: &Path) -> io::Result<(File, PathBuf)> {
         if !is_ours(home) {
             // Someone else may have removed it, as it was empty.
             if home.exists() {
-                return Err(io::Error::other("it is not a directory of this user alone"));
+                return Err(io::Error::other("it is not a private directory of this user"));
             }
             continue;
         }
@@ -302,7 +302,7 @@ fn begin(home: &Path) -> io::Result<(File, PathBuf)> {
         let _ = File::open(home).and_then(|home| home.sync_all());
         return Ok((file, path));
     }
-    Err(io::Error::other("others keep removing it"))
+    Err(io::Error::other("other processes keep removing it"))
 }
 
 fn make_directory(path: &Path) -> io::Result<()> {
@@ -440,7 +440,7 @@ mod tests {
         // more.
         pretend(&format!("{HEAD} 4194305 {} {} {}", words[2], words[3], words[4]));
         let cleaned = clean_one(&path).unwrap();
-        assert!(cleaned.undone.is_empty() && cleaned.leftovers[0].contains("does not end"), "{cleaned:?}");
+        assert!(cleaned.undone.is_empty() && cleaned.leftovers[0].contains("does not exit"), "{cleaned:?}");
         assert!(is_mounted(fuse.path()) && path.exists(), "it lives");
         let at = fuse.path().to_owned();
         drop(fuse);

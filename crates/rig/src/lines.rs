@@ -88,7 +88,7 @@ impl<F: AsFd> Lines<F> {
                 return Ok(Next::Line(String::from_utf8_lossy(&line).into_owned()));
             }
             if self.rest.len() > LINE_BYTES_MAX {
-                return Err(io::Error::other("a line has no end"));
+                return Err(io::Error::other("a line is not terminated"));
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let mut polled = vec![PollFd::new(&self.from, PollFlags::IN)];

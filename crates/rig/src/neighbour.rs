@@ -44,7 +44,7 @@ impl Neighbour {
             .read(true)
             .custom_flags(direct)
             .open(&path)
-            .map_err(|error| fail("open past the page cache", error))?;
+            .map_err(|error| fail("open with O_DIRECT", error))?;
         // The first read shows if direct reads work at all.
         let mut block = Aligned::new(spec.block_bytes as usize);
         file.read_exact_at(block.bytes_mut(), 0).map_err(|error| fail("read", error))?;
@@ -80,7 +80,7 @@ impl Neighbour {
 impl Drop for Neighbour {
     fn drop(&mut self) {
         for left in self.undo() {
-            log::warn!("left behind: {left}");
+            log::warn!("not removed: {left}");
         }
     }
 }

@@ -153,13 +153,12 @@ impl Network {
 
     /// Writes keys that no one else has, and the files that both sides need.
     fn write_files(&self, home: &Path, subnet: Subnet) -> Result<(), UserError> {
-        let fail =
-            |error| UserError::new(format!("write the files of a server in {}", home.display()), error);
+        let fail = |error| UserError::new(format!("write the server's files in {}", home.display()), error);
         DirBuilder::new().mode(0o700).create(home.join("export")).map_err(fail)?;
         for key in ["host_key", "key"] {
             let mut keygen = Command::new("ssh-keygen");
             keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "skye-rig", "-f"]).arg(home.join(key));
-            self.journal.run(&mut keygen, "make a key for a server of our own")?;
+            self.journal.run(&mut keygen, "create a key for the rig's server")?;
         }
         let public = fs::read_to_string(home.join("host_key.pub")).map_err(fail)?;
         let known = format!("[{}]:{PORT} {public}", subnet.peer_address());
@@ -197,12 +196,12 @@ impl Network {
         let listens = || fs::read_to_string(&log).unwrap_or_default().contains("Server listening");
         let listening = wait(&mut server, listens, &log, action);
         self.server = Some(server);
-        listening.map_err(|error| error.help("run this as root, and install openssh-server"))
+        listening.map_err(|error| error.help("run it as root, and install openssh-server"))
     }
 
     /// Joins both ends, and gives them addresses.
     fn connect(&mut self, subnet: Subnet) -> Result<(), UserError> {
-        let action = "make a network for a server";
+        let action = "create a network for the server";
         let server = self.server_number();
         self.journal.note(Step::Link(self.link.clone()))?;
         let pair = ["link", "add", "name", &self.link, "type", "veth", "peer", "name", FAR, "netns", &server];
@@ -276,7 +275,7 @@ impl Network {
 
     fn ip(&self, words: &[&str], action: &str) -> Result<(), UserError> {
         let done = self.journal.run(Command::new("ip").args(words), action);
-        done.map(drop).map_err(|error| error.help("run this as root, and install iproute2"))
+        done.map(drop).map_err(|error| error.help("run it as root, and install iproute2"))
     }
 
     fn run_there(&self, words: &[&str], action: &str) -> Result<(), UserError> {
@@ -289,7 +288,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for left in self.undo() {
-            log::warn!("left behind: {left}");
+            log::warn!("not removed: {left}");
         }
     }
 }
@@ -314,7 +313,7 @@ fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, action: &str)
             let seconds = BEGINNING.as_secs();
             return Err(UserError::new(
                 action,
-                format!("it does not begin within {seconds} s: {}", log_text()),
+                format!("it did not start within {seconds} s: {}", log_text()),
             ));
         }
         thread::sleep(Duration::from_millis(10));
@@ -360,7 +359,7 @@ impl Subnet {
         let mut subnets = (0..Self::COUNT).map(|step| Self::from_number(first.wrapping_add(step)));
         subnets.find(|subnet| subnet.is_free(&routes)).ok_or_else(|| {
             UserError::new("find addresses for a network", "all of 169.254.0.0/16 is in use")
-                .help("remove routes to it that are left behind: `ip route`")
+                .help("remove leftover routes to it: `ip route`")
         })
     }
 

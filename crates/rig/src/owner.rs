@@ -48,7 +48,7 @@ impl Rig {
         let words = spec.into().words();
         let action = || format!("start a rig `{}`", words.join(" "));
         let (name, arguments) =
-            program.split_first().ok_or_else(|| UserError::new(action(), "no program is named"))?;
+            program.split_first().ok_or_else(|| UserError::new(action(), "there is no program"))?;
         let mut command = Command::new(name);
         command.args(arguments).args(&words).stdin(Stdio::piped()).stdout(Stdio::piped());
         // We handle the signals that a terminal sends to its foreground programs.
@@ -63,7 +63,7 @@ impl Rig {
             Self { path: PathBuf::new(), device: None, journal: None, process: Mutex::new(process) };
         let ready = rig.process().reply(&action(), BUILDING)?;
         let Reply::Ready(path, device, journal) = ready else {
-            return Err(UserError::new(action(), format!("the program said `{ready:?}`")));
+            return Err(UserError::new(action(), format!("the program sent `{ready:?}`")));
         };
         (rig.path, rig.device, rig.journal) = (path, device, journal);
         Ok(rig)
@@ -105,7 +105,7 @@ impl Rig {
     /// # Errors
     /// There is no such process, it has real-time priority, or the rig is no group of processes.
     pub fn join(&self, process: u32) -> Result<u64, UserError> {
-        self.send_command(&format!("{JOIN} {process}"), format!("take process {process} into a rig"))
+        self.send_command(&format!("{JOIN} {process}"), format!("move process {process} into a rig"))
     }
 
     /// Returns a command that runs a program inside a quota or a memory from its first instruction on. Arguments and
@@ -123,7 +123,7 @@ impl Rig {
         process.send_line(line, &action)?;
         match process.reply(&action, ANSWERING)? {
             Reply::Done(instant_ns) => Ok(instant_ns),
-            other => Err(UserError::new(action, format!("it said `{other:?}`"))),
+            other => Err(UserError::new(action, format!("it sent `{other:?}`"))),
         }
     }
 
@@ -145,7 +145,7 @@ impl Rig {
 
     fn read_served(&self, word: &str) -> Result<Served, UserError> {
         let mut process = self.process();
-        let action = "ask a rig what it has served";
+        let action = "read the request log of a rig";
         process.send_line(word, action)?;
         let mut served = Served::default();
         loop {
@@ -193,7 +193,7 @@ impl Rig {
         }
         match left.is_empty() {
             true => Ok(()),
-            false => Err(UserError::new(action, format!("left are {}", left.join(", ")))),
+            false => Err(UserError::new(action, format!("not removed: {}", left.join(", ")))),
         }
     }
 
@@ -214,7 +214,7 @@ impl Drop for Rig {
 
 impl Process {
     fn send_line(&mut self, line: &str, action: &str) -> Result<(), UserError> {
-        let gone = || UserError::new(action, "it is gone");
+        let gone = || UserError::new(action, "it has exited");
         let commands = self.commands.as_mut().ok_or_else(gone)?;
         commands.write_all(format!("{line}\n").as_bytes()).map_err(|error| UserError::new(action, error))
     }
@@ -226,11 +226,11 @@ impl Process {
             Next::Line(line) => match Reply::parse(&line) {
                 Some(Reply::Cannot(error)) => Err(error),
                 Some(reply) => Ok(reply),
-                None => Err(UserError::new(action, format!("the program said `{line}`"))),
+                None => Err(UserError::new(action, format!("the program sent `{line}`"))),
             },
             Next::Ended => Err(UserError::new(action, "it has ended")),
             Next::Late | Next::Other => {
-                Err(UserError::new(action, format!("it says nothing for {} s", within.as_secs())))
+                Err(UserError::new(action, format!("it has not responded for {} s", within.as_secs())))
             }
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn words(words: &[OsString]) -> Option<&[OsString]> {
 /// # Errors
 /// The program does not start, or bytes cannot be passed on.
 pub(crate) fn run(words: &[OsString]) -> Result<(), UserError> {
-    let action = "pass bytes on after a delay";
+    let action = "relay bytes with a delay";
     let [delay, program, arguments @ ..] = words else {
         return Err(UserError::new(action, "a delay and a program are missing"));
     };

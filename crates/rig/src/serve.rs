@@ -67,7 +67,7 @@ fn own_program(words: &[OsString]) -> Vec<OsString> {
 type Ends = Vec<Box<dyn AsFd>>;
 
 fn ends() -> Result<Ends, UserError> {
-    let fail = |error| UserError::new("listen to signals", error);
+    let fail = |error| UserError::new("catch signals", error);
     let (from, to) = UnixStream::pair().map_err(fail)?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, to.try_clone().map_err(fail)?).map_err(fail)?;
@@ -96,7 +96,7 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
             Some(TAKE) => send_served(work.take_served(), replies),
             _ => Err(UserError::new(
                 format!("understand `{line}`"),
-                format!("a rig understands {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
+                format!("the commands are {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
             )),
         };
         done.map_or_else(Reply::Cannot, |()| Reply::Done(now_ns())).send(replies)?;
@@ -107,12 +107,12 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
 
 fn send_served(served: Option<Served>, replies: &mut impl Write) -> Result<(), UserError> {
     let served = served.ok_or_else(|| {
-        UserError::new("tell what was served", "this rig has no server")
-            .help("ask a fuse, a disk over one, or a neighbour")
+        UserError::new("report the request log", "this rig has no server")
+            .help("use a fuse, a disk over one, or a neighbour")
     })?;
     let mut text = io::BufWriter::new(replies);
     let sent = served.requests.iter().try_for_each(|request| Reply::Request(*request).send(&mut text));
-    sent.and_then(|()| text.flush()).map_err(|error| UserError::new("tell what was served", error))
+    sent.and_then(|()| text.flush()).map_err(|error| UserError::new("report the request log", error))
 }
 
 /// The rig that was built.
@@ -162,19 +162,21 @@ impl Work {
             Self::Network(network) => network.set(words),
             Self::Neighbour(_) | Self::Hogs(_) => Err(UserError::new(
                 format!("change `{}` of a rig", words.join(" ")),
-                "nothing of it can be changed",
+                "it has no settings to change",
             )),
         }
     }
 
     fn join(&mut self, words: &[&str]) -> Result<(), UserError> {
-        let action = || format!("take process `{}` into a rig", words.join(" "));
+        let action = || format!("move process `{}` into a rig", words.join(" "));
         match (self, words) {
             (Self::Group(group), [process]) => match process.parse() {
                 Ok(process) => group.join(process),
-                Err(_) => Err(UserError::new(action(), "that is not the number of a process")),
+                Err(_) => Err(UserError::new(action(), "it is not a process ID")),
             },
-            _ => Err(UserError::new(action(), "it is no group of processes").help("ask a quota or a memory")),
+            _ => {
+                Err(UserError::new(action(), "the rig has no process group").help("use a quota or a memory"))
+            }
         }
     }
 

@@ -247,13 +247,13 @@ impl DiskSpec {
         if let Some(key) = key.strip_prefix(OVER) {
             return match &mut self.on {
                 DiskBacking::Fuse(server) => server.put(key, value),
-                _ => Err("say `over` before what it lies over".into()),
+                _ => Err("use `over` before the settings of the lower server".into()),
             };
         }
         if let Some(key) = key.strip_prefix(LOWER_PREFIX) {
             return match &mut self.on {
                 DiskBacking::Disk(lower) => lower.put(key, value),
-                _ => Err("say `on` before what it lies on".into()),
+                _ => Err("use `on` before the settings of the lower disk".into()),
             };
         }
         if put_throttle(&mut self.throttle, key, value)? {
@@ -406,8 +406,8 @@ impl Spec {
             kind => {
                 let kind = kind.unwrap_or_default();
                 return Err(UserError::new(
-                    format!("make a rig `{kind}`"),
-                    "the kinds are fuse, disk, neighbour, hogs, quota, memory and network",
+                    format!("create a rig `{kind}`"),
+                    "use fuse, disk, neighbour, hogs, quota, memory or network",
                 ));
             }
         };
@@ -417,7 +417,9 @@ impl Spec {
         if let Self::Neighbour(spec) = &spec
             && spec.directory == Path::new("")
         {
-            return Err(UserError::new("make a neighbour", "it is not said where").help("say in=DIRECTORY"));
+            return Err(
+                UserError::new("create a neighbour", "its directory is missing").help("add in=DIRECTORY")
+            );
         }
         Ok(spec)
     }
@@ -440,10 +442,10 @@ impl Spec {
                 _ => Ok(false),
             },
         };
-        let fail = |why: String| Err(UserError::new(format!("understand `{word}` of a rig"), why));
+        let fail = |why: String| Err(UserError::new(format!("parse `{word}` of a rig"), why));
         match put {
             Ok(true) => Ok(()),
-            Ok(false) => fail(format!("there is no word `{key}`")),
+            Ok(false) => fail(format!("there is no key `{key}`")),
             Err(why) => fail(why),
         }
     }
@@ -485,7 +487,7 @@ fn change<T>(
 ) -> Result<T, UserError> {
     for word in words {
         let (key, new) = word.split_once('=').unwrap_or((word, ""));
-        let fail = |why| UserError::new(format!("change `{word}` of a rig that lives"), why);
+        let fail = |why| UserError::new(format!("change `{word}` of a running rig"), why);
         match put(&mut value, key, new) {
             Ok(true) => {}
             Ok(false) => return Err(fail(format!("`{key}` cannot be changed"))),
@@ -524,13 +526,13 @@ fn optional<T>(value: &str, parse: fn(&str) -> Result<T, String>) -> Result<Opti
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("`{value}` is not a number that fits"))
+    value.parse().map_err(|_| format!("`{value}` is not a valid number"))
 }
 
 fn bytes(value: &str) -> Result<u64, String> {
     match value.parse::<Size>().map_err(|error| error.to_string())? {
         Size::Bytes(bytes) => Ok(bytes),
-        _ => Err(format!("`{value}` is not an amount of bytes")),
+        _ => Err(format!("`{value}` is not a number of bytes")),
     }
 }
 
@@ -538,7 +540,7 @@ fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == value);
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
         let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        format!("it is one of {}", names.join(", "))
+        format!("use one of {}", names.join(", "))
     })
 }
 
@@ -691,7 +693,7 @@ mod tests {
             ("fuse crowded=10ms", "TIME@NUMBER"),
             ("fuse stall=2s/1s", "never ends"),
             ("fuse opened=ajar", "refuses-direct"),
-            ("disk over.slots=4", "say `over`"),
+            ("disk over.slots=4", "use `over`"),
             ("disk size=10%", "bytes"),
             ("neighbour rate=5", "in=DIRECTORY"),
             ("quota cpus=none", "`none`"),

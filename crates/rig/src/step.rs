@@ -224,7 +224,7 @@ fn unmount(file_system: &str, at: &Path) -> Outcome {
     };
     match mount_state(file_system, at) {
         MountState::Ours => Outcome::Left("it stays mounted".into()),
-        MountState::Covered(over) => Outcome::Left(format!("over it lies what is not ours: {over}")),
+        MountState::Covered(over) => Outcome::Left(format!("it is covered by another mount: {over}")),
         // Someone else unmounted it.
         MountState::Nothing if was_mounted => Outcome::Undone,
         MountState::Nothing => Outcome::NotThere,
@@ -258,7 +258,7 @@ fn detach(backing: &Path, known: Option<&(String, u64)>) -> Outcome {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Outcome::Left("it is in use, and goes with its last user".into())
+    Outcome::Left("it is in use, and will be removed with its last user".into())
 }
 
 fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64>) -> Outcome {
@@ -272,7 +272,7 @@ fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64
     if identity::is_same(&directory, sequence) || identity::is_free_loop(&directory) {
         outcome(fs::write(file, format!("{device} {old}")).map_err(|error| error.to_string()))
     } else if directory.exists() {
-        Outcome::Left("it is a device of somebody else by now".into())
+        Outcome::Left("another process uses the device now".into())
     } else {
         Outcome::NotThere
     }
@@ -300,7 +300,9 @@ fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
             (Some(size), _) if size == bytes => {}
             // The rig was killed before it set the size.
             (Some(0), Some(_)) => {}
-            (Some(0), None) => return Outcome::Left("it has no size, and may be somebody else's".into()),
+            (Some(0), None) => {
+                return Outcome::Left("it has no size, and may belong to another process".into());
+            }
             _ => return Outcome::NotThere,
         }
         // The kernel does not remove a device that is open or mounted. If the size is the only identification, a device
@@ -445,7 +447,7 @@ mod tests {
         io::Read::read_exact(&mut fs::File::open(&path).unwrap(), &mut kept).unwrap();
         assert_eq!(&kept, b"precious");
         fs::write(zram.attribute("reset"), "1").unwrap();
-        assert!(matches!(undo(bytes, None), Outcome::Left(why) if why.contains("somebody else")));
+        assert!(matches!(undo(bytes, None), Outcome::Left(why) if why.contains("another process")));
         assert!(Path::new(&path).exists());
         if sequence.is_some() {
             // Another test may get the number at once.
@@ -480,7 +482,7 @@ mod tests {
         let step = Step::Mount { file_system: "tmpfs".into(), at: at.clone() };
         assert_eq!(
             step.undo(),
-            Outcome::Left("over it lies what is not ours: tmpfs of foreign, tmpfs of foreign".into())
+            Outcome::Left("it is covered by another mount: tmpfs of foreign, tmpfs of foreign".into())
         );
         assert!(mounts::at(&at).len() == 3 && at.join("file").exists());
         // Each call unmounts one.

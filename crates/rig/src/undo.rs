@@ -42,6 +42,6 @@ pub(crate) fn end_session(session: BackgroundSession) {
     if session.guard.is_finished() {
         let _ = session.umount_and_join();
     } else {
-        log::warn!("a FUSE session is still in use and was left to its users");
+        log::warn!("a FUSE session is still in use, and was not ended");
     }
 }

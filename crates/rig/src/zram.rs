@@ -26,7 +26,7 @@ impl Zram {
     /// Only root may, and only where the module is loaded.
     pub fn new(size_bytes: u64) -> Result<Self, UserError> {
         let fail = |error| {
-            UserError::new("make a zram device", error).help("run this as root, and `modprobe zram` first")
+            UserError::new("create a zram device", error).help("run it as root, and `modprobe zram` first")
         };
         let mut journal = Journal::open()?;
         // Reading makes a device and returns its number, so that the step cannot be written down before.

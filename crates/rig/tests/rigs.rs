@@ -457,7 +457,7 @@ fn device_request_limit_bounds_requests_in_flight() {
     }
     assert!(under_way[0] <= 4 && under_way[1] > 4, "{under_way:?}");
     let refused = Rig::start(&program(), Spec::disk().requests(1)).unwrap_err().to_string();
-    assert!(refused.contains("1 requests at a time") && refused.contains("requests="), "{refused}");
+    assert!(refused.contains("to 1 requests") && refused.contains("requests="), "{refused}");
 }
 
 fn most_at_a_time(served: &Served) -> usize {
@@ -531,7 +531,7 @@ fn quota_throttles_members_and_releases_them() {
         child.wait().unwrap();
     }
     let hogs = start(Spec::hogs(1));
-    assert!(hogs.join(std::process::id()).unwrap_err().to_string().contains("no group"));
+    assert!(hogs.join(std::process::id()).unwrap_err().to_string().contains("no process group"));
 }
 
 /// Processes that keep a whole file in the page cache are the main reason for a limit of memory.
@@ -731,11 +731,11 @@ fn rig_setup_failure_is_reported_with_cause() {
     let message = refused(Spec::disk().file_system("teleport").over(Spec::fuse()).into());
     assert!(message.contains("mkfs.teleport") && message.contains("install"), "{message}");
     let message = refused(Spec::disk().file_system("xfs").mkfs_options("-Z").into());
-    assert!(message.contains("make xfs"), "{message}");
+    assert!(message.contains("create xfs"), "{message}");
     let error = Rig::start(&["/nowhere".into()], Spec::hogs(1)).unwrap_err().to_string();
     assert!(error.contains("/nowhere"), "{error}");
     let other = Rig::start(&["echo".into()], Spec::hogs(1)).unwrap_err().to_string();
-    assert!(other.contains("the program said `hogs count=1`"), "{other}");
+    assert!(other.contains("the program sent `hogs count=1`"), "{other}");
 }
 
 /// A disk with everything that can be left behind, over a server and under an overlay.
@@ -758,7 +758,7 @@ fn killed_rig_is_undone_by_its_journal() {
     assert_eq!((traces.leftovers(), cleaned.leftovers), (vec![], vec![]));
     assert!(cleaned.undone.iter().any(|undone| undone.contains("loop device")), "{:?}", cleaned.undone);
     assert_eq!(rig::clean_one(&traces.journal), None, "there is nothing more");
-    assert!(rig.finish().is_err(), "it is gone");
+    assert!(rig.finish().is_err(), "it has exited");
 }
 
 #[test]
@@ -785,7 +785,7 @@ fn device_reused_by_another_after_kill_is_kept() {
     let cleaned = rig::clean_one(&journal).unwrap();
     if is_ours {
         assert!(
-            cleaned.leftovers.len() == 1 && cleaned.leftovers[0].contains("somebody else"),
+            cleaned.leftovers.len() == 1 && cleaned.leftovers[0].contains("another process"),
             "{cleaned:?}"
         );
         let file = format!("/sys/block/{}/loop/backing_file", device.file_name().unwrap().to_str().unwrap());

@@ -262,7 +262,7 @@ fn stall_is_a_gap_with_requests_in_flight() {
         "stalls = [{ at_s = 0, length_ms = 60, every_s = 0.1 }, { at_s = 9, length_ms = 5, every_s = 0.01 }]";
     let device = SimDevice::from_toml(&format!("{FIXED_100_US}{always}")).unwrap();
     let refused = SimSystem::new(&device, 1, 1).unwrap_err();
-    assert_eq!(refused, "its stalls take up 110 % of the time; leave time between them");
+    assert_eq!(refused, "its stalls take 110 % of the time; use shorter or less frequent stalls");
 }
 
 const CACHE: &str = "latency = { kind = \"fixed\", mean_us = 100 }\n\

@@ -121,7 +121,7 @@ pub fn parse<M: DeserializeOwned>(line: &str) -> io::Result<M> {
 
 /// Error for a line that is no message, or none for its time.
 pub(super) fn misunderstood(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` was not expected here"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is unexpected here"))
 }
 
 /// One end of the pair of sockets. It receives whole lines, and files in the order in which they were sent.

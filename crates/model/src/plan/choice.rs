@@ -218,7 +218,7 @@ mod tests {
         let (engine_of_more, instead) = engine("read:rnd4k:q32t9").unwrap();
         assert_eq!((engine_of_more, instead.map(|instead| instead.threads)), (Engine::Sync, Some(288)));
         let problem = engine("read:rnd4k:q32t9:engine=uring").unwrap_err().to_string();
-        assert!(problem.contains("9 rings take 72k of locked memory, RLIMIT_MEMLOCK is 64k"), "{problem}");
+        assert!(problem.contains("9 rings need 72k of locked memory, RLIMIT_MEMLOCK is 64k"), "{problem}");
     }
 
     #[test]

@@ -35,41 +35,41 @@ pub(super) fn cases() -> Vec<Case> {
 fn throttles() -> Vec<Case> {
     let (short, long) = ("--size 128m --time 2", format!("--size 128m --time {LONG}"));
     vec![
-        Case::new("iops-cap", "2,000 reads a second, by a cgroup", disk().read_iops(2000))
+        Case::new("iops-cap", "a cgroup limit of 2,000 reads/s", disk().read_iops(2000))
             .words(long.clone())
             .test("read:rnd4k:q8", &[IoThrottle])
             .at(2000.0)
             .test("read:rnd4k:t8", &[IoThrottle])
             .at(2000.0),
-        Case::new("iops-cap-one", "2,000 reads a second, by a cgroup, one at a time", disk().read_iops(2000))
-            .words(short)
-            .test("read:rnd4k", &[IoThrottle]),
         Case::new(
-            "iops-cap-hidden",
-            "2,000 reads a second, by a cgroup nobody can read",
+            "iops-cap-one",
+            "a cgroup limit of 2,000 reads/s, one read at a time",
             disk().read_iops(2000),
         )
         .words(short)
-        .restriction(Restriction::HiddenCgroups)
-        .test("read:rnd4k:t8", &[IoThrottle]),
-        Case::new("iops-cap-writes", "1,000 writes a second, by a cgroup", disk().write_iops(1000))
+        .test("read:rnd4k", &[IoThrottle]),
+        Case::new("iops-cap-hidden", "a hidden cgroup limit of 2,000 reads/s", disk().read_iops(2000))
+            .words(short)
+            .restriction(Restriction::HiddenCgroups)
+            .test("read:rnd4k:t8", &[IoThrottle]),
+        Case::new("iops-cap-writes", "a cgroup limit of 1,000 writes/s", disk().write_iops(1000))
             .words(long.clone())
             .test("write:rnd4k:q8", &[IoThrottle])
             .at(1000.0),
-        Case::new("bytes-cap", "50 MB read a second, by a cgroup", disk().read_bytes_per_second(50_000_000))
+        Case::new("bytes-cap", "a cgroup limit of 50 MB/s read", disk().read_bytes_per_second(50_000_000))
             .words(long.clone())
             .test("read:rnd64k:q4", &[IoThrottle])
             .at(50e6 / 65_536.0),
         Case::new(
             "bytes-cap-buffered",
-            "50 MB read a second, by a cgroup, through the page cache",
+            "a cgroup limit of 50 MB/s read, through the page cache",
             disk().read_bytes_per_second(50_000_000),
         )
         .words(short)
         .test("read:seq128k:buffered", &[IoThrottle]),
         Case::new(
             "bytes-cap-writes",
-            "50 MB written a second, by a cgroup",
+            "a cgroup limit of 50 MB/s written",
             disk().write_bytes_per_second(50_000_000),
         )
         .words(long.clone())
@@ -77,14 +77,14 @@ fn throttles() -> Vec<Case> {
         .at(50e6 / 65_536.0),
         Case::new(
             "overlay",
-            "2,000 reads a second, by a cgroup, beneath an overlay",
+            "a cgroup limit of 2,000 reads/s, under an overlay",
             disk().read_iops(2000).with_overlay(),
         )
         .words(short)
         .test("read:rnd4k:q8", &[IoThrottle]),
         Case::new(
             "cap-beneath",
-            "1,700 reads a second, by a cgroup, of the loop device beneath a loop device",
+            "a cgroup limit of 1,700 reads/s, on the loop device under a loop device",
             disk().on_disk(disk().size_mib(2 * DISK_MIB).read_iops(1700)),
         )
         .words(long.clone())
@@ -99,7 +99,7 @@ fn throttles() -> Vec<Case> {
         .test("write:seq1m:buffered", &[DirtyThrottling]),
         Case::new(
             "tags",
-            "4 requests at a time in the queue of a device that takes 32",
+            "a queue of 4 requests on a device that accepts 32",
             disk_over(Spec::fuse().slots(32).service_us(5000)).requests(4),
         )
         .test("read:rnd4k:t16", &[QueueFull])
@@ -111,7 +111,7 @@ fn times() -> Vec<Case> {
     vec![
         Case::new(
             "latency",
-            "25 ms for each of up to 128 requests at a time",
+            "25 ms per request, up to 128 in parallel",
             disk_over(Spec::fuse().slots(128).service_us(25_000)),
         )
         .test("read:rnd4k", &[DeviceLatency])
@@ -119,20 +119,20 @@ fn times() -> Vec<Case> {
         .test("read:rnd4k:t32", &[DeviceLatency]),
         Case::new(
             "room",
-            "1 ms for each of up to 12 requests at a time, of which 8 are asked for",
+            "1 ms per request, up to 12 in parallel, with 8 requested",
             disk_over(Spec::fuse().slots(12).service_us(1000)),
         )
         .test("read:rnd4k:q8", &[DeviceLatency])
         .test("read:rnd4k:t8", &[DeviceLatency]),
         Case::new(
             "crowded",
-            "5 ms for each of up to 16 requests at a time, and 10 ms for each beyond",
+            "5 ms per request up to 16 in parallel, 10 ms beyond",
             disk_over(Spec::fuse().service_us(5000).crowded(16, 10_000)),
         )
         .test("read:rnd4k:q16", &[DeviceLatency]),
         Case::new(
             "operations",
-            "4,000 requests a second: 4 at a time, 1 ms each",
+            "4,000 requests/s: 4 in parallel, 1 ms each",
             disk_over(Spec::fuse().slots(4).service_us(1000)),
         )
         .test("read:rnd4k:q16", &[DeviceOps])
@@ -141,17 +141,17 @@ fn times() -> Vec<Case> {
         .at(4000.0),
         Case::new(
             "large",
-            "4,000 requests a second, of more than 8 KiB 600: fewer bytes",
+            "4,000 requests/s, but 600/s above 8 KiB: fewer bytes",
             disk_over(Spec::fuse().slots(4).service_us(1000).large(8192, 6667)),
         )
-        .because("a device with requests enough is full, whether it counts them or their bytes")
+        .because("a device with enough requests is saturated, whether by their number or their bytes")
         .test("read:rnd4k:q16", &[DeviceOps, DeviceBandwidth])
         .at(4000.0)
         .test("read:rnd16k:q16", &[DeviceOps, DeviceBandwidth])
         .at(600.0),
         Case::new(
             "cache-below",
-            "1,000 requests a second, and 20 us for what was read before",
+            "1,000 requests/s, and 20 us per repeated read",
             // In small blocks, as small file systems have them, a read would span two of the server's blocks.
             disk_over(Spec::fuse().slots(4).service_us(4000).cache_us(20).only_reads())
                 .mkfs_options("-b 4096"),
@@ -161,7 +161,7 @@ fn times() -> Vec<Case> {
         .at(1000.0),
         Case::new(
             "credits",
-            "8,000 requests a second for 4 s, and then 2,000",
+            "8,000 requests/s for 4 s, then 2,000/s",
             disk_over(Spec::fuse().slots(4).service_us(500).spent(32_000, 2000).only_reads()),
         )
         .words("--size 256m --time 8")
@@ -171,7 +171,7 @@ fn times() -> Vec<Case> {
         .at(2000.0),
         Case::new(
             "bandwidth",
-            "100 MB a second, whatever is asked for",
+            "100 MB/s for any request size",
             disk_over(Spec::fuse().bytes_per_second(100_000_000)),
         )
         .test("read:rnd64k:q4", &[DeviceBandwidth])
@@ -180,19 +180,19 @@ fn times() -> Vec<Case> {
         .at(100e6 / 1_048_576.0),
         Case::new(
             "helper",
-            "one thread of the kernel, which copies all bytes of a loop device",
+            "one kernel thread, which copies all bytes of a loop device",
             disk().size_mib(600),
         )
         .words("--size 256m --time 2")
-        .because("to who asks, that thread is the device")
+        .because("for the test, that thread is the device")
         .test("read:seq1m:q16", &[HelperCpu, DeviceBandwidth]),
         Case::new(
             "unsteady",
-            "1 ms at a time, but nothing at all for 900 ms of every 2 s",
+            "1 ms per request, and a stall of 900 ms every 2 s",
             disk_over(Spec::fuse().slots(4).service_us(1000).stall_ms(900, 2000)),
         )
         .words("--size 64m --time 8")
-        .because("it stands still in a rhythm that no device has by itself; between, it is full")
+        .because("it stalls in a rhythm that no device has on its own; between stalls, it is saturated")
         .test("read:rnd4k:q16", &[BelowOs, DeviceOps]),
     ]
 }
@@ -205,12 +205,16 @@ fn flushes() -> Vec<Case> {
             .test("create:files=100:sync=each", &[FsyncJournal])
     };
     vec![
-        fsync(Case::new("flush-ext4", "2 ms to flush, ext4", disk_over(slow_to_flush()))),
-        fsync(Case::new("flush-xfs", "2 ms to flush, xfs", made_on("xfs"))),
-        fsync(Case::new("flush-btrfs", "2 ms to flush, btrfs", made_on("btrfs"))),
-        Case::new("flush-appended", "2 ms to flush, each write made durable", disk_over(slow_to_flush()))
-            .words("--size 64m --time 1.5")
-            .test("write:seq4k:buffered:sync=each", &[FsyncJournal]),
+        fsync(Case::new("flush-ext4", "2 ms per flush, ext4", disk_over(slow_to_flush()))),
+        fsync(Case::new("flush-xfs", "2 ms per flush, xfs", made_on("xfs"))),
+        fsync(Case::new("flush-btrfs", "2 ms per flush, btrfs", made_on("btrfs"))),
+        Case::new(
+            "flush-appended",
+            "2 ms per flush, with a sync after each write",
+            disk_over(slow_to_flush()),
+        )
+        .words("--size 64m --time 1.5")
+        .test("write:seq4k:buffered:sync=each", &[FsyncJournal]),
     ]
 }
 
@@ -222,16 +226,20 @@ fn disturbed_cases() -> Vec<Case> {
     vec![
         Case::new(
             "neighbour",
-            "another who always has a request waiting, on a device that is full",
+            "another process that always has a request queued, on a saturated device",
             one_at_a_time(),
         )
         .interference(Interference::Neighbour(2000))
         .test("read:rnd4k", &[NoisyNeighbour])
         .test("read:rnd4k:q2", &[NoisyNeighbour]),
-        Case::new("neighbour-small", "another who reads a fortieth, on a device that is full", several())
-            .interference(Interference::Neighbour(100))
-            .test("read:rnd4k:q16", &[DeviceOps]),
-        Case::new("holes", "a file system that has lost half of a file", disk())
+        Case::new(
+            "neighbour-small",
+            "another process that does a fortieth of the reads, on a saturated device",
+            several(),
+        )
+        .interference(Interference::Neighbour(100))
+        .test("read:rnd4k:q16", &[DeviceOps]),
+        Case::new("holes", "a file system that lost half of a file", disk())
             .interference(Interference::Loss)
             .words("--size 32m --time 1.5")
             .test("stat:files=100", &[MetadataCache])

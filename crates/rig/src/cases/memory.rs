@@ -8,32 +8,32 @@ use crate::spec::Spec;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::in_directory("cached-data", "a file that lies in memory")
+        Case::in_directory("cached-data", "a cached file")
             .words("--size 128m --time 1.5 --cache warm")
             .test("read:rnd4k:buffered", &[PageCache])
             .test("read:seq1m:buffered", &[PageCache]),
-        Case::in_directory("cached-names", "names that lie in memory")
+        Case::in_directory("cached-names", "cached names")
             .words("--time 1")
             .test("stat:files=1000", &[MetadataCache])
             .test("open:files=1000", &[MetadataCache]),
         Case::new(
             "absorbed",
-            "room in memory for all that is written to a device of 10 MB/s",
+            "enough memory for all writes to a device of 10 MB/s",
             disk().write_bytes_per_second(10_000_000),
         )
         .words("--size 64m")
         .test("write:seq1m:buffered:sync=none", &[PageCacheAbsorbed]),
         Case::new(
             "memory-group",
-            "64 MiB of memory for a file of 128 MiB, which is read again and again",
+            "64 MiB of memory, for repeated reads of a file of 128 MiB",
             disk().over(Spec::fuse().bytes_per_second(200_000_000).only_reads()),
         )
         .words("--size 128m --time 3 --cache warm")
         .restriction(Restriction::MemoryLimit(64 << 20))
         .test("read:seq128k:buffered", &[MemoryPressure]),
-        Case::new("shared-file", "one writer at a time in a file of ext4", disk())
+        Case::new("shared-file", "one writer at a time per ext4 file", disk())
             .words("--size 64m --time 2")
-            .because("memory takes all of it; on many CPUs they wait for each other before that")
+            .because("memory absorbs all writes; on many CPUs, writers first wait for each other")
             .test("write:buffered:t4:shared:sync=none", &[PageCacheAbsorbed, LockContention]),
     ]
 }

@@ -9,46 +9,38 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new(
             "server-latency",
-            "5 ms for each of up to 64 requests at a time",
+            "5 ms per request, up to 64 in parallel",
             Spec::fuse().slots(64).service_us(5000),
         )
         .test("read:rnd4k:t4", &[RemoteLatency]),
         Case::new(
             "server-full",
-            "4,000 requests a second: 4 at a time, 1 ms each",
+            "4,000 requests/s: 4 in parallel, 1 ms each",
             Spec::fuse().slots(4).service_us(1000),
         )
         .test("read:rnd4k:t16", &[ServerSaturated])
         .at(4000.0)
         .test("read:rnd4k:q16", &[ServerSaturated])
         .at(4000.0),
-        Case::new(
-            "server-late",
-            "250 requests a second, of which 300 are due",
-            Spec::fuse().slots(4).service_us(16_000),
-        )
-        .words("--size 64m --time 4")
-        .test("read:rnd4k:q8:rate=300", &[ServerSaturated])
-        .at(250.0),
+        Case::new("server-late", "250 requests/s, with 300/s due", Spec::fuse().slots(4).service_us(16_000))
+            .words("--size 64m --time 4")
+            .test("read:rnd4k:q8:rate=300", &[ServerSaturated])
+            .at(250.0),
         Case::new(
             "server-without-cpus",
-            "4,000 requests a second, and other processes on all CPUs",
+            "4,000 requests/s, and other processes on all CPUs",
             Spec::fuse().slots(4).service_us(1000),
         )
         .interference(Interference::Hogs)
-        .because("a server that gets no CPU answers later")
+        .because("a server without CPU time replies late")
         .test("read:rnd4k:t16", &[ServerSaturated, CpuContention]),
-        Case::new(
-            "server-names",
-            "5 ms for each question about names",
-            Spec::fuse().slots(64).names_us(5000),
-        )
-        .words("--time 2 --files 200")
-        .test("create", &[RemoteLatency])
-        .test("stat", &[RemoteLatency]),
+        Case::new("server-names", "5 ms per request on names", Spec::fuse().slots(64).names_us(5000))
+            .words("--time 2 --files 200")
+            .test("create", &[RemoteLatency])
+            .test("stat", &[RemoteLatency]),
         Case::new(
             "server-cache",
-            "2 ms for what is read first, 20 us for what was read before",
+            "2 ms per first read, 20 us per repeated read",
             Spec::fuse().service_us(2000).cache_us(20).only_reads(),
         )
         .words("--size 4m")
@@ -66,10 +58,14 @@ pub(super) fn cases() -> Vec<Case> {
         )
         .words("--time 2 --files 400")
         .test("create:t8:shared", &[LockContention]),
-        Case::new("link", "200 Mbit/s to the server, either way", Spec::network(200_000_000).size_mib(128))
-            .words("--size 64m --time 3")
-            .test("write:seq1m:buffered", &[NetworkBandwidth])
-            .test("read:seq1m:buffered", &[NetworkBandwidth])
-            .test("rewrite:seq128k", &[NetworkBandwidth]),
+        Case::new(
+            "link",
+            "200 Mbit/s to the server, in each direction",
+            Spec::network(200_000_000).size_mib(128),
+        )
+        .words("--size 64m --time 3")
+        .test("write:seq1m:buffered", &[NetworkBandwidth])
+        .test("read:seq1m:buffered", &[NetworkBandwidth])
+        .test("rewrite:seq128k", &[NetworkBandwidth]),
     ]
 }

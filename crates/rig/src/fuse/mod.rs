@@ -120,9 +120,8 @@ impl Server {
         let at = journal.mount_point()?;
         journal.note(Step::Mount { file_system: KIND.into(), at: at.clone() })?;
         let action = || format!("serve a FUSE file system at {}", at.display());
-        let fail = |error: std::io::Error| {
-            UserError::new(action(), error).help("run this as root, where /dev/fuse is")
-        };
+        let fail =
+            |error: std::io::Error| UserError::new(action(), error).help("run it as root, with /dev/fuse");
         // A server that takes no time on purpose need not come before all others either.
         let urgent = !spec.timing.is_at_once();
         let mut memory = Memory::new(Faults {
@@ -131,7 +130,7 @@ impl Server {
         });
         if let Some(bytes) = spec.file_bytes {
             memory.add_file(FILE_NAME, bytes).map_err(|_| {
-                UserError::new(action(), format!("there is no room for a file of {bytes} bytes"))
+                UserError::new(action(), format!("there is no space for a file of {bytes} bytes"))
             })?;
         }
         let shared = Arc::new(Shared {

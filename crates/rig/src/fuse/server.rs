@@ -81,7 +81,7 @@ impl Filesystem for Server {
         limits
             .and_then(|_| config.set_congestion_threshold(self.0.background_max))
             .map(drop)
-            .map_err(|_| io::Error::other("the kernel allows too few requests under way"))
+            .map_err(|_| io::Error::other("the kernel allows too few requests in flight"))
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

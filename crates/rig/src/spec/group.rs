@@ -35,7 +35,7 @@ impl QuotaSpec {
                 let cpus: f64 = number(value)?;
                 // A larger number than the kernel can count would be no limit, and zero or less is no amount.
                 if !(cpus > 0.0 && cpus <= 1e6) {
-                    return Err(format!("`{value}` is not an amount of CPUs"));
+                    return Err(format!("`{value}` is not a number of CPUs"));
                 }
                 self.cpus = cpus;
             }

@@ -69,7 +69,7 @@ fn bits(value: &str) -> Result<u64, String> {
     let found = UNITS.iter().find_map(|(unit, bits)| Some((value.strip_suffix(unit)?, bits)));
     let (count, unit) = found.ok_or_else(|| format!("`{value}` is not a rate such as 200mbit"))?;
     let rate = number::<u64>(count)?.checked_mul(*unit);
-    rate.filter(|rate| *rate > 0).ok_or_else(|| format!("`{value}` is no rate that a network has"))
+    rate.filter(|rate| *rate > 0).ok_or_else(|| format!("`{value}` is not a possible network rate"))
 }
 
 fn bits_word(rate: u64) -> String {

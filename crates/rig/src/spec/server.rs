@@ -239,7 +239,7 @@ fn timing_words(timing: &Timing) -> Vec<String> {
 fn span(value: &str) -> Result<Span, String> {
     let (from, to) = value.split_once("..").unwrap_or((value, value));
     let span = Span { from_ns: parse_time(from)?, to_ns: parse_time(to)? };
-    if span.from_ns <= span.to_ns { Ok(span) } else { Err(format!("`{value}` ends before it begins")) }
+    if span.from_ns <= span.to_ns { Ok(span) } else { Err(format!("`{value}` ends before it starts")) }
 }
 
 fn span_word(span: Span) -> String {

@@ -97,7 +97,7 @@ fn missing_file_fails_test_and_foreign_file_is_kept() {
     assert_eq!(records[1].status, Status::Failed);
     let reason = records[1].reason.as_deref().unwrap();
     assert!(reason.starts_with("cannot list every file in ") && reason.contains("/t0000"), "{reason}");
-    assert!(reason.contains("100 files were expected and 99 came"), "{reason}");
+    assert!(reason.contains("100 files were expected, and 99 were listed"), "{reason}");
     assert!(reason.contains("use order=seq"), "{reason}");
     // The next test made the set anew, and left the file that skye did not make.
     assert_eq!(left, ["t0000/precious"]);

@@ -484,7 +484,7 @@ fn flipped_byte_stops_byte_and_getc_reads() {
         });
         drop(file);
         let ran = running.wait().did_not_panic().exits(3);
-        let at = format!("the byte at offset {offset} is not what was written");
+        let at = format!("the byte at offset {offset} differs from the written data");
         ran.output_contains(&["data-0000", &at, "expected", "found"]);
         assert_nothing_left(path);
     }

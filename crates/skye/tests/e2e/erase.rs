@@ -423,7 +423,7 @@ fn device_below_loop_device_is_refused_by_any_path() {
     run_command(Command::new("mknod").arg(&node).args(["b", major, minor]));
     // The last one shares the file below, and lies on nothing that sysfs knows.
     for (below, message) in
-        [(&device.path, "lies on"), (&node, "lies on"), (&part, "lies on"), (&device.image, "the same file")]
+        [(&device.path, "is on"), (&node, "is on"), (&part, "is on"), (&device.image, "the same file")]
     {
         let above = attach(&[], below);
         let attached = Undo(|| detach(&above));

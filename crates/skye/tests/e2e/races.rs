@@ -105,7 +105,7 @@ fn nothing_of_others_is_touched(shared: &Path, races: usize, files: &[&str]) {
         }
         if ran.code == Some(2) {
             refused += 1;
-            assert!(ran.stderr.contains("is not the directory that was just made"), "{ran}");
+            assert!(ran.stderr.contains("is not the directory that skye created"), "{ran}");
         }
         for entry in fs::read_dir(shared).unwrap().map(Result::unwrap) {
             fs::remove_dir_all(entry.path()).unwrap();

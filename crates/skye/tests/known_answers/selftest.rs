@@ -253,7 +253,7 @@ fn selftest_without_root_runs_unprivileged_cases() {
     }));
     // Every user can list the cases.
     let listed = selftest("--list").by_other_user().run().did_not_panic().exits(0);
-    assert!(listed.stdout.contains("iops-cap: 2,000 reads a second"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("iops-cap: a cgroup limit of 2,000 reads/s"), "{}", listed.stdout);
 }
 
 #[test]
