@@ -66,27 +66,27 @@ pub static CAPABILITIES: [Capability; 27] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),
-    Capability::new("zram", "make compressed memory devices", probe_zram),
-    Capability::new("fuse", "mount file systems served by a program", probe_fuse),
+    Capability::new("zram", "create compressed memory devices", probe_zram),
+    Capability::new("fuse", "mount user-space file systems", probe_fuse),
     Capability::new("tmpfs", "mount tmpfs", probe_tmpfs),
-    Capability::new("ext4", "make and mount ext4", || probe_file_system("ext4", 16)),
+    Capability::new("ext4", "create and mount ext4", || probe_file_system("ext4", 16)),
     // mkfs.xfs refuses anything smaller than 300 MB.
-    Capability::new("xfs", "make and mount xfs", || probe_file_system("xfs", 320)),
+    Capability::new("xfs", "create and mount xfs", || probe_file_system("xfs", 320)),
     // mkfs.btrfs refuses anything smaller than 109 MiB.
-    Capability::new("btrfs", "make and mount btrfs", || probe_file_system("btrfs", 128)),
-    Capability::new("blkio", "limit a device by cgroup v1", probe_blkio),
-    Capability::new("quota", "limit CPU time by cgroup", probe_quota),
-    Capability::new("memory", "limit memory by cgroup", probe_memory),
+    Capability::new("btrfs", "create and mount btrfs", || probe_file_system("btrfs", 128)),
+    Capability::new("blkio", "limit a device with cgroup v1", probe_blkio),
+    Capability::new("quota", "limit CPU time with cgroups", probe_quota),
+    Capability::new("memory", "limit memory with cgroups", probe_memory),
     Capability::new("overlay", "mount an overlay over ext4", probe_overlay),
-    Capability::new("netns", "make network namespaces, limit what goes between them", probe_netns),
+    Capability::new("netns", "create network namespaces, and limit the traffic between them", probe_netns),
     Capability::new("timens", "run a program with another monotonic clock", probe_timens),
-    Capability::new("sshfs", "mount a directory of a server by sshfs", probe_sshfs),
-    Capability::new("bonnie", "run bonnie++ itself", probe_bonnie),
+    Capability::new("sshfs", "mount a server's directory with sshfs", probe_sshfs),
+    Capability::new("bonnie", "run the original bonnie++", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("strace", "count system calls", probe_strace),
     Capability::new("sfdisk", "write partition tables", probe_sfdisk),
     Capability::new("fio", "run fio", probe_fio),
-    Capability::new("tracefs", "mark and read the kernel's trace", probe_tracefs),
+    Capability::new("tracefs", "write and read the kernel's trace", probe_tracefs),
     Capability::new("user", "run a program as another user", probe_user),
     Capability::new("chromium", "open pages in a browser", probe_chromium),
     Capability::new("openmpi", "run jobs of Open MPI", || probe_mpi("openmpi", &["--allow-run-as-root"])),
@@ -125,7 +125,7 @@ pub fn skip(here: &str, names: &[&str]) -> bool {
     for (name, reason) in &lacking {
         assert!(
             !is_required(&required, name),
-            "{test} needs {name}, which {REQUIRE_VARIABLE} says is there: {reason}"
+            "{test} needs {name}, which {REQUIRE_VARIABLE} requires: {reason}"
         );
     }
     let Some((name, reason)) = lacking.first() else {
@@ -198,7 +198,7 @@ pub fn list_undecided(here: &str, reason: &str) {
     let required = std::env::var(REQUIRE_VARIABLE).unwrap_or_default();
     assert!(
         !is_required(&required, QUIET),
-        "{test} is undecided, and {REQUIRE_VARIABLE} says that the machine is quiet: {reason}"
+        "{test} is undecided, and {REQUIRE_VARIABLE} requires a quiet machine: {reason}"
     );
     Skip { is_undecided: true, test: test.to_owned(), reason: reason.to_owned() }.write();
 }
@@ -209,9 +209,7 @@ fn is_required(list: &str, name: &str) -> bool {
 }
 
 fn lack(name: &str) -> Option<String> {
-    let Some(capability) = find(name) else {
-        panic!("no capability `{name}`; there are {}", names().join(", "))
-    };
+    let Some(capability) = find(name) else { panic!("no capability `{name}`; use {}", names().join(", ")) };
     capability.check().err()
 }
 
@@ -230,7 +228,7 @@ fn probe_host() -> Result<(), String> {
     // The kernel gives the initial PID namespace this number (PROC_PID_INIT_INO in include/linux/proc_ns.h).
     match fs::read_link("/proc/self/ns/pid") {
         Ok(link) if link == Path::new("pid:[4026531836]") => Ok(()),
-        Ok(_) => Err("this is a PID namespace of its own".into()),
+        Ok(_) => Err("this is not the initial PID namespace".into()),
         Err(error) => Err(format!("/proc/self/ns/pid: {error}")),
     }
 }
@@ -248,7 +246,7 @@ fn probe_zram() -> Result<(), String> {
     let control = Path::new("/sys/class/zram-control");
     // Reading hot_add makes a device and yields its number.
     let number = fs::read_to_string(control.join("hot_add")).map_err(|error| {
-        format!("cannot make a device through {}: {error} (modprobe zram?)", control.display())
+        format!("cannot create a device with {}: {error} (modprobe zram?)", control.display())
     })?;
     fs::write(control.join("hot_remove"), number.trim())
         .map_err(|error| format!("cannot remove /dev/zram{}: {error}", number.trim()))
@@ -282,7 +280,7 @@ fn probe_file_system(file_system: &str, size_mib: u64) -> Result<(), String> {
     run(Command::new(format!("mkfs.{file_system}")).arg("-q").arg(&image))?;
     let mount_point = directory.path().join("mount");
     fs::create_dir(&mount_point)
-        .map_err(|error| format!("cannot make {}: {error}", mount_point.display()))?;
+        .map_err(|error| format!("cannot create {}: {error}", mount_point.display()))?;
     run(Command::new("mount")
         .args(["-t", file_system, "-o", "loop"])
         .arg(&image)
@@ -324,7 +322,7 @@ fn probe_overlay() -> Result<(), String> {
 fn probe_bonnie() -> Result<(), String> {
     match packages::is_installed("bonnie++") {
         true => Ok(()),
-        false => Err("there is no bonnie++ (package bonnie++)".into()),
+        false => Err("bonnie++ is not installed (package bonnie++)".into()),
     }
 }
 
@@ -355,7 +353,7 @@ fn probe_user() -> Result<(), String> {
     let printed = run(id.arg("-u").uid(OTHER_USER).gid(OTHER_USER).current_dir("/"))?;
     match printed.trim().parse::<u32>() {
         Ok(OTHER_USER) => Ok(()),
-        _ => Err(format!("a child that should run as {OTHER_USER} ran as {}", printed.trim())),
+        _ => Err(format!("a child started as {OTHER_USER} ran as {}", printed.trim())),
     }
 }
 
@@ -403,7 +401,7 @@ fn probe_chromium() -> Result<(), String> {
     chromium.env("HOME", home.path()).env_remove("DISPLAY").stdin(Stdio::null());
     match run(&mut chromium)?.contains("<p id=\"skye-probe\">") {
         true => Ok(()),
-        false => Err("chromium opened a page and did not show it".into()),
+        false => Err("chromium opened a page, and did not render it".into()),
     }
 }
 
@@ -414,13 +412,13 @@ fn probe_guest() -> Result<(), String> {
 
 fn scratch() -> Result<tempfile::TempDir, String> {
     let made = tempfile::Builder::new().prefix("skye-probe.").tempdir();
-    made.map_err(|error| format!("cannot make a temporary directory: {error}"))
+    made.map_err(|error| format!("cannot create a temporary directory: {error}"))
 }
 
 fn sparse_file(directory: &Path, size_mib: u64) -> Result<std::path::PathBuf, String> {
     let path = directory.join("image");
     let made = File::create_new(&path).and_then(|file| file.set_len(size_mib << 20));
-    made.map(|()| path).map_err(|error| format!("cannot make a file in {}: {error}", directory.display()))
+    made.map(|()| path).map_err(|error| format!("cannot create a file in {}: {error}", directory.display()))
 }
 
 fn unmount(mount_point: &Path) -> Result<(), String> {

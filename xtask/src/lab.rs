@@ -29,8 +29,9 @@ use supplies::{KERNELS, Kernel, Supplies};
 pub use case::Case;
 pub use guest::probe;
 
-const USAGE: &str = "say `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N [--kernel VERSION]`, \
-    `lab run FILE [--kernel VERSION] [--keep DIR]` or `lab record [--only NAME] [--kernel VERSION] [--keep DIR]`";
+const USAGE: &str = "use `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N \
+     [--kernel VERSION]`, `lab run FILE [--kernel VERSION] [--keep DIR]` or `lab record [--only NAME] [--kernel \
+     VERSION] [--keep DIR]`";
 /// Power cuts of a campaign, and of a long one.
 const CUTS: u32 = 4;
 const CUTS_LONG: u32 = 60;
@@ -231,7 +232,7 @@ fn scratch() -> Result<TempDir> {
         }
     }
     let prefix = format!("{SCRATCH}{}.", std::process::id());
-    tempfile::Builder::new().prefix(&prefix).tempdir_in(&home).context("make a directory")
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(&home).context("create a directory")
 }
 
 /// Puts the program where a guest finds it.

@@ -72,7 +72,7 @@ pub struct Usage(pub String);
 
 impl std::fmt::Display for Usage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; `cargo xtask help` lists what there is", self.0)
+        write!(f, "{}; `cargo xtask help` lists the commands", self.0)
     }
 }
 

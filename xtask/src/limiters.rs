@@ -11,8 +11,9 @@ const CASES_HEADING: &str = "Shown by";
 const WIDTH: usize = 116;
 
 /// Introduction of the cases in guests.
-const IN_GUESTS: &str = "`cargo xtask lab --long` builds each of these in guests with kernels of Debian, \
-    and compares what skye says with what it must say. The guest is slow, so rates stay below 2,000 operations a second.";
+const IN_GUESTS: &str = "`cargo xtask lab --long` builds each of these in guests with kernels of Debian, and \
+     compares skye's results with the expected ones. The guest is slow, so rates stay below 2,000 operations a \
+     second.";
 
 /// Generates the page from the current explanations.
 ///
@@ -22,13 +23,13 @@ pub fn generate() -> Result<String> {
     let thresholds = judge::thresholds();
     let mut text = String::from("# What limits a number\n\n");
     text.push_str(&wrapped(
-        "The column `limited by`, word by word: what each means, how it is told, what to try, what it does not mean, and \
-         where its rule was not tested against a known cause. The same is printed by `skye explain LIMITER`. This page \
-         is written by `cargo xtask docs` from `crates/wording/src/limiter_help.rs`; change it there.",
+        "The values of the column `limited by`: meaning, evidence, next step, what each does not mean, and where its \
+         rule was not tested against a known cause. `skye explain LIMITER` prints the same. `cargo xtask docs` \
+         generates this page from `crates/wording/src/limiter_help.rs`; change it there.",
     ));
-    text.push_str("\n## How sure it is\n\n");
+    text.push_str("\n## Confidence\n\n");
     text.push_str(&wrapped(&confidence(&thresholds)));
-    text.push_str("\n| kind of evidence | what it is |\n|---|---|\n");
+    text.push_str("\n| kind of evidence | meaning |\n|---|---|\n");
     for (name, what) in KINDS {
         text.push_str(&format!("| {name} | {what} |\n"));
     }
@@ -36,7 +37,7 @@ pub fn generate() -> Result<String> {
     text.push_str(&wrapped(&experiments(&thresholds)));
     text.push('\n');
     text.push_str(&wrapped(&occupancy(&thresholds)));
-    text.push_str("\n## All of them\n\n| in a table | in documents | meaning |\n|---|---|---|\n");
+    text.push_str("\n## All limiters\n\n| in a table | in documents | meaning |\n|---|---|---|\n");
     for about in LIMITER_HELP {
         let (title, code, meaning) = (about.limiter.title(), about.limiter.code(), about.in_short());
         text.push_str(&format!("| [{title}](#{code}) | `{code}` | {meaning} |\n"));
@@ -56,7 +57,7 @@ pub fn generate() -> Result<String> {
     }
     text.push_str("\n## Known answers on other kernels\n\n");
     text.push_str(&wrapped(IN_GUESTS));
-    text.push_str("\n| case | built | kernels | skye must say |\n|---|---|---|---|\n");
+    text.push_str("\n| case | setup | kernels | skye must report |\n|---|---|---|---|\n");
     text.push_str(&lab::table()?);
     Ok(text)
 }

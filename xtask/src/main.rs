@@ -9,36 +9,36 @@ const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
   test [--install] [--long] [--undecided-max N] [-- ARGS]
-                               every test; then the slowest, the skipped, the undecided and the failed ones
-                               --install, or CI=true: installs lacking packages first (as root, by apt-get)
-                               --long: more repetitions, all forms of what has several, new random cases
-                               --undecided-max: more tests that the machine was too busy to decide are a failure
+                               runs all tests, and lists the slowest, skipped, undecided and failed ones
+                               --install, or CI=true: installs missing packages first (as root, with apt-get)
+                               --long: more repetitions, all variants, new random cases
+                               --undecided-max: fails if more tests are undecided because of a busy machine
                                ARGS go to `cargo test --workspace`: -p skye --test e2e -- signals
-                               SKYE_TEST_REQUIRE=root,loop,…: skips for want of these are failures;
-                               with quiet, undecided tests are, too
-  tidy                         the house rules alone (they are among the tests too)
+                               SKYE_TEST_REQUIRE=root,loop,…: skips for lack of these are failures;
+                               with quiet, undecided tests are failures, too
+  tidy                         checks only the house rules (the tests include them)
   schema                       writes schema/*.json from the types
-  docs                         writes the pages and tables of docs/ that the code declares
+  docs                         writes the generated pages and tables of docs/
   bench [NAME…] [--pairs N | --quick] [--bless] [--list]
-                               what performance is asked for, measured; table, and target/bench.json
+                               measures the performance goals; prints a table, writes target/bench.json
                                --quick: few pairs; without names, all but `build` and `clients`
                                --bless: `instructions` rewrites xtask/instructions.toml
-  rigs --list | --clean        devices and servers of tests and benchmarks that are there;
-                               --clean: undoes those whose process was killed
+  rigs --list | --clean        lists devices and servers of tests and benchmarks;
+                               --clean: removes those whose process was killed
   rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]
-                               the selftest, so often, held against its goals; with all CPUs busy otherwise;
-                               measured without privileges
-  rigs --turns N               skye ab on two devices of which one is 5 % slower, so often
+                               runs the selftest N times, and compares it with its goals;
+                               --load: with all CPUs busy; --as-nobody: without privileges
+  rigs --turns N               runs skye ab N times on two devices, one 5 % slower
   lab [--long] [--runs N] [--only NAME]… [--kernel VERSION]… [--keep DIR]
-                               known answers in a guest of another kernel, and power cuts;
+                               runs known answers in a guest with another kernel, and power cuts;
                                --long: all cases, on all kernels, and more cuts;
-                               --keep: documents and output of all cases
+                               --keep: saves documents and output of all cases
   lab cuts N [--kernel VERSION]…
-                               guests that are killed while skye writes to their disk, so often
+                               kills N guests while skye writes to their disk
   lab run FILE [--kernel VERSION]…
-                               the cases of a file, written like those in xtask/lab
+                               runs the cases of a file in the format of xtask/lab
   lab record [--only NAME]… [--kernel VERSION]
-                               machines for the tests of observe, recorded in a guest
+                               records machines for the tests of observe, in a guest
 
 Exit codes: 0 done, 1 failed, 2 usage.";
 

@@ -30,18 +30,18 @@ impl Package {
 
 /// All packages; a new one is one line here.
 pub const PACKAGES: &[Package] = &[
-    Package::new("bonnie++", "bonnie++", "what bonnie++ itself prints, beside what we do"),
+    Package::new("bonnie++", "bonnie++", "comparing with the original bonnie++"),
     Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
-    Package::new("busybox", "busybox", "a host whose shell is that of small systems"),
-    Package::new("chromium", "chromium", "looking at pages as people see them"),
+    Package::new("busybox", "busybox", "a host with the shell of small systems"),
+    Package::new("chromium", "chromium", "rendering pages"),
     Package::new("e2fsprogs", "mkfs.ext4", "making ext4 on loop devices"),
     Package::new("fdisk", "sfdisk", "partition tables in images"),
-    Package::new("fio", "fio", "system calls of the same work, beside ours"),
+    Package::new("fio", "fio", "comparing the system calls of the same workload"),
     Package::new("fuse3", "fusermount3", "mounting a network file system"),
-    Package::new("iproute2", "tc", "networks of a known rate"),
+    Package::new("iproute2", "tc", "networks with a known rate"),
     Package::new("mount", "losetup", "loop devices, mounting"),
-    Package::new("mpich", "mpirun.mpich", "jobs of MPI, by one family of its libraries"),
-    Package::new("openmpi-bin", "mpirun.openmpi", "jobs of MPI, by the other"),
+    Package::new("mpich", "mpirun.mpich", "MPI jobs, with one family of libraries"),
+    Package::new("openmpi-bin", "mpirun.openmpi", "MPI jobs, with the other"),
     Package::new("openssh-client", "ssh", "reaching the server of a network file system"),
     Package {
         service: Some("ssh"),
@@ -50,9 +50,9 @@ pub const PACKAGES: &[Package] = &[
     Package::new("qemu-system-x86", "qemu-system-x86_64", "guests with other kernels"),
     Package::new("sshfs", "sshfs", "mounting a network file system"),
     Package::new("strace", "strace", "counting system calls"),
-    Package::new("util-linux", "chrt", "servers whose answers are not late"),
+    Package::new("util-linux", "chrt", "servers with real-time priority"),
     Package::new("valgrind", "valgrind", "counting instructions of the measuring loops"),
-    Package::new("xz-utils", "xz", "unpacking modules of kernels"),
+    Package::new("xz-utils", "xz", "unpacking kernel modules"),
     Package::new("xfsprogs", "mkfs.xfs", "making xfs on loop devices"),
 ];
 
@@ -74,13 +74,13 @@ pub fn provide(install: bool) {
     if lacking.is_empty() {
         return;
     }
-    println!("lacking system packages:");
+    println!("missing system packages:");
     for package in &lacking {
         println!("  {:<14} {} ({})", package.name, package.purpose, package.command);
     }
     let (quiet, loud) = without_services(lacking, install);
     for package in &loud {
-        println!("{} would start a server for everybody here: it is left to you to install", package.name);
+        println!("{} would start a server for all users here: install it yourself", package.name);
     }
     let names: Vec<_> = quiet.iter().map(|package| package.name).collect();
     if names.is_empty() {

@@ -24,7 +24,8 @@ const OFF: f64 = 0.01;
 /// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
-const USAGE: &str = "say `rigs --list`, `rigs --clean`, `rigs --turns N` or `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
+const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N` or `rigs --runs N [--load] [--as-nobody] \
+     [--only NAME]… [--json FILE]`";
 
 /// Runs the command. Returns true if nothing is left that should be gone, and all goals are reached.
 ///
@@ -45,7 +46,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
 fn list() {
     let journals = rig::list();
     for journal in &journals {
-        let state = if rig::is_live(journal) { "in use" } else { "killed: rigs --clean undoes it" };
+        let state = if rig::is_live(journal) { "in use" } else { "killed: remove it with rigs --clean" };
         println!("{} ({state})", journal.display());
         for step in rig::steps(journal) {
             println!("  {step}");
@@ -69,7 +70,7 @@ pub(crate) fn clean() -> bool {
         }
     }
     if cleaned.is_empty() {
-        println!("nothing to undo");
+        println!("nothing to clean up");
     }
     cleaned.iter().all(|one| one.leftovers.is_empty())
 }
@@ -107,14 +108,14 @@ impl<'a> SelfTestOptions<'a> {
 /// Runs selftests of the program as users build it, and prints their score.
 fn runs(options: &SelfTestOptions<'_>) -> Result<bool> {
     let built = crate::release("skye")?;
-    let reachable = tempfile::Builder::new().prefix("skye-rigs.").tempdir().context("make a directory")?;
+    let reachable = tempfile::Builder::new().prefix("skye-rigs.").tempdir().context("create a directory")?;
     let binary = if options.is_unprivileged { copy_for_all(&built, reachable.path())? } else { built };
     let mut selftests = Vec::new();
     for number in 1..=options.runs {
         let selftest = run(&binary, options)?;
         println!("run {number} of {}: {}", options.runs, score_text(&selftest.score));
         for missing in &selftest.missing {
-            println!("  no answer: {}: {}", missing.case, missing.reason);
+            println!("  no result: {}: {}", missing.case, missing.reason);
         }
         selftest.answers.iter().filter(|answer| answer.outcome != Outcome::Right).for_each(print_answer);
         selftests.push(selftest);
@@ -145,7 +146,7 @@ fn run(binary: &Path, options: &SelfTestOptions<'_>) -> Result<SelfTest> {
     let output = command.output().context("run the selftest")?;
     // The exit code of a wrong answer is no error here: wrong answers are counted.
     serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("the selftest ended with {} and no document", output.status))
+        .with_context(|| format!("the selftest exited with {} and no document", output.status))
 }
 
 /// Makes a copy that everybody can run.
@@ -154,7 +155,8 @@ fn copy_for_all(binary: &Path, directory: &Path) -> Result<PathBuf> {
     let copy = directory.join("skye");
     fs::copy(binary, &copy).context("copy the program")?;
     for path in [directory, &copy] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("let others run it")?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+            .context("make it executable for other users")?;
     }
     Ok(copy)
 }
@@ -175,7 +177,7 @@ fn score_text(score: &Score) -> String {
     let percent = |share: Option<f64>| share.map_or("-".into(), |share| format!("{:.2} %", share * 100.0));
     format!(
         "{right} of {tests} right, {confirmed} of {named} limiters confirmed, {not_clear} not clear, {wrong} wrong \
-         ({wrong_confirmed} confirmed); {rates} rates, off by {} in the middle and {} at most",
+         ({wrong_confirmed} confirmed); {rates} rates, median error {}, maximum {}",
         percent(off_median),
         percent(off_max)
     )

@@ -66,7 +66,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     check_required_names(&std::env::var(REQUIRE_VARIABLE).unwrap_or_default())?;
     packages::provide(options.installs_packages);
     if !rig::abandoned().is_empty() {
-        println!("left by tests that were killed before:");
+        println!("left by killed tests:");
         rigs::clean();
     }
 
@@ -121,7 +121,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     let skips = fs::read_to_string(skips.path()).context("read the list of skipped tests")?;
     is_good &= summary(&tests, &skips, &options);
     for journal in rig::abandoned() {
-        println!("a test has left what {} says; `cargo xtask rigs --clean` undoes it", journal.display());
+        println!("a test left what {} lists; remove it with `cargo xtask rigs --clean`", journal.display());
         is_good = false;
     }
     Ok(is_good)
@@ -151,9 +151,8 @@ fn summary(tests: &[Test], skips: &str, options: &TestOptions<'_>) -> bool {
     }
     let is_too_undecided = options.undecided_max.is_some_and(|max| undecided > max);
     if undecided > 0 {
-        let verdict =
-            if is_too_undecided { ", which is too many: run it again on a quiet machine" } else { "" };
-        println!("{undecided} undecided as the machine was too busy{verdict}; skipped below counts them");
+        let verdict = if is_too_undecided { ", more than allowed: rerun on a quiet machine" } else { "" };
+        println!("{undecided} undecided because the machine was busy{verdict}; included in skipped below");
     }
     let not_run = skipped + undecided;
     let passed = is(Outcome::Passed).count().saturating_sub(not_run);
@@ -182,9 +181,7 @@ fn check_required_names(list: &str) -> Result<()> {
     for word in words {
         if capability::find(word).is_none() && word != capability::QUIET {
             let known = capability::names().join(", ");
-            return Err(
-                Usage(format!("{REQUIRE_VARIABLE} names `{word}`; capabilities are {known}, quiet")).into()
-            );
+            return Err(Usage(format!("{REQUIRE_VARIABLE} contains `{word}`; use {known}, quiet")).into());
         }
     }
     Ok(())

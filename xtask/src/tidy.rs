@@ -46,33 +46,33 @@ pub struct Rule {
 
 /// Every rule.
 pub const RULES: &[Rule] = &[
-    Rule { requirement: "crates use only the crates that they may", check: crates::arrows },
-    Rule { requirement: "a crate says what it is for and its invariants", check: crates::invariants },
-    Rule { requirement: "ARCHITECTURE.md names every crate", check: crates::code_map },
+    Rule { requirement: "crates use only their permitted dependencies", check: crates::arrows },
+    Rule { requirement: "a crate documents its purpose and its invariants", check: crates::invariants },
+    Rule { requirement: "ARCHITECTURE.md lists every crate", check: crates::code_map },
     Rule { requirement: "only the program prints", check: source::printing },
     Rule { requirement: "types of documents live in the model", check: source::serialisation },
     Rule { requirement: "one crate reads and writes documents", check: source::formats },
     Rule {
-        requirement: "unsafe code stays in its rooms and says why it is sound",
+        requirement: "unsafe code is only in its modules, with a reason for its soundness",
         check: source::unsafe_code,
     },
-    Rule { requirement: "findings and verdicts become English in one crate", check: source::sentences },
+    Rule {
+        requirement: "findings and verdicts are written in English in one crate",
+        check: source::sentences,
+    },
     Rule { requirement: "doc comments start with a noun or a verb", check: prose::openings },
     Rule { requirement: "sentences of doc comments are short", check: prose::lengths },
     Rule { requirement: "names and sentences have the words of the field", check: english::words },
-    Rule { requirement: "nothing is left half done", check: source::banned_words },
+    Rule { requirement: "no unfinished code", check: source::banned_words },
     Rule { requirement: "files can be read in one sitting", check: text::length },
     Rule { requirement: "no line ends in blanks", check: text::trailing_blanks },
     Rule { requirement: "every preset is documented", check: text::presets },
     Rule { requirement: "every trap is documented", check: text::traps },
-    Rule { requirement: "a test that a document links to is there", check: text::linked_tests },
-    Rule {
-        requirement: "a file that ARCHITECTURE.md or CONTRIBUTING.md names is there",
-        check: text::named_files,
-    },
-    Rule { requirement: "CONTRIBUTING.md and .ci/run name every capability", check: text::capabilities },
-    Rule { requirement: "no page denies what skye does", check: text::denials },
-    Rule { requirement: "all pages name the oldest Rust of Cargo.toml", check: text::oldest_rust },
+    Rule { requirement: "tests that documents link to exist", check: text::linked_tests },
+    Rule { requirement: "files in ARCHITECTURE.md and CONTRIBUTING.md exist", check: text::named_files },
+    Rule { requirement: "CONTRIBUTING.md and .ci/run list every capability", check: text::capabilities },
+    Rule { requirement: "no page denies a feature of skye", check: text::denials },
+    Rule { requirement: "all pages have the oldest Rust of Cargo.toml", check: text::oldest_rust },
 ];
 
 /// Extensions of our text files. All files in `.ci` are our text, too.
@@ -107,7 +107,7 @@ impl Tree {
             let entry = entry.with_context(|| format!("list {}", directory.display()))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
-            let kind = entry.file_type().with_context(|| format!("look at {path}"))?;
+            let kind = entry.file_type().with_context(|| format!("inspect {path}"))?;
             if kind.is_dir() && !NOT_KEPT.contains(&name.as_str()) {
                 let is_ours = is_ours && !FOREIGN.contains(&name.as_str());
                 self.collect(&entry.path(), &format!("{path}/"), is_ours)?;

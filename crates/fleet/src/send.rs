@@ -71,8 +71,8 @@ impl Copy {
     pub fn program_for(&self, wanted: &ProgramRequest) -> Result<Arc<[u8]>, String> {
         let own = std::env::consts::ARCH;
         if wanted.wanted != own {
-            let theirs = crate::texts::short(&wanted.wanted);
-            return Err(format!("there is no skye, and this one is for {own}, not for {theirs}"));
+            let machine = crate::texts::short(&wanted.wanted);
+            return Err(format!("there is no skye, and this one is for {own}, not for {machine}"));
         }
         Ok(Arc::clone(&self.bytes))
     }

@@ -50,14 +50,14 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
     let under_remark = |[(_, meaning), when, mark]: [_; 3]| [("As a remark", meaning), when, mark];
     sections.extend(remark.into_iter().flat_map(under_remark));
     sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
-    sections.push(("How sure it is", confidence(&thresholds)));
+    sections.push(("Confidence", confidence(&thresholds)));
     // Only some of the texts use these words.
     let evidence = about.evidence(&thresholds).to_lowercase();
     if evidence.contains("experiments show") {
-        sections.push(("What experiments show", experiments(&thresholds)));
+        sections.push(("Experiments", experiments(&thresholds)));
     }
     if evidence.contains("occupancy") {
-        sections.push(("What occupancy is", occupancy(&thresholds)));
+        sections.push(("Occupancy", occupancy(&thresholds)));
     }
     let limiter = about.limiter;
     Ok(text::page(limiter.title(), limiter.code(), &sections, style))

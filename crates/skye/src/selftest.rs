@@ -179,7 +179,7 @@ fn clean() -> CommandResult {
     let mut lines = Vec::new();
     cleaned.iter().for_each(|one| report_cleanup(one, |line| lines.push(line.to_owned())));
     if lines.is_empty() {
-        lines.push("nothing to undo".to_owned());
+        lines.push("nothing to clean up".to_owned());
     }
     terminal::print_line(&lines.join("\n"))?;
     let is_all = cleaned.iter().all(|one| one.leftovers.is_empty());

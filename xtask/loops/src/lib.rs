@@ -194,7 +194,7 @@ fn rounds(specs: &[&str], ops: u64) -> Result<()> {
         .or_else(|_| rustix::fs::open(std::env::temp_dir(), DIRECTORY_FLAGS, Mode::empty()));
     let parent = parent.context("open a directory for files")?;
     let name = format!("skye-loops.{}", std::process::id());
-    rustix::fs::mkdirat(&parent, &name, Mode::RWXU).context("make a directory")?;
+    rustix::fs::mkdirat(&parent, &name, Mode::RWXU).context("create a directory")?;
     let made = rustix::fs::openat(&parent, &name, DIRECTORY_FLAGS, Mode::empty());
     let ended = made.context("open it").and_then(|directory| turns(specs, ops, directory.as_fd()));
     rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR).context("remove the directory")?;

@@ -110,7 +110,7 @@ impl Part {
 
     fn compare(&self, place: &Path, setting: &Setting) -> Result<Vec<Row>> {
         let binary = crate::release("skye")?.display().to_string();
-        let home = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
+        let home = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("create a directory")?;
         let json = home.path().join("run.json");
         let directory = place.join("bonnie");
         // Both run on any CPU, as users run them; pinned to one CPU, bonnie++ is faster by some percent.
@@ -122,7 +122,7 @@ impl Part {
         for pair in 0..=setting.pairs {
             let mut seconds = [const { Vec::new() }; 2];
             for side in [pair % 2, 1 - pair % 2] {
-                std::fs::create_dir(&directory).context("make a directory")?;
+                std::fs::create_dir(&directory).context("create a directory")?;
                 seconds[side] = if side == 0 {
                     self.timed(&theirs)?
                 } else {

@@ -20,7 +20,7 @@ pub(super) const BENCH: Bench = Bench {
 const CRATES_MAX: f64 = 130.0;
 
 fn run(_: &Setting, rows: &mut Rows<'_>) -> Result<()> {
-    let target = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
+    let target = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("create a directory")?;
     let (before, start) = (children_cpu_seconds()?, Instant::now());
     let status = Command::new(crate::cargo())
         .args(["build", "--release", "--quiet", "--package", "skye"])
@@ -31,7 +31,7 @@ fn run(_: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     ensure!(status.success(), "cargo build --release: {status}");
     let (seconds, elapsed) = (children_cpu_seconds()? - before, start.elapsed().as_secs_f64());
     let binary = target.path().join("release/skye");
-    let size = fs::metadata(&binary).with_context(|| format!("look at {}", binary.display()))?.len();
+    let size = fs::metadata(&binary).with_context(|| format!("inspect {}", binary.display()))?.len();
     let one = |what: &str, unit, value, limit| Row::new(what, unit, vec![value], Limit::AtMost(limit));
     rows.extend([
         one("clean release build, two idle CPUs", "s", elapsed, 100.0),

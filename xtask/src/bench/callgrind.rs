@@ -14,7 +14,7 @@ pub(super) fn per_operation(ops: [u64; 2], command: impl Fn(u64) -> Vec<String>)
 
 /// Instructions of all threads of a program from its start to its end.
 fn program_instructions(command: &[String]) -> Result<u64> {
-    let directory = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
+    let directory = tempfile::Builder::new().prefix("skye-bench.").tempdir().context("create a directory")?;
     let out = directory.path().join("callgrind.out");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--quiet", "--tool=callgrind"]).arg(format!("--callgrind-out-file={}", out.display()));

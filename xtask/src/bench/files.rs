@@ -132,7 +132,7 @@ impl Files {
     }
 
     fn make_directory(&self, name: &CStr) -> Result<OwnedFd> {
-        rustix::fs::mkdirat(&self.parent, name, Mode::RWXU).context("make a directory")?;
+        rustix::fs::mkdirat(&self.parent, name, Mode::RWXU).context("create a directory")?;
         rustix::fs::openat(&self.parent, name, DIRECTORY_FLAGS, Mode::empty()).context("open a new directory")
     }
 }

@@ -104,7 +104,7 @@ struct Directories {
 
 impl Directories {
     fn new(mix: &Mix, path: &Path) -> Result<Self> {
-        let temp = tempfile::tempdir_in(path).context("make a directory")?;
+        let temp = tempfile::tempdir_in(path).context("create a directory")?;
         let mut opened = Vec::new();
         for thread in 0..THREADS {
             let own = temp.path().join(thread.to_string());

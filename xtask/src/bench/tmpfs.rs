@@ -17,7 +17,7 @@ impl Tmpfs {
     /// Mounts the file system; only root may.
     pub(super) fn mount() -> Result<Self> {
         let directory =
-            tempfile::Builder::new().prefix("skye-bench.").tempdir().context("make a directory")?;
+            tempfile::Builder::new().prefix("skye-bench.").tempdir().context("create a directory")?;
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "nr_inodes=0,mode=0700", "skye-bench"]).arg(directory.path());
         let status = mount.status().context("run mount")?;

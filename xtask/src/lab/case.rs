@@ -155,18 +155,18 @@ impl Case {
         };
         let status = read("status");
         if status.is_empty() {
-            let wrong = format!("it was not built: {}", read("setup.out"));
+            let wrong = format!("its setup failed: {}", read("setup.out"));
             return Answer { verdicts: "–".into(), wrong: vec![wrong] };
         }
         let (printed, document) = (format!("{}\n{}", read("out"), read("err")), read("document.json"));
         let value = serde_json::from_str::<Value>(&document).unwrap_or(Value::Null);
         let mut wrong = self.differences(&value, &format!("{printed}\n{document}"));
         if status != self.exit.to_string() {
-            wrong.push(format!("exit code {status}, not {}; it printed {printed}", self.exit));
+            wrong.push(format!("exit code {status}, expected {}; it printed {printed}", self.exit));
         }
         let left = read("left");
         if !left.is_empty() && !self.leaves_files {
-            wrong.push(format!("it left {left}"));
+            wrong.push(format!("not removed: {left}"));
         }
         Answer { verdicts: verdicts(&value).unwrap_or_else(|| format!("exit code {status}")), wrong }
     }
@@ -176,12 +176,12 @@ impl Case {
         let mut wrong = Vec::new();
         for (pointer, value) in &self.equals {
             if of(pointer) != value {
-                wrong.push(format!("{pointer} is {}, not {value}", of(pointer)));
+                wrong.push(format!("{pointer} is {}, expected {value}", of(pointer)));
             }
         }
         for (pointer, values) in &self.one_of {
             if !values.contains(of(pointer)) {
-                wrong.push(format!("{pointer} is {}, none of {values:?}", of(pointer)));
+                wrong.push(format!("{pointer} is {}, expected one of {values:?}", of(pointer)));
             }
         }
         for (pointer, (value, percent)) in &self.near {
@@ -189,7 +189,7 @@ impl Case {
             // NaN is near nothing.
             let is_near = (is - value).abs() <= value * percent / 100.0;
             if !is_near {
-                wrong.push(format!("{pointer} is {is}, not {value} ± {percent} %"));
+                wrong.push(format!("{pointer} is {is}, expected {value} ± {percent} %"));
             }
         }
         wrong.extend(
@@ -274,7 +274,7 @@ never = ["not clear"]
         assert_eq!(answer(&row("io_throttle", 710.0), "3").wrong.len(), 1);
         assert_eq!(answer(&row("not clear", 710.0), "0").wrong.len(), 2);
         assert_eq!(answer("", "0").wrong.len(), 3);
-        assert!(answer("", "").wrong[0].starts_with("it was not built"));
+        assert!(answer("", "").wrong[0].starts_with("its setup failed"));
     }
 
     #[test]

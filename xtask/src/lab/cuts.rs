@@ -136,7 +136,8 @@ impl Cuts {
             let may = calls.in_flight.get(&(format!("/mnt/t/{path}"), *offset));
             self.blocks += 1;
             if is != Some(*must) && !may.is_some_and(|may| is.is_some_and(|is| may.contains(&is))) {
-                self.wrong.push(format!("cut {}: {path} at {offset} has {is:?}, not {must:?}", self.cuts));
+                self.wrong
+                    .push(format!("cut {}: {path} at {offset} has {is:?}, expected {must:?}", self.cuts));
             }
         }
         Ok(())

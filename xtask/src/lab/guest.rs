@@ -205,11 +205,11 @@ impl Guest {
         let start = Instant::now();
         while self.is_alive()? {
             if start.elapsed() > limit {
-                bail!("a guest did not end within {} s; {}", limit.as_secs(), self.last_output());
+                bail!("a guest did not exit within {} s; {}", limit.as_secs(), self.last_output());
             }
             sleep(PATIENCE);
         }
-        ensure!(self.shared().join("ended").exists(), "a guest ended too early; {}", self.last_output());
+        ensure!(self.shared().join("ended").exists(), "a guest exited too early; {}", self.last_output());
         self.cut()
     }
 
@@ -223,7 +223,7 @@ impl Guest {
             let is_late = start.elapsed() > limit || !self.is_alive()?;
             ensure!(
                 !is_late,
-                "a guest has not made {name} within {} s; {}",
+                "a guest did not create {name} within {} s; {}",
                 limit.as_secs(),
                 self.last_output()
             );
@@ -270,7 +270,7 @@ impl Guest {
             let skipped = text.chars().count().saturating_sub(CONSOLE_MAX);
             text.chars().skip(skipped).collect::<String>()
         };
-        format!("QEMU said {:?}, and the console ends with\n{}", read("messages"), read("console"))
+        format!("QEMU printed {:?}, and the console ends with\n{}", read("messages"), read("console"))
     }
 }
 

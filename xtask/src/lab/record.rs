@@ -44,7 +44,7 @@ fn record(kernel: &Kernel, cases: &[Case], program: &Path, keep: Option<&Path>) 
     let mut is_good = true;
     for CaseResult { case, wrong, .. } in results {
         let fixture = cases.iter().find(|other| other.name == case).and_then(|case| case.fixture.as_deref());
-        let fixture = fixture.with_context(|| format!("{case} names no fixture"))?;
+        let fixture = fixture.with_context(|| format!("{case} has no fixture"))?;
         let tree = kept.join(format!("{case}-{}", kernel.version)).join("tree");
         let wrong = if wrong.is_empty() { faults(&tree)? } else { wrong };
         let files =
@@ -70,7 +70,7 @@ fn faults(tree: &Path) -> Result<Vec<String>> {
         let text = String::from_utf8_lossy(&bytes);
         let is_named =
             text.contains(&*checkout) || text.split(|c| !is_inside_word(c)).any(|word| word == host);
-        faults.extend(is_named.then(|| format!("{} names this machine", path.display())));
+        faults.extend(is_named.then(|| format!("{} contains this machine's name", path.display())));
     }
     Ok(faults)
 }

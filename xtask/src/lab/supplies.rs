@@ -226,7 +226,7 @@ impl Apt {
     fn newest(&self, package: &str) -> Result<String> {
         let output = run(self.command("apt-cache").args(["depends", package]))?;
         let name = output.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
-        name.map(str::to_owned).with_context(|| format!("apt-cache knows no {package}: run `apt-get update`"))
+        name.map(str::to_owned).with_context(|| format!("apt-cache has no {package}: run `apt-get update`"))
     }
 
     fn command(&self, program: &str) -> Command {

@@ -29,7 +29,7 @@ fn disk(ops_per_second: u64) -> Spec {
 
 /// Runs the comparisons. Returns true if enough intervals hold the truth, and nothing is called equivalent.
 pub(super) fn runs(count: u32) -> Result<bool> {
-    ensure!(count > 0, "as many runs as 1 at least");
+    ensure!(count > 0, "use 1 run or more");
     let binary = crate::release("skye")?;
     let server: [OsString; 2] = [binary.clone().into(), "rig-server".into()];
     let a = Rig::start(&server, disk(OPS_PER_SECOND)).map_err(anyhow::Error::msg)?;
@@ -49,11 +49,11 @@ pub(super) fn runs(count: u32) -> Result<bool> {
             change.ratio,
             change.runs,
             change.answer,
-            if holds { "" } else { ": the interval does not hold it" }
+            if holds { "" } else { ": the interval does not contain it" }
         );
     }
     [a, b].into_iter().try_for_each(Rig::finish).map_err(anyhow::Error::msg)?;
-    println!("{held} of {count} intervals hold {SHARE}; called equivalent: {equivalent}");
+    println!("{held} of {count} intervals contain {SHARE}; judged equivalent: {equivalent}");
     Ok(held >= required_intervals(count) && equivalent == 0)
 }
 
@@ -80,11 +80,11 @@ fn compared(binary: &Path, a: &Path, b: &Path, seed: u32) -> Result<Comparison> 
     command.args(["--total", "5m", "--allow", "low-space,busy", "--quiet", "--format", "json"]);
     command.arg("--seed").arg(seed.to_string());
     // Its results do not belong among those of this machine.
-    let results = tempfile::tempdir().context("make a directory")?;
+    let results = tempfile::tempdir().context("create a directory")?;
     command.arg("-o").arg(results.path()).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("run skye ab")?;
     serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("skye ab ended with {} and no document", output.status))
+        .with_context(|| format!("skye ab exited with {} and no document", output.status))
 }
 
 #[cfg(test)]

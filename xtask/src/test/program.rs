@@ -65,7 +65,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     };
     let line = program.line();
     let file = OpenOptions::new().append(true).create(true).open(file);
-    file.and_then(|mut file| file.write_all(line.as_bytes())).context("write the test program down")?;
+    file.and_then(|mut file| file.write_all(line.as_bytes())).context("record the test program")?;
     Ok(true)
 }
 
@@ -92,7 +92,7 @@ pub(super) fn run_all<T: Send>(
         for job in first {
             tests.extend(job.run()?);
         }
-        documentation.join().map_err(|_| anyhow!("a thread that runs tests has panicked"))?
+        documentation.join().map_err(|_| anyhow!("a test thread panicked"))?
     })?;
     for job in alone {
         tests.extend(job.run()?);

@@ -36,7 +36,7 @@ pub(super) fn arrows(tree: &Tree) -> Vec<String> {
     for (name, text) in manifests(tree) {
         let path = format!("crates/{name}/Cargo.toml");
         let Some((_, may_use)) = ARROWS.iter().find(|(known, _)| *known == name) else {
-            complaints.push(format!("{path}: `{name}` is not among the crates that xtask knows"));
+            complaints.push(format!("{path}: the crate `{name}` is unknown to xtask"));
             continue;
         };
         let manifest: toml::Table = match text.parse() {
@@ -89,7 +89,7 @@ pub(super) fn invariants(tree: &Tree) -> Vec<String> {
         if head.is_empty() {
             complaints.push(format!("{}: does not begin with `//!`", file.path));
         } else if !head.iter().any(|line| line.contains("Invariants")) {
-            complaints.push(format!("{}: its head says no invariants", file.path));
+            complaints.push(format!("{}: its head has no invariants", file.path));
         }
     }
     complaints
@@ -102,7 +102,7 @@ pub(super) fn code_map(tree: &Tree) -> Vec<String> {
     let unnamed = manifests(tree).filter(|(name, _)| {
         !map.text.contains(&format!("`{name}`")) && !map.text.contains(&format!("crates/{name}"))
     });
-    unnamed.map(|(name, _)| format!("ARCHITECTURE.md: does not name `{name}`")).collect()
+    unnamed.map(|(name, _)| format!("ARCHITECTURE.md: does not list `{name}`")).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(super) fn openings(tree: &Tree) -> Vec<String> {
             let rest = paragraph.strip_prefix(**opening);
             rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
         };
-        OPENINGS.iter().find(begins).map(|opening| format!("a comment opens with `{opening}`"))
+        OPENINGS.iter().find(begins).map(|opening| format!("a comment starts with `{opening}`"))
     })
 }
 
@@ -98,7 +98,7 @@ mod tests {
         let code = "//! Whether it holds.\n\n/// Of a file.\nfn a() {}\n/// Offsets.\n///\n/// So many.\nfn b() {}\n";
         let complaints = openings(&tree(&[("a.rs", code)]));
         assert_eq!(complaints.len(), 3, "{complaints:?}");
-        assert_eq!(complaints[0], "a.rs:1: a comment opens with `Whether`");
+        assert_eq!(complaints[0], "a.rs:1: a comment starts with `Whether`");
         assert_eq!(openings(&tree(&[("a.rs", "// What is no doc comment.\n")])).len(), 0);
     }
 

@@ -23,7 +23,7 @@ pub(super) fn trailing_blanks(tree: &Tree) -> Vec<String> {
     for file in &tree.files {
         for (index, line) in file.text.lines().enumerate() {
             if line.ends_with([' ', '\t', '\r']) {
-                complaints.push(format!("{}:{}: ends in a blank", file.path, index + 1));
+                complaints.push(format!("{}:{}: trailing blank", file.path, index + 1));
             }
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn presets(tree: &Tree) -> Vec<String> {
         !documents.iter().any(|document| document.text.contains(&quoted))
     });
     undocumented
-        .map(|name| format!("presets/{name}.toml: neither README.md nor docs/ name `{name}`"))
+        .map(|name| format!("presets/{name}.toml: `{name}` is neither in README.md nor in docs/"))
         .collect()
 }
 
@@ -53,7 +53,7 @@ pub(super) fn traps(tree: &Tree) -> Vec<String> {
         let codes = judge::TRAPS.iter().map(|trap| trap.code);
         let missing = codes.filter(|code| !text.contains(&format!("`{code}`")));
         complaints.extend(
-            missing.map(|code| format!("crates/judge/src/traps.rs: {document} does not name `{code}`")),
+            missing.map(|code| format!("crates/judge/src/traps.rs: {document} does not have `{code}`")),
         );
     }
     complaints
@@ -119,7 +119,7 @@ pub(super) fn capabilities(tree: &Tree) -> Vec<String> {
     let mut require = |document: &str, names_it: &dyn Fn(&str, &str) -> bool| {
         let text = tree.get(document).map_or("", |file| file.text.as_str());
         let missing = names.iter().filter(|name| !names_it(text, name));
-        complaints.extend(missing.map(|name| format!("{LIST}: {document} does not name {name}")));
+        complaints.extend(missing.map(|name| format!("{LIST}: {document} does not list {name}")));
     };
     require("CONTRIBUTING.md", &|text, name| text.contains(&format!("`{name}`")));
     require(".ci/run", &|text, name| text.split([',', '=', '}', '"', '\n']).any(|word| word == name));
@@ -138,7 +138,7 @@ pub(super) fn denials(tree: &Tree) -> Vec<String> {
     let denied = pages.flat_map(|file| {
         let text = file.text.split_whitespace().collect::<Vec<_>>().join(" ");
         let found = DENIED.iter().filter(move |(denial, _)| text.contains(denial));
-        found.map(|(denial, truth)| format!("{}: it says \"{denial}\", but {truth}", file.path))
+        found.map(|(denial, truth)| format!("{}: it has \"{denial}\", but {truth}", file.path))
     });
     denied.collect()
 }
@@ -147,7 +147,7 @@ pub(super) fn denials(tree: &Tree) -> Vec<String> {
 pub(super) fn oldest_rust(tree: &Tree) -> Vec<String> {
     let text = |path: &str| tree.get(path).map_or("", |file| file.text.as_str());
     let oldest = text("Cargo.toml").split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next());
-    let Some(oldest) = oldest else { return vec!["Cargo.toml: it names no rust-version".into()] };
+    let Some(oldest) = oldest else { return vec!["Cargo.toml: it has no rust-version".into()] };
     let mut complaints = Vec::new();
     for page in ["README.md", "CONTRIBUTING.md"] {
         let named = ["Rust ", "rustc "].into_iter().flat_map(|word| text(page).split(word).skip(1));
@@ -155,7 +155,7 @@ pub(super) fn oldest_rust(tree: &Tree) -> Vec<String> {
         let end = |letter: char| !letter.is_ascii_digit() && letter != '.';
         let versions: Vec<_> = named.filter_map(|rest| rest.split(end).next()).filter(is_version).collect();
         if versions.is_empty() || versions.iter().any(|version| version.trim_end_matches('.') != oldest) {
-            complaints.push(format!("{page}: it names Rust {versions:?}, and Cargo.toml {oldest}"));
+            complaints.push(format!("{page}: it has Rust {versions:?}, and Cargo.toml {oldest}"));
         }
     }
     complaints
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(length(&tree(&[("a.rs", &long), ("b.rs", &fits), ("c.json", &long)])).len(), 1);
         assert_eq!(length(&tree(&[("README.md", &fits), ("docs/README.md", &fits)])).len(), 1);
         let complaints = trailing_blanks(&tree(&[("a.md", "x\ny \nz\t\n")]));
-        assert_eq!(complaints, ["a.md:2: ends in a blank", "a.md:3: ends in a blank"]);
+        assert_eq!(complaints, ["a.md:2: trailing blank", "a.md:3: trailing blank"]);
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
             denials(&tree(&[("docs/guide.md", "It does not\nprecondition drives."), ("a.md", "")]));
         assert_eq!(
             complaints,
-            ["docs/guide.md: it says \"does not precondition\", but `--precondition` does"]
+            ["docs/guide.md: it has \"does not precondition\", but `--precondition` does"]
         );
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let remarks = ("docs/remarks.md", all.as_str());
         let complaints =
             traps(&tree(&[remarks, ("docs/methodology.md", &all.replace("`thermal`", "thermal"))]));
-        assert_eq!(complaints, ["crates/judge/src/traps.rs: docs/methodology.md does not name `thermal`"]);
+        assert_eq!(complaints, ["crates/judge/src/traps.rs: docs/methodology.md does not have `thermal`"]);
         assert_eq!(traps(&tree(&[remarks, ("docs/methodology.md", &all)])), NONE);
     }
 

@@ -191,7 +191,7 @@ fn killed_selftest_is_undone_by_rigs_or_clean() {
         is_as_before(&before);
     }
     let nothing = selftest("--clean").run().did_not_panic().exits(0);
-    assert_eq!(nothing.stdout.trim(), "nothing to undo");
+    assert_eq!(nothing.stdout.trim(), "nothing to clean up");
 }
 
 #[test]
