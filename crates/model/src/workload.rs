@@ -97,7 +97,7 @@ spec_words! {
         Rewrite = "rewrite",
         /// Writes a block, then `fdatasync`.
         Fsync = "fsync",
-        /// Gives a block back: punches a hole into the file, or discards it on a block device. One pass at most.
+        /// Discards a block: punches a hole into the file, or discards it on a block device. At most one pass.
         Discard = "discard",
         /// One `write` of a single byte, in sequence, through the page cache.
         ByteWrite = "byte-write",
@@ -113,15 +113,15 @@ spec_words! {
 spec_words! {
     /// Engines that a test may request with `engine=`.
     RequestedEngine {
-        /// Plain system calls; depth is made of threads.
+        /// Plain system calls; threads provide the depth.
         Sync = "sync",
         /// Requests in an io_uring.
         Uring = "uring",
-        /// Copies from and to a mapping of the files, through the page cache; depth is made of threads.
+        /// Copies from and to a mapping of the files, through the page cache; threads provide the depth.
         Mmap = "mmap",
-        /// The whole loop without I/O: what skye itself costs.
+        /// The full loop without I/O: the cost of skye itself.
         Null = "null",
-        /// io_uring requests that do nothing: what a ring costs.
+        /// io_uring requests that do nothing: the cost of the ring.
         Nop = "nop",
     }
 }
@@ -183,12 +183,11 @@ spec_words! {
         XattrSet = "xattr-set",
         /// `openat` of a file, `fgetxattr` of 64 bytes, `close`.
         XattrGet = "xattr-get",
-        /// One entry below a directory, as find and a backup meet it: `fstatat`, and all of its entries if it is a
-        /// directory.
+        /// One entry below a directory, as in find or a backup: `fstatat`, and all of its entries if it is a directory.
         Walk = "walk",
-        /// One entry that `rm -r` removes: `unlinkat` of a file, or of a directory that it has emptied.
+        /// One entry of an `rm -r`: `unlinkat` of a file, or of an emptied directory.
         Remove = "remove",
-        /// One flow of a mix: several calls on several files, as a program makes them.
+        /// One flow of a mix: several calls on several files, as in a program.
         Mix = "mix",
         /// One line of a load file of dbench: a call, or a few.
         Replay = "replay",
@@ -276,8 +275,8 @@ spec_words! {
     SyncMode {
         /// Never.
         None = "none",
-        /// Never, but the files are closed at the end, within the measured time. A network file system sends at a close
-        /// all that it holds back.
+        /// Never, but the files are closed at the end, within the measured time. A network file system sends its data
+        /// at a close.
         Close = "close",
         /// Once, at the end, inside the measured time.
         End = "end",
@@ -293,9 +292,9 @@ spec_words! {
         Cold = "cold",
         /// The file is read once before.
         Warm = "warm",
-        /// Left as the previous test left it.
+        /// Unchanged since the previous test.
         AsIs = "as-is",
-        /// All caches of the machine are dropped. Only root may do that, and every other program pays for it.
+        /// All caches of the machine are dropped; root only, slows down other programs.
         DropAll = "drop-all",
     }
 }
