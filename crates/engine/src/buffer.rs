@@ -104,7 +104,7 @@ impl AlignedBuffer {
     /// If that part is not within the buffer.
     #[inline]
     pub fn place(&self, start: usize, len: usize) -> *mut u8 {
-        assert!(start <= self.len && len <= self.len - start, "a part lies within its buffer");
+        assert!(start <= self.len && len <= self.len - start, "a part is within its buffer");
         self.memory.as_ptr().wrapping_add(start)
     }
 }

@@ -68,7 +68,7 @@ pub(crate) const CALLS: [&str; 12] = [
 fn call<'de, D: Deserializer<'de>>(from: D) -> Result<CallName, D::Error> {
     let name = String::deserialize(from)?;
     let known = CALLS.into_iter().find(|known| *known == name);
-    known.ok_or_else(|| serde::de::Error::custom(format!("`{name}` is no known call")))
+    known.ok_or_else(|| serde::de::Error::custom(format!("`{name}` is not a known call")))
 }
 
 /// The number of an error as its serialised form.

@@ -35,7 +35,7 @@ pub fn kind_of(kind: FileType) -> Option<TargetKind> {
 /// It is something else, or this user may not read it.
 pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserError> {
     let (file, path) = open_for_reading(word, name)?;
-    let to_error = |error: io::Error| UserError::new(format!("look at {name}"), error);
+    let to_error = |error: io::Error| UserError::new(format!("inspect {name}"), error);
     let metadata = file.metadata().map_err(to_error)?;
     let size_bytes = seek(&file, SeekFrom::End(0)).map_err(|errno| to_error(errno.into()))?;
     let space = Space { total_bytes: size_bytes, free_bytes: size_bytes, ..Space::default() };

@@ -116,7 +116,7 @@ fn snapshots_and_looks_allocate_nothing() {
         around[0] = around[0].min(start.elapsed());
     }
     println!(
-        "shortest look at {THREADS} threads, at a server: {sample_durations:?}; beginning, ending: {around:?}"
+        "shortest inspect {THREADS} threads, at a server: {sample_durations:?}; beginning, ending: {around:?}"
     );
     for worker in workers {
         worker.thread().unpark();
