@@ -488,7 +488,7 @@ mod tests {
             percent(PAUSE_FULL_BOUND),
         );
         let room = format!(
-            "| brings more than {}, lower end; the gain is told | costs more than {} of itself, lower end |",
+            "| brings more than {}, lower end; skye reports the gain | costs more than {} of itself, lower end |",
             percent(GAIN_BOUND - 1.0),
             percent(PAUSE_ROOM),
         );

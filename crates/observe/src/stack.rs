@@ -110,10 +110,14 @@ fn first_layer(
 fn overlay(root: &Root, mounts: &[Mount], mount: &Mount, depth: usize) -> FirstLayer {
     let unknown =
         |note: String| FirstLayer { backing: Backing::Unknown, devices: Vec::new(), notes: vec![note] };
-    let Some(upper) = mount.super_options.iter().find_map(|option| option.strip_prefix("upperdir=")) else {
-        return unknown("the overlay has no upper directory: it is read-only".to_owned());
-    };
     let hidden = || unknown("the overlay's upper directory and its devices are not visible here".to_owned());
+    let Some(upper) = mount.super_options.iter().find_map(|option| option.strip_prefix("upperdir=")) else {
+        // Without a table of mounts, no options are known.
+        return match mount.super_options.is_empty() {
+            true => hidden(),
+            false => unknown("the overlay has no upper directory: it is read-only".to_owned()),
+        };
+    };
     // A relative path depends on the working directory at the time of the mount.
     if !upper.starts_with('/') || !root.exists(upper) || depth >= DEPTH_MAX {
         return hidden();

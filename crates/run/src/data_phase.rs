@@ -515,7 +515,8 @@ fn measure(
     if failure.is_none() && has_end && !drive.is_stopped() {
         let (stride, is_sync) = (pool.len(), data.sync.is_durable());
         (0..pool.len()).for_each(|index| pool.command(index, Command::Finish { stride, is_sync }));
-        let (reports, error) = drive.answers(&mut pool, Expected::WhileDataMoves, true);
+        let expected = drive.sync_expected();
+        let (reports, error) = drive.answers(&mut pool, expected, true);
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
         outcome.synced_ns =
             end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));

@@ -92,7 +92,10 @@ pub enum Expected {
         by_cpu: bool,
     },
     /// Any time while data moves: writing back a full cache takes as long as it takes.
-    WhileDataMoves,
+    WhileDataMoves {
+        /// Time that a server may take for data that it has received and not yet stored.
+        slack_ns: u64,
+    },
 }
 
 /// State of a phase in progress.
@@ -142,6 +145,9 @@ const SLOWEST_BYTES_PER_SECOND: u64 = 1_000_000;
 pub fn time_for_ns(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000_000_000 / SLOWEST_BYTES_PER_SECOND)
 }
+
+/// Longest time for data that a server has received.
+const RECEIVED_NS_MAX: u64 = 600_000_000_000;
 
 /// Time without movement after which a pool is examined more closely.
 const STILL_NS: u64 = 2_000_000_000;
@@ -211,9 +217,10 @@ impl Drive<'_> {
             }
             if now_ns >= next_tick_ns {
                 let still = Duration::from_nanos(now_ns - moved_ns);
-                let data_moved = self.tick(now_ns, still, is_measured, expected == Expected::WhileDataMoves);
+                let is_data = matches!(expected, Expected::WhileDataMoves { .. });
+                let data_moved = self.tick(now_ns, still, is_measured, is_data);
                 // Measured work can end as soon as it is enough; a sync takes as long as it takes.
-                let can_end = is_measured && expected != Expected::WhileDataMoves;
+                let can_end = is_measured && !is_data;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
                 }
@@ -236,8 +243,9 @@ impl Drive<'_> {
                 (_, Some(stopped_ns)) if hang_detection::is_insistent() => stopped_ns,
                 (_, Some(stopped_ns)) => stopped_ns.max(moved_ns),
                 (Expected::By(deadline_ns), None) => deadline_ns.max(moved_ns),
-                (Expected::WhileItMoves { slack_ns, .. }, None) => moved_ns.saturating_add(slack_ns),
-                (Expected::WhileDataMoves, None) => moved_ns,
+                (Expected::WhileItMoves { slack_ns, .. } | Expected::WhileDataMoves { slack_ns }, None) => {
+                    moved_ns.saturating_add(slack_ns)
+                }
             };
             if now_ns > expected_ns.saturating_add(hang_detection::hang_timeout(has_moved).as_nanos() as u64)
             {
@@ -251,6 +259,12 @@ impl Drive<'_> {
         // The last operations may have left too little.
         let error = error.or_else(|| self.shortage());
         (answers, error)
+    }
+
+    /// Returns the expectation of a sync. The counters of a device show its progress, those of a server are not visible.
+    pub fn sync_expected(&self) -> Expected {
+        let received_ns = time_for_ns(self.collected.written_bytes).min(RECEIVED_NS_MAX);
+        Expected::WhileDataMoves { slack_ns: if self.meter.has_no_devices() { received_ns } else { 0 } }
     }
 
     /// Returns the error of a test that writes and has left less than the reserve.

@@ -257,7 +257,7 @@ fn in_each_run(failure: Failure, runs: u64) -> Failure {
     match &failure {
         Failure::Refused(message) => match message.split_once("; raise it with --write-limit") {
             Some((cause, _)) => Failure::Refused(format!(
-                "{cause} in each of {runs} runs, which share --write-limit; raise it, or ask for less"
+                "{cause} in each of {runs} runs, which share --write-limit; raise it, or use a smaller --size or fewer tests"
             )),
             None => failure,
         },

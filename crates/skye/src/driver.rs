@@ -288,6 +288,11 @@ impl RunOutcome {
     }
 }
 
+/// Returns the shortest time of a test, as far as the others then still have theirs.
+fn least_time_ns(least_ns: u64, left_ns: u64, others: u64) -> u64 {
+    least_ns.min(left_ns.saturating_sub(least_ns.saturating_mul(others)))
+}
+
 /// Returns true if a test read data that was not written.
 pub fn is_damaged(phase: &PhaseRecord) -> bool {
     phase.judged.notes.iter().any(|note| note.code == "verification_failed")
@@ -529,8 +534,9 @@ impl Driver {
         left.as_nanos() as u64
     }
 
-    /// Returns the measured time and the total budget of the next phase: its share of the time left. Phases on files
-    /// weigh more, for their untimed work. `None` if the time is too short.
+    /// Returns the measured time and the total budget of the next phase: its share of the time left, or more where the
+    /// other phases then still have their shortest times. Phases on files weigh more, for their untimed work. `None` if
+    /// the time is too short.
     fn time_for(
         &self,
         rest: &[PlannedPhase],
@@ -551,10 +557,13 @@ impl Driver {
         let rounds = rest.first().and_then(|phase| self.plan.rounds_of(phase));
         let planned_ns =
             rounds.map_or(self.plan.phase_time_ns, |(round_ns, most)| round_ns * u64::from(most));
-        let time_ns = self.first_row(planned_ns.min(share_ns * 2));
+        let least_ns = self.plan.precision_goal.map_or(planned_ns, |goal| goal.time_min_ns.min(planned_ns));
+        let others = (rest.len() as u64).saturating_sub(1) + repetitions_left * all.len() as u64;
+        let least_ns = least_time_ns(least_ns, left_ns, others);
+        let time_ns = self.first_row(planned_ns.min((share_ns * 2).max(least_ns)));
         // A phase that is counted, not timed, may take all that is left.
         let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
-        let budget_ns = if counted { left_ns } else { left_ns.min(share_ns * 4) };
+        let budget_ns = if counted { left_ns } else { left_ns.min((share_ns * 4).max(time_ns)) };
         let enough_ns = PHASE_NS_MIN.min(self.plan.phase_time_ns);
         (time_ns >= enough_ns).then_some((time_ns, budget_ns))
     }

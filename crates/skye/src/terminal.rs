@@ -135,7 +135,7 @@ pub fn translate_remedies(size_flag: Option<&'static str>) {
 const OWN_OPTIONS: [&str; 7] =
     ["--size", "--time", "--write-limit", "--allow", "--buffered", ":buffered", ":fresh"];
 
-/// Returns a message whose remedy names the flag of the size. A remedy that names another option of skye is left out.
+/// Returns a message whose remedy has the flag of the size. A remedy with another option of skye is left out.
 fn with_dialect_remedy(message: &str, size_flag: Option<&str>) -> String {
     let Some((cause, remedy)) = message.rsplit_once("; ") else { return message.to_owned() };
     let remedy = size_flag.map_or(remedy.to_owned(), |flag| remedy.replace("--size", flag));

@@ -161,7 +161,7 @@ mod tests {
             "cannot test in /mnt: the files need 6 GiB, twice the memory, as -size is not set, and 5 GiB are free; \
              use a smaller -size, such as -size 0.5 for half a GiB, or another -dir"
         );
-        assert!(refused("-size 8", 5 << 30).unwrap().contains("take 8 GiB and 5 GiB are free"));
+        assert!(refused("-size 8", 5 << 30).unwrap().contains("need 8 GiB and 5 GiB are free"));
     }
 
     #[test]

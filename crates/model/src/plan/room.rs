@@ -82,7 +82,7 @@ pub(super) struct Room {
     taken_twice: Option<&'static str>,
     /// True if blocks of removed files are freed in the background, so that those of the last round still take space.
     frees_later: bool,
-    /// Largest data set that nobody has sized, by the write limit.
+    /// Largest data set without a requested size, by the write limit.
     dataset_bytes_max: u64,
 }
 
@@ -135,7 +135,7 @@ impl Room {
         }
     }
 
-    /// Returns the largest data set that nobody has sized. One that `is_fixed` does not depend on the rate of the storage.
+    /// Returns the largest data set without a requested size. One that `is_fixed` does not depend on the rate of the storage.
     pub(super) fn dataset_bytes_max(&self, is_fixed: bool) -> u64 {
         let (bytes, most) = match is_fixed {
             true => (self.dataset_bytes_max / FIXED_DATASET_DIVISOR, FIXED_DATASET_BYTES_MAX),

@@ -173,7 +173,7 @@ fn rounds_count_until_their_first_client_is_done() {
 }
 
 #[test]
-fn rounds_that_never_overlap_count_until_the_last_client_is_done() {
+fn separate_rounds_count_until_the_last_client_ends() {
     let plan = plan("stat:files=100", 2);
     let with_round = |late_ms: u64| {
         let mut measured = client(&plan, &[100]);
