@@ -288,7 +288,7 @@ impl RunOutcome {
     }
 }
 
-/// Returns the shortest time of a test, as far as the others then still have theirs.
+/// Returns the shortest time of a test, or less if the shortest times of all others would not fit.
 fn least_time_ns(least_ns: u64, left_ns: u64, others: u64) -> u64 {
     least_ns.min(left_ns.saturating_sub(least_ns.saturating_mul(others)))
 }
@@ -534,9 +534,8 @@ impl Driver {
         left.as_nanos() as u64
     }
 
-    /// Returns the measured time and the total budget of the next phase: its share of the time left, or more where the
-    /// other phases then still have their shortest times. Phases on files weigh more, for their untimed work. `None` if
-    /// the time is too short.
+    /// Returns the measured time and the total budget of the next phase: its share of the time left, and its shortest time
+    /// if all fit. Phases on files weigh more, for their untimed work. `None` if the time is too short.
     fn time_for(
         &self,
         rest: &[PlannedPhase],
@@ -776,4 +775,16 @@ impl Driver {
 /// Returns the record of a phase that was not tried.
 fn skipped(phase: &PlannedPhase, repetition: u32, reason: &str) -> PhaseRecord {
     Session::untried(phase, repetition, Status::Skipped, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortest_times_are_kept_while_all_fit() {
+        assert_eq!(least_time_ns(2, 20, 8), 2);
+        assert_eq!(least_time_ns(2, 17, 8), 1);
+        assert_eq!(least_time_ns(2, 10, 8), 0);
+    }
 }
