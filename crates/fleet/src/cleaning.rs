@@ -192,7 +192,7 @@ impl Fleet {
         let (mut lines, mut cleanings) = (Vec::new(), Vec::new());
         let words = |client: &Client| ["clean".to_owned(), client.directory.clone()];
         let left = |launcher: &Launcher, client: &Client, why: &str| {
-            let typed = launcher.typed(&client.host, &words(client));
+            let typed = launcher.user_command_line(&client.host, &words(client));
             format!("{}: {why}; remove its files with `{typed}` when it responds again", client.name)
         };
         for (index, client) in self.clients.iter_mut().enumerate() {

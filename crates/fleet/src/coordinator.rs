@@ -236,7 +236,7 @@ impl Fleet {
             };
             match transport {
                 Transport::Here => {
-                    ends.push(Peer::Here(launcher.here(&agent::words_here(&directory, &limits))));
+                    ends.push(Peer::Local(launcher.here(&agent::words_here(&directory, &limits))));
                 }
                 Transport::Launched => {
                     match launcher.command(&host, &agent::words(&directory, &limits), copy.as_ref()) {

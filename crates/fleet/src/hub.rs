@@ -282,7 +282,7 @@ impl Loop {
             && let Some((index, peer)) = self.waiting.pop_front()
         {
             let program = match &peer {
-                Peer::Here(command) | Peer::Launched(command) => command.get_program(),
+                Peer::Local(command) | Peer::Launched(command) => command.get_program(),
                 Peer::Rank(_) => "its rank".as_ref(),
             };
             let program = program.to_string_lossy().into_owned();
@@ -391,7 +391,7 @@ mod tests {
         let script = format!("beat='{beat}'; printf '{greeting}'; {script}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let peer = if is_here { Peer::Here(command) } else { Peer::Launched(command) };
+        let peer = if is_here { Peer::Local(command) } else { Peer::Launched(command) };
         Hub::start(vec![peer], 1, &hello, None).unwrap()
     }
 

@@ -106,7 +106,7 @@ impl Launcher {
     }
 
     /// Returns the command line that a user types to run skye with `arguments` on a host.
-    pub fn typed(&self, host: &ClientSpec, arguments: &[String]) -> String {
+    pub fn user_command_line(&self, host: &ClientSpec, arguments: &[String]) -> String {
         if host.is_local() {
             let words = std::iter::once("skye").chain(arguments.iter().map(String::as_str));
             return words.map(quoted).collect::<Vec<_>>().join(" ");
@@ -181,9 +181,12 @@ mod tests {
             ["ssh", "-p", "22", "root@ada"]
         );
         let clean = ["clean", "/mnt"].map(String::from);
-        assert_eq!(kubectl.typed(&hosts[0], &clean), "kubectl exec -i root@ada -- skye clean /mnt");
-        assert_eq!(launcher(None).typed(&hosts[0], &clean), "ssh root@ada skye clean /mnt");
-        assert_eq!(launcher(None).typed(&hosts[1], &clean), "skye clean /mnt");
+        assert_eq!(
+            kubectl.user_command_line(&hosts[0], &clean),
+            "kubectl exec -i root@ada -- skye clean /mnt"
+        );
+        assert_eq!(launcher(None).user_command_line(&hosts[0], &clean), "ssh root@ada skye clean /mnt");
+        assert_eq!(launcher(None).user_command_line(&hosts[1], &clean), "skye clean /mnt");
     }
 
     #[test]

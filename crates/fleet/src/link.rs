@@ -54,7 +54,7 @@ pub enum Event {
 /// Other end of a channel.
 pub enum Peer {
     /// A process to start on this machine, which needs no launcher.
-    Here(Command),
+    Local(Command),
     /// A launcher to start.
     Launched(Command),
     /// Another rank of the job.
@@ -123,9 +123,9 @@ impl Link {
     /// # Errors
     /// The program cannot be started.
     pub fn start(peer: Peer, hello: &Hello, copy: Option<Copy>, now: Duration) -> io::Result<Self> {
-        let is_local = matches!(peer, Peer::Here(_));
+        let is_local = matches!(peer, Peer::Local(_));
         let (child, to, from, errors) = match peer {
-            Peer::Here(mut command) | Peer::Launched(mut command) => {
+            Peer::Local(mut command) | Peer::Launched(mut command) => {
                 let mut child = command.spawn()?;
                 let (to, from) = (child.stdin.take().map(Into::into), child.stdout.take().map(Into::into));
                 let errors = child.stderr.take().map(Into::into);

@@ -261,7 +261,7 @@ fn choices(seed: u64) -> impl Iterator<Item = u16> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn no_record_breaks_the_judge(
+    fn distorted_records_are_judged_without_panic(
         spec in 0..SPECS.len(),
         seed in any::<u64>(),
         (level, file_system) in (0..4usize, 0..3usize),

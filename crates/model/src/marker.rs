@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn letter_rules_are_validated_and_older_markers_parse() {
+    fn random_suffixes_are_validated_and_older_markers_parse() {
         let marker = |rule| Marker {
             host: "ada".into(),
             boot_id: "b".into(),

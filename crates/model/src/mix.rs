@@ -511,7 +511,9 @@ impl Mix {
             );
         }
         if deleted == 0 && self.count(|one| matches!(one, Operation::Truncate)) > 0 {
-            return Err("files that are never deleted would shrink to zero; add delete and create".into());
+            return Err(
+                "truncated files that are never deleted all become empty; add delete and create".into()
+            );
         }
         if let Some(flow) = self.flows.iter().find(|flow| flow.think_ms > THINK_MS_MAX) {
             return Err(format!("flow {}: think_ms is at most {THINK_MS_MAX}", flow.name));
@@ -616,7 +618,7 @@ mod tests {
         );
         assert!(problem("'create'").contains("2 flows create 2 files and delete 0"));
         assert!(problem("'append=4k'").contains("grow without bound"));
-        assert!(problem("'truncate'").contains("shrink to zero"));
+        assert!(problem("'truncate'").contains("all become empty"));
         assert!(Mix::parse(&format!("chunk = '4k'\n{}", text("'link', 'stat'"))).is_ok());
         assert!(
             Mix::parse(&format!("chunk = '4m'\n{}", text("'stat'")))

@@ -27,9 +27,12 @@ pub(crate) struct Limits {
 /// Reads the limits of both versions, which may be mounted side by side.
 pub(crate) fn limits(root: &Root, mounts: &[Mount]) -> Limits {
     let mut limits = Limits::default();
-    for Level { directory, version_2, .. } in levels(root, mounts, &["cpu", "memory"]) {
-        let found =
-            if version_2 { version_2_limits(root, &directory) } else { version_1_limits(root, &directory) };
+    for Level { directory, is_version_2, .. } in levels(root, mounts, &["cpu", "memory"]) {
+        let found = if is_version_2 {
+            version_2_limits(root, &directory)
+        } else {
+            version_1_limits(root, &directory)
+        };
         limits.cpus = smaller(limits.cpus, found.cpus, f64::min);
         limits.memory_bytes = smaller(limits.memory_bytes, found.memory_bytes, u64::min);
     }
@@ -42,7 +45,7 @@ pub(crate) struct Level {
     /// Directory of its files, below the root.
     pub directory: String,
     /// True for version 2.
-    pub version_2: bool,
+    pub is_version_2: bool,
     /// True if the process is a direct member, not only a member of a cgroup below.
     pub is_member: bool,
 }
@@ -53,9 +56,9 @@ pub(crate) fn levels(root: &Root, mounts: &[Mount], controllers: &[&str]) -> Vec
     let mut levels = Vec::new();
     for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
         let Some(mount) = hierarchy(mounts, &membership, controllers) else { continue };
-        let version_2 = membership.controllers.is_empty();
+        let is_version_2 = membership.controllers.is_empty();
         let directories = upwards(mount, &membership.path).into_iter();
-        levels.extend(directories.map(|directory| Level { directory, version_2, is_member: false }));
+        levels.extend(directories.map(|directory| Level { directory, is_version_2, is_member: false }));
         if let Some(level) = levels.last_mut() {
             level.is_member = true;
         }
@@ -103,7 +106,7 @@ pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Ve
 
 /// Returns the files that hold limits of devices: one in version 2, four in version 1.
 pub(crate) fn io_files(level: &Level) -> impl Iterator<Item = String> {
-    let names = if level.version_2 { &["io.max"][..] } else { &THROTTLES[..] };
+    let names = if level.is_version_2 { &["io.max"][..] } else { &THROTTLES[..] };
     names.iter().map(|name| format!("{}/{name}", level.directory))
 }
 

@@ -20,7 +20,8 @@ use crate::root::Root;
 
 /// Magic numbers of tmpfs, ramfs, hugetlbfs, btrfs, bcachefs and ZFS (linux/magic.h). Each file there has one inode, although
 /// the file system has no block device. On an overlay, FUSE or NFS, the same bytes may be another file, too.
-const OWN_INODES: [u64; 6] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
+const UNIQUE_INODES: [u64; 6] =
+    [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 /// Most bytes of a path in sysfs.
 const PATH_BYTES_MAX: u64 = 1 << 16;
 
@@ -60,7 +61,7 @@ impl LoopFile {
         Some(Self {
             backing,
             size_bytes: stat.stx_size,
-            is_unique: stat.stx_dev_major != 0 || has_own_inodes(descriptor.as_fd()),
+            is_unique: stat.stx_dev_major != 0 || has_unique_inodes(descriptor.as_fd()),
             modified_ns: ns(stat.stx_mtime),
             changed_ns: ns(stat.stx_ctime),
         })
@@ -102,8 +103,8 @@ impl OpenFile {
 }
 
 /// Returns true if each file of this file system has one inode.
-pub(crate) fn has_own_inodes(file: BorrowedFd<'_>) -> bool {
-    file_system_magic(file).is_some_and(|magic| OWN_INODES.contains(&magic))
+pub(crate) fn has_unique_inodes(file: BorrowedFd<'_>) -> bool {
+    file_system_magic(file).is_some_and(|magic| UNIQUE_INODES.contains(&magic))
 }
 
 /// Returns the place of an absolute path below a directory of the root.
@@ -147,7 +148,9 @@ pub(crate) fn kernel_uses(
         let (Some(path), Some("file")) = (words.next().map(unescape), words.next()) else { continue };
         match ids(&path, mounts) {
             ids if ids.contains(&file) => found.uses.push("its file is swap space".into()),
-            ids if ids.is_empty() => found.unknown.push(format!("the swap file {path} has no path")),
+            ids if ids.is_empty() => {
+                found.unknown.push(format!("the swap file {path} is not found by its path"))
+            }
             _ => {}
         }
     }
@@ -162,7 +165,7 @@ pub(crate) fn kernel_uses(
                 found.uses.push(format!("its file is mounted at {}", mount.mount_point));
             }
             ids if ids.is_empty() && is_from_file => found.unknown.push(format!(
-                "the file {} that is mounted at {} has no path",
+                "the file {} that is mounted at {} is not found by a path",
                 mount.source, mount.mount_point
             )),
             _ => {}
@@ -221,7 +224,7 @@ mod tests {
         fs::create_dir(home.path().join("hidden")).unwrap();
         fs::rename(home.path().join("image"), home.path().join("hidden/image")).unwrap();
         assert_eq!(uses(&mounted("erofs", "/hidden/image", Some(77))), used);
-        let unknown = "the file image that is mounted at /at has no path";
+        let unknown = "the file image that is mounted at /at is not found by a path";
         assert_eq!(uses(&mounted("erofs", "image", Some(77))), kernel(&[], &[unknown]));
     }
 
@@ -236,7 +239,7 @@ mod tests {
         };
         assert_eq!(swaps("/image"), kernel(&["its file is swap space"], &[]));
         assert_eq!(swaps("/other"), kernel(&[], &[]));
-        assert_eq!(swaps("/a\\040b"), kernel(&[], &["the swap file /a b has no path"]));
+        assert_eq!(swaps("/a\\040b"), kernel(&[], &["the swap file /a b is not found by its path"]));
         fs::remove_file(home.path().join("proc/swaps")).unwrap();
         let exported = kernel_uses(&root, &[], &["/image".into()], file);
         assert_eq!(exported, kernel(&["its file is exported over NVMe"], &[]));

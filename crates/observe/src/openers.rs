@@ -20,7 +20,7 @@ use crate::alive::thread_has_life;
 use crate::block_device::FileId;
 use crate::device::{SysfsDevice, numbers};
 use crate::identity::{FUSE_MAGIC, magic_of};
-use crate::loop_file::has_own_inodes;
+use crate::loop_file::has_unique_inodes;
 use crate::parse::mountinfo::unescape;
 use crate::root::Root;
 
@@ -31,7 +31,7 @@ const SAMPLES: u32 = 8;
 const FREE_SAMPLES: u32 = 2;
 /// Fewest and most lists of all threads in one sample. After the highest number, new threads begin at
 /// the lowest again, so that one list may miss one.
-const LISTS_MIN: u32 = 2;
+const THREAD_SCANS_MIN: u32 = 2;
 const LISTS_MAX: u32 = 256;
 /// Threads that end unread, after which a sample ends.
 const ENDED_MAX: usize = 4000;
@@ -119,7 +119,7 @@ impl SearchTarget {
         found.stx_dev_major == 0
             && self.file_bytes == Some(found.stx_size)
             && !rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                .is_ok_and(|file| has_own_inodes(file.as_fd()))
+                .is_ok_and(|file| has_unique_inodes(file.as_fd()))
     }
 }
 
@@ -188,7 +188,7 @@ fn open_now(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers
             }
             known.extend(tasks);
         });
-        if ended >= ENDED_MAX || list + 1 >= LISTS_MIN && found.ended.is_empty() {
+        if ended >= ENDED_MAX || list + 1 >= THREAD_SCANS_MIN && found.ended.is_empty() {
             break;
         }
     }

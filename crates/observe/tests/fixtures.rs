@@ -483,7 +483,7 @@ fn limits_of_cgroups() {
 }
 
 #[test]
-fn hypervisors() {
+fn hypervisor_is_identified_and_bare_metal_has_none() {
     let found = machine(&root("virtual_machine"));
     assert_eq!(found.virtualisation.as_deref(), Some("Amazon EC2"));
     assert_eq!(found.memory_bytes, found.memory_total_bytes);

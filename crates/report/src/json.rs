@@ -57,7 +57,7 @@ pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
             .map_err(|error| format!("it is compressed, and damaged ({error})"))?;
         match text.len() as u64 > INFLATED_MAX {
             false => Ok(text),
-            true => Err(format!("it holds more than {}", model::size::binary(INFLATED_MAX))),
+            true => Err(format!("it is larger than {}", model::size::binary(INFLATED_MAX))),
         }
     })
 }
@@ -251,7 +251,7 @@ mod tests {
             let text = write(&sample::hostile_run());
             let end = text.floor_char_boundary(((text.len() - 2) as f64 * share) as usize);
             let error = read(&text[..end]).unwrap_err();
-            prop_assert!(error.contains("cut off") || end == 0, "{}", error);
+            prop_assert!(error.contains("truncated") || end == 0, "{}", error);
         }
 
         #[test]

@@ -140,7 +140,7 @@ fn rate_history(live: &Live, style: &Style) -> String {
     }
     if live.still_ns >= STILL_MIN_NS {
         let still_ns = live.still_ns / 1_000_000_000 * 1_000_000_000;
-        parts.push(format!("nothing returned for {}", duration(still_ns)));
+        parts.push(format!("no I/O completed for {}", duration(still_ns)));
     }
     let place = format!("test {} of {}", live.index, live.of);
     parts.push(match live.left_ns {
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn waits_are_shown_from_ten_seconds_on() {
-        for (still_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("nothing returned for 12 s"))] {
+        for (still_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("no I/O completed for 12 s"))] {
             let [_, rate_history, _] = lines(&Live { still_ns, ..live() }, &sample::WIDE);
-            assert_eq!(rate_history.contains("nothing returned"), text.is_some(), "{rate_history}");
+            assert_eq!(rate_history.contains("no I/O completed"), text.is_some(), "{rate_history}");
             assert!(text.is_none_or(|text| rate_history.contains(text)), "{rate_history}");
         }
     }

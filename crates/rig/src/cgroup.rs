@@ -23,7 +23,7 @@ pub(crate) fn root(journal: &mut Journal, controller: &str) -> Result<PathBuf, U
         return Ok(at);
     }
     journal.mount("cgroup", "skye-rig", controller).map_err(|error| {
-        error.help("use cgroup v1 for the controller: boot with cgroup_no_v1 unset and without it in cgroup2")
+        error.help("use cgroup v1 for the controller: boot without cgroup_no_v1=, and do not use the controller in cgroup v2")
     })
 }
 

@@ -5,7 +5,7 @@
 //! journal of all changes is in `journal`, and one change is a `Step`. [`cases`] holds the selftest's cases, as values.
 //!
 //! ```no_run
-//! # fn main() -> Result<(), model::Trouble> {
+//! # fn main() -> Result<(), model::UserError> {
 //! use rig::{Rig, Spec};
 //!
 //! let program = ["skye".into(), "rig-server".into()];

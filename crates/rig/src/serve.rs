@@ -174,9 +174,8 @@ impl Work {
                 Ok(process) => group.join(process),
                 Err(_) => Err(UserError::new(action(), "it is not a process ID")),
             },
-            _ => {
-                Err(UserError::new(action(), "the rig has no process group").help("use a quota or a memory"))
-            }
+            _ => Err(UserError::new(action(), "the rig has no process group")
+                .help("use a rig with a quota or a memory limit")),
         }
     }
 

@@ -411,7 +411,7 @@ pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), Use
 }
 
 /// Returns true if the file system of a target refuses direct I/O; false for a device. Some FUSE servers open a file with
-/// `O_DIRECT` and refuse its transfers. So one block is written to a scratch file, or read from a file that is only read.
+/// `O_DIRECT` and refuse its transfers, so one block is written to a scratch file. A file that is only read is only opened.
 ///
 /// # Errors
 /// Fails if the scratch file cannot be made or removed, or a call hangs.
@@ -421,17 +421,13 @@ pub fn refuses_direct(directory: &DataLocation, plan: &Dataset) -> Result<bool, 
         Some((name, Origin::Read)) => {
             let (name, descriptor) = (name.to_owned(), directory.descriptor().try_clone_to_owned());
             let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
-            let read = |file: &OwnedFd, block: &mut [u8]| rustix::io::pread(file, block, 0);
-            let work = move || is_direct_refused(descriptor.as_fd(), &name, OFlags::RDONLY, read);
+            let work = move || is_direct_refused(descriptor.as_fd(), &name, OFlags::RDONLY, |_| Ok(()));
             Some(hang_detection::wait_with_progress(&action, || 0, work)?)
         }
         Some(_) => None,
-        None => {
-            let write = |file: &OwnedFd, block: &mut [u8]| rustix::io::pwrite(file, block, 0);
-            on_scratch_file(directory, plan, &action, move |directory, name| {
-                is_direct_refused(directory, name, OFlags::WRONLY, write)
-            })?
-        }
+        None => on_scratch_file(directory, plan, &action, |directory, name| {
+            is_direct_refused(directory, name, OFlags::WRONLY, write_block)
+        })?,
     };
     Ok(is_refused.unwrap_or(false))
 }
@@ -439,23 +435,23 @@ pub fn refuses_direct(directory: &DataLocation, plan: &Dataset) -> Result<bool, 
 /// Bytes of a block that direct I/O takes on every common file system.
 const DIRECT_BYTES: usize = 4096;
 
-/// Returns true if opening with `O_DIRECT`, or the transfer of an aligned block, fails with EINVAL, and opening without
-/// it does not.
+/// Writes a block with the alignment of the file system, which is checked with the blocks of each test.
+fn write_block(file: &OwnedFd) -> rustix::io::Result<()> {
+    let align_bytes = observe::direct_io(file.as_fd()).map_or(0, |align| align.offset_align_bytes as usize);
+    let mut block = AlignedBuffer::new(DIRECT_BYTES.max(align_bytes));
+    rustix::io::pwrite(file, block.bytes_mut(), 0).map(drop)
+}
+
+/// Returns true if opening with `O_DIRECT`, or the use of the file, fails with EINVAL, and opening without it does not.
 fn is_direct_refused(
     directory: BorrowedFd<'_>,
     name: &str,
     access: OFlags,
-    transfer: impl Fn(&OwnedFd, &mut [u8]) -> rustix::io::Result<usize>,
+    use_file: impl Fn(&OwnedFd) -> rustix::io::Result<()>,
 ) -> bool {
     let open = |flags| open_at(directory, name, flags);
-    let transferred = open(access | OFlags::DIRECT).and_then(|file| {
-        // The alignment of the file system is checked with the blocks of each test.
-        let align_bytes =
-            observe::direct_io(file.as_fd()).map_or(0, |align| align.offset_align_bytes as usize);
-        let mut block = AlignedBuffer::new(DIRECT_BYTES.max(align_bytes));
-        transfer(&file, block.bytes_mut())
-    });
-    transferred == Err(Errno::INVAL) && open(access).is_ok()
+    let used = open(access | OFlags::DIRECT).and_then(|file| use_file(&file));
+    used == Err(Errno::INVAL) && open(access).is_ok()
 }
 
 /// Makes an empty file in a work directory, calls `work` with the directory and the name, and removes the file.

@@ -77,7 +77,7 @@ pub fn set_limit(time: Duration) {
 }
 
 /// Returns the time that the user has set.
-pub fn set_by_user() -> Option<Duration> {
+pub fn user_limit() -> Option<Duration> {
     LIMIT.get().copied()
 }
 
@@ -86,7 +86,7 @@ fn limit() -> Option<Duration> {
         let seconds = std::env::var(TEST_LIMIT).ok().filter(|_| cfg!(debug_assertions))?;
         seconds.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     });
-    set_by_user().or(*OF_TESTS)
+    user_limit().or(*OF_TESTS)
 }
 
 /// Records that work continued after this time without progress.

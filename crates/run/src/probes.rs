@@ -36,8 +36,8 @@ const DIGITS: usize = 4;
 
 /// Returns the names that probes may make.
 ///
-/// A client makes no probe, and all clients have the same rules.
-pub fn rules(plan: &Plan, target: &Target) -> Vec<NamePattern> {
+/// A client makes no probe, and all clients have the same probe_name_patterns.
+pub fn probe_name_patterns(plan: &Plan, target: &Target) -> Vec<NamePattern> {
     if target.may_compress() && plan.clients.is_none() {
         vec![NamePattern::files(PREFIX, DIGITS, 1)]
     } else {

@@ -55,7 +55,7 @@ struct Syncs {
     is_running: Arc<AtomicBool>,
     was_running: bool,
     /// Free bytes after the last sync.
-    synced_bytes: u64,
+    free_bytes_after_sync: u64,
     /// True if the last sync started below the reserve, and the free space has not reached it since.
     has_started_below: bool,
 }
@@ -65,7 +65,7 @@ impl Syncs {
         Self {
             is_running: Arc::default(),
             was_running: false,
-            synced_bytes: ENOUGH,
+            free_bytes_after_sync: ENOUGH,
             has_started_below: false,
         }
     }
@@ -156,7 +156,7 @@ impl State {
     fn check(&self, syncs: &mut Syncs, free_bytes: u64) -> bool {
         let is_running = syncs.is_running.load(Ordering::Relaxed);
         if std::mem::replace(&mut syncs.was_running, is_running) && !is_running {
-            syncs.synced_bytes = free_bytes;
+            syncs.free_bytes_after_sync = free_bytes;
         }
         let is_below = free_bytes < self.reserve_bytes;
         syncs.has_started_below &= is_below;
@@ -165,7 +165,8 @@ impl State {
         if is_below && (!self.frees_later || is_in_vain || is_far_below) {
             self.short_bytes.store(free_bytes, Ordering::Relaxed);
         }
-        let has_fallen = free_bytes < syncs.synced_bytes.saturating_sub(self.room_bytes / AGAIN_SHARE);
+        let has_fallen =
+            free_bytes < syncs.free_bytes_after_sync.saturating_sub(self.room_bytes / AGAIN_SHARE);
         let is_low = free_bytes < self.low_bytes() && has_fallen;
         let starts = self.frees_later && !is_running && (is_low || is_below && !is_in_vain);
         syncs.was_running |= starts;

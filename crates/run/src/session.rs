@@ -150,7 +150,7 @@ impl Session {
     ) -> Result<Self, CreateError> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
-        rules.extend(probes::rules(plan, target));
+        rules.extend(probes::probe_name_patterns(plan, target));
         let action = DataLocation::action(target);
         let help = format!("remove its leftovers with `skye clean {}` when it responds again", target.path);
         let made = Arc::new(AtomicU64::new(0));

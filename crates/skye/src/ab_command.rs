@@ -255,7 +255,7 @@ fn bytes(size: Size, found: &SideTarget, machine: &Machine) -> u64 {
 /// Returns the refusal of a plan that writes too much, for all runs of the sides: they have equal shares of the limit.
 fn in_each_run(failure: Failure, runs: u64) -> Failure {
     match &failure {
-        Failure::Refused(message) => match message.split_once("; raise it with --write-limit") {
+        Failure::Refused(message) => match message.split_once("; use --write-limit") {
             Some((cause, _)) => Failure::Refused(format!(
                 "{cause} in each of {runs} runs, which share --write-limit; raise it, or use a smaller --size or fewer tests"
             )),

@@ -199,7 +199,7 @@ impl FleetRun {
             };
             if apart.is_empty() {
                 let (action, help) = match works_together {
-                    true => ("use files of all clients", "drop shared (and files=1)"),
+                    true => ("share files among all clients", "drop shared (and files=1)"),
                     false => ("read other clients' data", "use shift=0"),
                 };
                 let problem =
@@ -252,7 +252,7 @@ pub fn limits(request: &Request, clients: usize) -> Vec<String> {
     let share = request.write_limit.unwrap_or(WRITE_LIMIT).share(clients as u64);
     let mut words = vec!["--write-limit".to_owned(), share.to_string()];
     words.extend(request.allow.iter().flat_map(allowing));
-    if let Some(time) = hang_detection::set_by_user() {
+    if let Some(time) = hang_detection::user_limit() {
         words.extend(["--hang-timeout".to_owned(), time.as_secs_f64().to_string()]);
     }
     words

@@ -97,7 +97,7 @@ impl Monitor {
                 "choose one with -o DIR",
             ),
             Some(_) if arguments.output.is_none() && !store::accepts(plan) => refused(
-                "results of null and nop are not saved, so its output would not be saved",
+                "results of the engines null and nop are not saved, so its output would not be saved",
                 "choose a directory with -o DIR",
             ),
             Some(place) => inputs::with_hang_check(&place, outputs::try_directory)

@@ -247,7 +247,7 @@ mod tests {
         ));
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), "tests = [\"write\"]\nerase = \"1073741824\"\n").unwrap();
-        assert!(refused(file.path().to_str().unwrap()).ends_with("requires its ID on the command line"));
+        assert!(refused(file.path().to_str().unwrap()).ends_with("on the command line: add --erase there"));
         assert!(refused("/no/such.toml").starts_with("cannot read the preset /no/such.toml: No such file"));
     }
 }

@@ -143,7 +143,7 @@ impl Seat {
         flock(&count, FlockOperation::LockExclusive).map_err(|errno| fail(&io::Error::from(errno)))?;
         let text = io::read_to_string(&count).map_err(|error| fail(&error))?;
         let seats = text.trim().parse().ok().filter(|seats| (1..=SEATS_MAX).contains(seats));
-        let seats = seats.ok_or_else(|| fail(&"its file has no number of programs"))?;
+        let seats = seats.ok_or_else(|| fail(&"its file does not contain the number of programs"))?;
         if (0..seats).all(|number| matches!(read_seat(&directory, number), Other::Ended | Other::At(END))) {
             (0..seats)
                 .try_for_each(|number| fs::remove_file(place(&directory, number)))

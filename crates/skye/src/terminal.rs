@@ -39,7 +39,7 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
         false => anstream::AutoStream::choice(&std::io::stdout()),
     };
     let mut styled = anstream::AutoStream::new(Vec::new(), choice);
-    writeln!(styled, "{text}").map_err(|error| from_write(&error))?;
+    writeln!(styled, "{text}").map_err(|error| from_write_error(&error))?;
     print_bytes(&styled.into_inner())
 }
 
@@ -48,7 +48,7 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| from_write(&error))
+    write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| from_write_error(&error))
 }
 
 /// Bytes that a pipe takes at once when it has room at all (PIPE_BUF of Linux, pipe(7)).
@@ -114,7 +114,7 @@ fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()
     Ok(())
 }
 
-fn from_write(error: &std::io::Error) -> Failure {
+fn from_write_error(error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::ReaderGone,
         // Closed before we began: the same, from the user's side.

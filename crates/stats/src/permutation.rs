@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn drawing_ways_comes_to_what_all_of_them_do() {
+    fn sampled_permutations_approximate_exact_p() {
         let one: Vec<f64> = (0..10).map(|index| f64::from(index * 7 % 10)).collect();
         let other: Vec<f64> = one.iter().map(|value| value + 2.0).collect();
         let exact = p_of_groups(&one, &other, 1).unwrap();

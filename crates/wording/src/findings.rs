@@ -89,7 +89,7 @@ findings! {
         ThreadsForDepth "threads instead of depth", "requested as Q{depth}T{threads}; only a ring has depth, so each operation in flight has a thread";
 
     "engine_features_lost" "`·`"
-        when "tests through a ring"
+        when "tests by io_uring"
         means "The remark lists the missing features of io_uring, with the reason.":
         RingWithout "io_uring lacks a feature", "io_uring runs without {features}";
 
@@ -146,9 +146,9 @@ findings! {
         ChargedMore "counters disagree", "the kernel charged this test with more bytes than the device counted, by {excess} of the requested bytes. A device under {mount_point} may be missing";
 
     "depth_not_reached" "`·`"
-        when "direct tests through a ring, 4 or more in flight"
+        when "direct tests by io_uring, 4 or more in flight"
         means "Less than half of the operations in flight were at the device. The others waited above it.":
-        DepthNotReached "few operations reached the device", "{in_flight} operations in flight on average, only {at_device} of them at the device";
+        DepthNotReached "shallow queue at the device", "{in_flight} operations in flight on average, only {at_device} of them at the device";
 
     "nothing_durable" "`!`"
         when "writes through the page cache with `sync=none`, or with `sync=close` on local storage"
@@ -224,7 +224,7 @@ findings! {
         FewerFiles "fewer files", "only {files} of {wanted} files were created in time; the test used those";
 
     "names_not_cold" "`?`"
-        when "tests with `cold`; the device read less than 64 bytes for each file, or 6 for each name of `readdir`, `missing` and links. Or the network carried less than a request for a tenth of the names"
+        when "tests with `cold`; the device read less than 64 bytes for each file, or 6 for each name of `readdir`, `missing` and links. Or fewer than one request per ten names went over the network"
         means "A cache kept names that were dropped before each round. The number is not that of a first access.":
         NamesNotCold "not proven cold", "the device read only {read_bytes} for {operations} names that were dropped before each round: memory kept many of them";
         NamesNotAsked "not proven cold", "only {sent_bytes} were sent to the server for {operations} names that were dropped before each round: this system kept most of them";
@@ -237,7 +237,7 @@ findings! {
         NamesDroppedHere "names were dropped here", "names were dropped here before each round; no counter shows whether the server or FUSE daemon read a disk";
 
     "metadata_cache" "`·`"
-        when "`stat` `open` `read-file` `readdir` `readlink` `xattr-get` `walk` `missing`, without `cold`. There is no device, or it read less than 6 bytes for each name. Or the network carried less than a request for a tenth of the names"
+        when "`stat` `open` `read-file` `readdir` `readlink` `xattr-get` `walk` `missing`, without `cold`. There is no device, or it read less than 6 bytes for each name. Or fewer than one request per ten names went over the network"
         means "The names came from memory. The number depends on kernel and CPU, not on the disk.":
         NamesFromMemory "names came from memory", "names came from memory: the device read 0 bytes for {operations} operations, so this is not the speed of the disk";
         NamesMostlyFromMemory "names came from memory", "names came from memory: the device read only {read_bytes} for {operations} operations, so this is hardly the speed of the disk";

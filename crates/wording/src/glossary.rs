@@ -24,7 +24,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     (
         "!",
-        "The row does not have the requested number: it failed, ended early, is wrong, or came from elsewhere.",
+        "The row does not have the requested number: it failed, ended early, is wrong, or was not served by the target.",
     ),
     (
         "?",

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_user_choose_among_all_parts() {
+    fn user_filter_selects_from_all_parts() {
         let mut chosen = program("deps/e2e-0123abcd", "skye", "crates/skye");
         chosen.arguments = vec!["browser::".into()];
         let (jobs, _) = in_order(std::slice::from_ref(&chosen));

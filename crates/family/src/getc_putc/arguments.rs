@@ -35,6 +35,7 @@ options! {
 
 impl Dialect for Options {
     const NAME: &'static str = "getc_putc";
+    const SIZE_FLAG: Option<&'static str> = Some("-s");
     const FORMATS: &'static str = "getc_putc 2.00a";
     const ABOUT: &'static str = "\
 Single bytes in eight ways, measured by skye: a system call per byte (on a 64th of the file), putc and getc in a process

@@ -105,7 +105,7 @@ impl Reading {
 
     fn read_json(&mut self, text: &str) {
         let (mut at, mut line) = (0, 1);
-        while let Some(start) = object_from(text, at) {
+        while let Some(start) = next_object_offset(text, at) {
             line += text[at..start].matches('\n').count();
             let rest = &text[start..];
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
@@ -167,7 +167,7 @@ impl Reading {
 }
 
 /// Returns the offset of the next object at the beginning of a line.
-fn object_from(text: &str, at: usize) -> Option<usize> {
+fn next_object_offset(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     if rest.starts_with('{') && (at == 0 || text[..at].ends_with('\n')) {
         return Some(at);

@@ -20,7 +20,7 @@ const MAKES: [u64; 3] = [2, 4, 5];
 const CUTS: [u64; 2] = [4, 5];
 
 /// Lines that direct what dbench does, and that no replay follows.
-const NOT_FOLLOWED: [&str; 4] = ["SETSP", "WAITSP", "WRITEPATTERN", "RANDOMSTRING"];
+const IGNORED_OPERATIONS: [&str; 4] = ["SETSP", "WAITSP", "WRITEPATTERN", "RANDOMSTRING"];
 
 /// Reads a load file.
 pub(super) fn parse(text: &str) -> Result<Load, String> {
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
                 let sleep_ns = number()?.checked_mul(1000).ok_or("that is too long")?;
                 self.push(Operation::Sleep(sleep_ns), Expected::Any, 0);
             }
-            word if NOT_FOLLOWED.contains(&word) => self.leave_out(word),
+            word if IGNORED_OPERATIONS.contains(&word) => self.leave_out(word),
             _ => return Ok(false),
         }
         Ok(true)

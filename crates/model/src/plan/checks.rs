@@ -380,7 +380,10 @@ mod tests {
         // Without a ring, each operation in flight is a thread, which has a megabyte to write from.
         assert_eq!(fits("write:rnd4k:t2048"), Ok(()));
         for spec in ["read:seq1m:q1024t4", "putc-write:stdio_buffer=64m:t64", "write:rnd4k:t4096"] {
-            assert!(fits(spec).unwrap_err().contains("more than a quarter of the memory"), "{spec}");
+            assert!(
+                fits(spec).unwrap_err().contains("more than a quarter of the 16 GiB of memory"),
+                "{spec}"
+            );
         }
     }
 
@@ -519,7 +522,7 @@ mod tests {
                 assert!(planned_on(&request_for(&[spec]), &with(known)).is_ok(), "{spec}");
             }
             let problem = planned_on(&request_for(&["stat", spec]), &with(Some(false))).unwrap_err();
-            assert!(problem.contains("xfs is mounted without user attributes; leave xattr-set"), "{problem}");
+            assert!(problem.contains("xfs is mounted without user attributes; drop xattr-set"), "{problem}");
         }
         assert!(planned_on(&request_for(&["stat", "walk"]), &with(Some(false))).is_ok());
     }
@@ -567,7 +570,7 @@ mod tests {
         for (test, cause) in [
             ("write", "a block device, which skye only reads; use read tests"),
             ("fsync", "skye only reads"),
-            ("stat", "a block device, which holds no files"),
+            ("stat", "a block device, not a directory"),
             ("read:dedupe=5", "dedupe is for files that skye creates; drop dedupe"),
             ("read:range=0..20g", "it has 10737418240 bytes; use a range within it"),
             ("read:seq512:zones=1k", "more than 1048576 zones; use zones="),
@@ -636,7 +639,7 @@ mod tests {
     fn invalid_erase_request_is_refused() {
         let problem = |request: &Request, target: &Target| planned_on(request, target).unwrap_err();
         for (test, cause) in [
-            ("create", "a block device, which holds no files"),
+            ("create", "a block device, not a directory"),
             ("write:fresh", "fresh is for files that skye creates"),
             ("write:files=2", "files is for files that skye creates"),
             ("read:range=9g..11g", "it has 10737418240 bytes"),

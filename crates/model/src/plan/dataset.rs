@@ -653,7 +653,7 @@ mod tests {
             ..request_for(&["write:fresh", "create:size=1m:files=100k"])
         };
         let files = Request { write_limit: Some(Size::Bytes(900 * GIB)), ..files };
-        assert!(planned(&files, Backing::Devices, None).unwrap_err().contains("beside 500 GiB of data"));
+        assert!(planned(&files, Backing::Devices, None).unwrap_err().contains("and its data 500 GiB"));
     }
 
     #[test]

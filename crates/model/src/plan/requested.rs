@@ -380,7 +380,8 @@ mod tests {
             let request =
                 Request { loads: vec![LoadFile { name: "my.txt".into(), load }], ..request_for(&[spec]) };
             let plan = planned(&request, Backing::Devices, None).unwrap();
-            let has_note = plan.notes.iter().any(|note| note.contains("may add 1.95 KiB to its files"));
+            let has_note =
+                plan.notes.iter().any(|note| note.contains("may add 1.95 KiB to a client's files"));
             (plan.phases[0].workload.files().unwrap().room_bytes_max(2), has_note)
         };
         let opened = |disposition| format!("NTCreateX \"\\f\" 0 {disposition} 1 NT_STATUS_OK\n");

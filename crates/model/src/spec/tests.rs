@@ -87,7 +87,7 @@ fn zones_are_read_once_in_sequence() {
         ("read:zones=1025b", "`zones=1025b`"),
         ("read:zones=64k", "zones=64k: use a multiple of the block size 1m"),
         ("read:every=2", "every=2 requires zones; add for example zones=256m"),
-        ("read:range=5", "write range=FROM..TO, for example range=10g..20g"),
+        ("read:range=5", "use range=FROM..TO, for example range=10g..20g"),
         ("read:range=5g..5g", "the end must be after the start"),
         ("write:zones=5", "`zones=5` does not apply to write; use read:zones"),
         ("byte-read:range=0..1", "does not apply to byte-read; use read:range"),

@@ -100,7 +100,7 @@ device filer:/old mounted on /net/old with fstype nfs statvers=1.1
         }
 
         #[test]
-        fn any_numbers_are_survived(text in "(\t?(xprt|per-op statistics|READ|nfsv4|device):?[0-9 :\n]{0,60}){0,6}") {
+        fn any_numbers_parse_without_panic(text in "(\t?(xprt|per-op statistics|READ|nfsv4|device):?[0-9 :\n]{0,60}){0,6}") {
             nfs(&format!("device a mounted on /b with fstype nfs\n{text}"), "/b");
         }
     }

@@ -60,7 +60,7 @@ mod tests {
         }
 
         #[test]
-        fn any_numbers_are_survived(text in "[0-9x -]{0,40}|running ?") {
+        fn any_numbers_parse_without_panic(text in "[0-9x -]{0,40}|running ?") {
             parse(text.as_bytes());
             call(text.as_bytes());
         }

@@ -24,7 +24,7 @@ pub(super) struct Memory {
 #[derive(Debug)]
 struct LevelHits {
     file: File,
-    version_2: bool,
+    is_version_2: bool,
     before: Option<u64>,
 }
 
@@ -39,13 +39,13 @@ impl Memory {
             // `memory.events` of version 2 also counts events in child cgroups, which are not those of skye. Before
             // Linux 5.2 there was no `memory.events.local`. Skye's cgroup has no children, so `memory.events` serves
             // there.
-            let file = match level.version_2 {
+            let file = match level.is_version_2 {
                 true => {
                     open("memory.events.local").or_else(|| open("memory.events").filter(|_| level.is_member))
                 }
                 false => open("memory.failcnt"),
             };
-            Some(LevelHits { file: file?, version_2: level.version_2, before: None })
+            Some(LevelHits { file: file?, is_version_2: level.is_version_2, before: None })
         };
         let levels = levels.iter().filter_map(open).collect();
         Self { vmstat, levels, before: None, sum: None, dirty_threshold_pages: None }
@@ -88,6 +88,6 @@ impl LevelHits {
     fn now(&self) -> Option<u64> {
         let mut buffer = [0; BUFFER_BYTES];
         let bytes = read_start(Some(&self.file), &mut buffer)?;
-        if self.version_2 { limit_hits(bytes) } else { crate::parse::first_number(bytes) }
+        if self.is_version_2 { limit_hits(bytes) } else { crate::parse::first_number(bytes) }
     }
 }

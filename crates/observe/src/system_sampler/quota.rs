@@ -46,11 +46,11 @@ struct Throttled {
 impl Quota {
     pub fn open(root: &Root, levels: &[Level]) -> Self {
         let open = |level: &Level| {
-            let limit = if level.version_2 { "cpu.max" } else { "cpu.cfs_quota_us" };
+            let limit = if level.is_version_2 { "cpu.max" } else { "cpu.cfs_quota_us" };
             let open = |name: &str| root.open(&format!("{}/{name}", level.directory));
             Some(LevelQuota {
                 limit: open(limit)?,
-                period: if level.version_2 { None } else { open("cpu.cfs_period_us") },
+                period: if level.is_version_2 { None } else { open("cpu.cfs_period_us") },
                 stat: open("cpu.stat")?,
                 before: None,
                 sum: None,

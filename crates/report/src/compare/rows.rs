@@ -187,7 +187,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     for (side, test) in &measured {
         if test.trust == Some(Trust::Invalid) {
             warnings.push(format!(
-                "{} is invalid ({}): the change is not one of this storage",
+                "{} is invalid ({}): the change says nothing about this storage",
                 side.name,
                 test.trust_reasons.join(", ")
             ));

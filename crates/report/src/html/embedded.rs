@@ -145,7 +145,7 @@ mod tests {
         let page = page(&sample::run(), Embed::Run);
         let at = page.find(BEFORE).unwrap() + BEFORE.len();
         for (cut, why) in
-            [(page[..at + 100].to_owned(), "no end"), (page[..at + 100].to_owned() + "\">", "damaged")]
+            [(page[..at + 100].to_owned(), "truncated"), (page[..at + 100].to_owned() + "\">", "damaged")]
         {
             let error = embedded(&cut).unwrap().unwrap_err();
             assert!(error.contains(why), "{error}");
@@ -168,6 +168,6 @@ mod tests {
             encoder.write_all(&mebibyte).unwrap();
         }
         let bomb = format!("{GENERATOR}{BEFORE}{}\">", STANDARD.encode(encoder.finish().unwrap()));
-        assert!(embedded(&bomb).unwrap().unwrap_err().contains("more than 256 MiB"));
+        assert!(embedded(&bomb).unwrap().unwrap_err().contains("larger than 256 MiB"));
     }
 }

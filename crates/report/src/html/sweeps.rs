@@ -60,11 +60,11 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Knee {
     /// No repetition has a knee.
-    Nowhere,
+    Absent,
     /// More than half of the repetitions have their knee at this point.
     At(usize),
     /// Repetitions have their knees at these points, but no point has more than half of them.
-    Apart(Vec<usize>),
+    Ambiguous(Vec<usize>),
 }
 
 impl Knee {
@@ -77,7 +77,7 @@ impl Knee {
             return Self::At(at);
         }
         let apart: Vec<_> = (0..counts.len()).filter(|at| counts[*at] > 0).collect();
-        if apart.is_empty() { Self::Nowhere } else { Self::Apart(apart) }
+        if apart.is_empty() { Self::Absent } else { Self::Ambiguous(apart) }
     }
 }
 
@@ -195,7 +195,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
             unit.format_rate(rates[*at]),
             wait(*at)
         ),
-        Knee::Apart(points) => {
+        Knee::Ambiguous(points) => {
             let named: Vec<_> = points.iter().map(|at| words[*at].as_str()).collect();
             format!(
                 "The repetitions have different knees: {}; the maximum is {} at {}, with {}.",
@@ -205,7 +205,7 @@ fn caption(unit: Unit, rates: &[f64], waits: &[f64], words: &[String], knee: &Kn
                 wait(best)
             )
         }
-        Knee::Nowhere => format!(
+        Knee::Absent => format!(
             "No knee in this range; the maximum is {} at {}, with {}.",
             unit.format_rate(most),
             words[best],

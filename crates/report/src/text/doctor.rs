@@ -17,7 +17,7 @@ use crate::printable;
 const INDENT: usize = 21;
 /// Prefix of advice, and the blanks before its further lines.
 const ARROW: &str = "→ ";
-const UNDER_ARROW: &str = "  ";
+const ADVICE_INDENT: &str = "  ";
 
 /// Lists what the checks examine: target, devices, host.
 pub fn environment_summary(environment: &Environment, style: &Style) -> String {
@@ -162,8 +162,8 @@ fn line(check: &Check, style: &Style) -> String {
     let wrapped = |text: &str, width: usize| wrap(&with_units(&style.foreign(text)), width);
     let mut lines = wrapped(&check.found, width);
     if let Some(advice) = &check.advice {
-        for (index, line) in wrapped(advice, width - UNDER_ARROW.len()).iter().enumerate() {
-            lines.push(format!("{}{line}", if index == 0 { ARROW } else { UNDER_ARROW }));
+        for (index, line) in wrapped(advice, width - ADVICE_INDENT.len()).iter().enumerate() {
+            lines.push(format!("{}{line}", if index == 0 { ARROW } else { ADVICE_INDENT }));
         }
     }
     let state = paint(colour(check.severity), &format!("{:<5}", word(check.severity)));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_differ_in_figures_are_told_as_one() {
+    fn rows_that_differ_in_figures_share_one_sentence() {
         let mut phases: Vec<_> = ["read:rnd4k", "write:rnd4k", "fsync"].map(sample::phase).into();
         for (phase, share) in phases.iter_mut().zip([0.91, 0.97]) {
             let seen = vec![

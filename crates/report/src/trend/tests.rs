@@ -80,7 +80,7 @@ fn level_change_in_ascii() {
 }
 
 #[test]
-fn several_targets_gaps_and_single_tests() {
+fn trend_shows_targets_gaps_and_single_tests() {
     let mut runs = upgraded();
     // Another target, measured too rarely to tell; a test measured only once; numbers that do not count.
     for (at, run) in runs.iter_mut().enumerate().filter(|(at, _)| at % 4 == 1) {
@@ -146,7 +146,7 @@ fn all_that_comparisons_tell_of_is_told() {
     let causes = causes_of(|run| run.environment.target.geometry.journal = Some("on another disk".into()));
     assert!(causes.starts_with("journal ") && causes.ends_with(" → on another disk"), "{causes}");
     let causes = causes_of(|run| run.plan.verify_all = true);
-    assert_eq!(causes, "verified not known → every byte");
+    assert_eq!(causes, "verified unknown → every byte");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn read(
     interruption: &Interruption,
     reporter: &Arc<ProgressReporter>,
 ) -> Vec<Outcome> {
-    let line = Arc::new(StartLine { runners: all.len(), ..StartLine::default() });
+    let line = Arc::new(StartBarrier { runners: all.len(), ..StartBarrier::default() });
     let view = LiveView::new(all.len() > 1, terminal::style());
     let run = |reading: &Reading<'_>, runner: Runner| {
         let Reading { found, bench, plan } = reading;
@@ -172,7 +172,7 @@ impl RunObserver for Passes {
 /// Place where several runs wait for each other, so that all begin at the same moment. Before it, one prepares at a
 /// time: each measures its own costs, which the others would disturb.
 #[derive(Default)]
-struct StartLine {
+struct StartBarrier {
     runners: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -187,7 +187,7 @@ struct State {
     waiting: usize,
 }
 
-impl StartLine {
+impl StartBarrier {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,7 +205,7 @@ impl StartLine {
 
 /// A run on its way to the start.
 struct Runner {
-    line: Arc<StartLine>,
+    line: Arc<StartBarrier>,
     number: usize,
     has_arrived: bool,
 }

@@ -77,7 +77,7 @@ fn too_little_space() {
     refused(
         tmpfs.path(),
         "--test create:size=1m:files=64 --size 1m --allow low-space",
-        &[path, "free", "reduce"],
+        &[path, "free", "smaller"],
     );
     assert_nothing_left(tmpfs.path());
 }
@@ -193,7 +193,7 @@ fn refused_direct_io_marks_buffered_rows() {
         let ran = ran.arg("run").arg(fuse.path()).arg("--json").arg(&json).words("--size 4m --time 0.2");
         let ran =
             ran.words("--test write:rnd4k:q4 --test write:seq64k:buffered --test create:files=50").run();
-        let ran = ran.did_not_panic().exits(0).output_contains(&["does not support O_DIRECT", "--buffered"]);
+        let ran = ran.did_not_panic().exits(0).output_contains(&["refuses O_DIRECT", "--buffered"]);
         let run = document(&json);
         assert_eq!(phases(&run), [("write", "done"), ("write", "done"), ("create", "done")], "{ran}");
         let verdict = |index: usize| &run["phases"][index]["verdict"]["trust_reasons"][0];

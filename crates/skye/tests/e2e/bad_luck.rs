@@ -349,7 +349,7 @@ fn undeletable_work_directory_is_reported() {
     chattr("-a");
     let left = leftovers(disk.path());
     assert_eq!(left.len(), 1, "{ran}");
-    ran.output_contains(&[left[0].to_str().unwrap(), "is left", "skye clean"]);
+    ran.output_contains(&[left[0].to_str().unwrap(), "cannot be removed", "skye clean"]);
     assert!(
         fs::read_dir(&left[0])
             .unwrap()

@@ -323,8 +323,9 @@ fn assert_not_compared(phase: &Value) {
 /// Runs a test whose writes hit a fault that ends it. The next test would compare everything that it reads.
 #[track_caller]
 fn is_no_damage(test: &str, room_bytes: u64) {
-    let faults =
-        Faults { write_error_after: Some(((4 << 20) + room_bytes, Errno::ENOSPC)), ..Faults::default() };
+    // Direct I/O is tried with one block before the layout.
+    let fault = ((4 << 20) + 4096 + room_bytes, Errno::ENOSPC);
+    let faults = Faults { write_error_after: Some(fault), ..Faults::default() };
     let fuse = Fuse::new(faults);
     let program = on(fuse.path()).words("--size 4m --time 0.5 --verify --test").arg(test);
     let program = program.words("--test read:rnd4k:q8:passes=1 --test create:files=20");

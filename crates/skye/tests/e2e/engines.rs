@@ -88,7 +88,7 @@ fn forbidden_io_uring_turns_depth_into_threads() {
             .without_call(libc::SYS_io_uring_setup)
             .run()
             .exits(2)
-            .output_contains(&["io_uring", "leave"])
+            .output_contains(&["io_uring", "drop"])
             .has_no_result();
     }
     assert_nothing_left(home.path());

@@ -639,7 +639,7 @@ fn erase_id_must_match_device_in_full() {
         let ran = refused_as(
             writing(&device.path, id, ""),
             &device,
-            &[&text(id), "type its size in bytes in full", "skye doctor"],
+            &[&text(id), "its size in bytes in full", "skye doctor"],
         );
         // The answer is not in the refusal.
         assert!(id.contains(&size) || !ran.stderr.contains(&size), "{ran}");

@@ -224,7 +224,7 @@ fn clients_share_one_file_and_directories() {
     let other = scratch(ROOM);
     let apart = format!("--hosts local,local:{} --test write:rnd4k:shared", other.path().display());
     let ran = three_clients(directory.path(), &apart).run().did_not_panic().exits(2).has_no_result();
-    ran.stderr_contains(&["cannot use files of all clients: the clients do not see each other's files"]);
+    ran.stderr_contains(&["cannot share files among all clients: the clients do not see each other's files"]);
     for directory in [&directory, &other] {
         assert_nothing_left(directory.path());
     }
@@ -706,7 +706,7 @@ fn invalid_frame_ends_session_without_writing() {
 }
 
 #[test]
-fn no_side_listens() {
+fn no_process_opens_a_listening_socket() {
     xtask::require!(strace);
     let directory = scratch(ROOM);
     let trace = directory.path().join("trace");

@@ -87,7 +87,7 @@ fn lines_are_the_originals() {
 }
 
 #[test]
-fn details_are_the_originals() {
+fn verbose_output_matches_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = gobonniego(tmpfs.path(), SMALL).words("-v -runs 2").run().did_not_panic().exits(0);

@@ -54,7 +54,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 fn warnings(run: &Value) -> Vec<&str> {
     let warnings = run["tool"]["warnings"].as_array().unwrap().iter().filter_map(Value::as_str);
-    warnings.filter(|warning| warning.contains(" beside ")).collect()
+    warnings.filter(|warning| warning.contains(" during ")).collect()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn monitor_knows_its_test_and_output_is_saved() {
     let program = on(target.path(), "0.2", SCRIPT).words("--repeat 2 --test read:rnd4k --test create:t2");
     let running = program.spawn();
     let pid = running.id();
-    let ran = running.wait().did_not_panic().exits(0).output_contains(&["output beside 4 tests in"]);
+    let ran = running.wait().did_not_panic().exits(0).output_contains(&["output during 4 tests in"]);
     let saved = ran.saved().pop().unwrap();
     let run = document(&saved);
     assert_eq!(warnings(&run), [""; 0], "{ran}");

@@ -67,7 +67,8 @@ fn load_file_is_replayed_by_each_client() {
     assert!(text.contains("15 of 195 operations returned another result than in the load file"), "{text}");
     assert!(text.contains("line 17, QUERY_PATH_INFORMATION"), "{text}");
     let notes = counted["plan"]["notes"].as_array().unwrap();
-    let left_out = "skipped as unknown: SETSP (2 lines, the first is 5), GETATTR3 (2 lines, the first is 10)";
+    let left_out =
+        "skipped unknown operations: SETSP (2 lines, the first is 5), GETATTR3 (2 lines, the first is 10)";
     assert!(notes.iter().any(|note| note.as_str().unwrap().ends_with(left_out)), "{notes:?}");
 
     // Another load under the same name has another digest.

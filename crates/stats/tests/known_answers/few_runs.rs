@@ -41,7 +41,7 @@ fn odd_values_are_no_changes() {
 }
 
 #[test]
-fn neighbours_that_correlate_make_more_changes() {
+fn autocorrelated_noise_keeps_false_changes_rare() {
     for length in [10, 30] {
         let share = found(600, length, |rng| {
             autoregression(rng, 0.3, length).into_iter().map(|value| 100.0 + 10.0 * value).collect()

@@ -248,7 +248,7 @@ fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: b
     };
     let mut parts: Vec<_> = [most("better"), most("worse")].into_iter().flatten().collect();
     if parts.is_empty() {
-        parts.push("None changed with confidence".into());
+        parts.push("No significant change".into());
     }
     let (same, unknown) = (of("same").len(), of("unknown").len());
     parts.extend((same > 0).then(|| format!("{same} the same")));

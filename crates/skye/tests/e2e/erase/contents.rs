@@ -186,11 +186,7 @@ fn size_of_two_devices_is_the_id_of_neither() {
     let size = device.size();
     for (device, other) in [(&device, &other), (&other, &device)] {
         let message = format!("{size:?} is not its ID, as {} has the same size", other.name());
-        refused_as(
-            writing(&device.path, &size, ""),
-            device,
-            &[&message, "type its ID in full", "skye doctor"],
-        );
+        refused_as(writing(&device.path, &size, ""), device, &[&message, "its ID in full", "skye doctor"]);
         let ran = skye().arg("doctor").arg(&device.path).run().did_not_panic();
         ran.output_contains(&[&format!("its ID is {} (same size: {})", device.id(), other.name())]);
     }
