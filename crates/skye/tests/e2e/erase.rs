@@ -655,8 +655,8 @@ fn erase_id_must_match_device_in_full() {
     let before = device.contents();
     for (words, message) in [
         ("--size 38m", "it has 37 MiB; use a smaller --size"),
-        ("--write-limit 1m", "use --write-limit"),
-        ("--test create", "a block device, which holds no files"),
+        ("--size 10m --write-limit 1m", "use --write-limit"),
+        ("--test create", "a block device, not a directory"),
         ("--test write:fresh", "fresh is for files that skye creates"),
     ] {
         let ran = writing(&device.path, &size, words).run().did_not_panic().exits(2);
