@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn free_disk_has_no_obstacles_and_unknown_is_hidden() {
+    fn free_disk_has_none_and_missing_disk_is_hidden() {
         let home = machine();
         for name in ["sda", "sda1", "sdb2"] {
             assert_eq!(obstacle_texts(&home, name), (vec![], vec![]), "{name}");

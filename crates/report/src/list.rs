@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn none() {
+    fn empty_list_says_that_no_runs_are_saved() {
         assert_eq!(render(&[], &sample::WIDE), "no runs are saved yet\n");
     }
 

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_make_the_same_calls_without_their_ends() {
+    fn ceiling_spec_drops_rate_and_limits() {
         assert_eq!(twin_name("read:rnd4k:q32:ops=10:rate=500"), "read:rnd4k:q32");
         assert_eq!(twin_name("create:files=1m:size=4k"), "create:files=2k:size=4k");
     }

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_follows_the_longest_wait() {
+    fn hang_timeout_scales_with_the_longest_wait() {
         for (has_moved, longest_s, expected_s) in [
             (false, 0, 60),
             (true, 0, 20),

@@ -497,7 +497,7 @@ mod tests {
     use model::run::{ChangePoint, Steady};
 
     #[test]
-    fn no_interval_reaches_below_zero() {
+    fn rate_interval_is_clamped_at_zero() {
         let wide = SteadyState { ci95: Some((-900.0, 2_900.0)), ..state(1_000.0, 0) };
         let (collected, times) = times(false);
         let rate = rate(&collected, &Times { durable_ns: None, ..times }, None, Some(&wide), &[]);
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_with_most_of_their_time_are_whole() {
+    fn test_with_most_of_its_time_is_done() {
         let plan = crate::sum::tests::plan("read:rnd4k", 1);
         for (time_s, is_cut) in [(20, false), (16, false), (15, true)] {
             let time_ns = time_s * 1_000_000_000;
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_steady_part_it_is_all_of_it() {
+    fn unsteady_rate_is_the_mean_over_the_whole_test() {
         let (collected, times) = times(false);
         let times = Times { durable_ns: None, ..times };
         let drifting =

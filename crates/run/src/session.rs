@@ -782,7 +782,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn mixes_pay_for_written_bytes_alone() {
+    fn rw_budget_counts_written_bytes_only() {
         let temp = tempfile::tempdir().unwrap();
         let (mut session, plan) = session(temp.path(), &["rw:rnd4k:buffered:read=75:passes=2"]);
         session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_give_the_interval_of_the_textbook() {
+    fn three_values_give_the_interval_of_students_t() {
         let interval = interval_of_mean(&[9.0, 10.0, 11.0]).unwrap();
         // The standard deviation is 1, and t(2) is 4.3027.
         assert!((interval.half_width() - 4.3027 / 3f64.sqrt()).abs() < 1e-3);

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_lines_are_drawn_as_one_thousand() {
+    fn plot_of_many_lines_has_a_thousand_points() {
         let rates: Vec<_> = (0..5000).map(|index| 100.0 + f64::from(index % 2) * 100.0).collect();
         let text = plot(&[log("x", &rates)]);
         assert_eq!(text.matches("class=\"point\"").count(), 1000);

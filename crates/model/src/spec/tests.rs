@@ -202,7 +202,7 @@ fn rings_that_poll_need_a_ring() {
 }
 
 #[test]
-fn rates_are_plain_or_shares() {
+fn open_loop_rate_is_a_number_or_a_percentage() {
     let arrival = |spec: &str| ok(spec).data().unwrap().arrival;
     let open = |rate, is_poisson| Arrival::Open { rate, is_poisson };
     assert_eq!(arrival("read:rate=500"), open(OpenRate::PerSecond(500), false));

@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in "(throttled_time |throttled_usec |max |high )[0-9]{0,30}\n?") {
+        fn any_bytes_parse_without_panic(bytes in "(throttled_time |throttled_usec |max |high )[0-9]{0,30}\n?") {
             throttled_ns(bytes.as_bytes());
             limit_hits(bytes.as_bytes());
         }

@@ -54,12 +54,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_parse_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             parse(&bytes);
         }
 
         #[test]
-        fn any_line_is_survived(rest in "[0-9 ]{0,300}") {
+        fn any_line_parses_without_panic(rest in "[0-9 ]{0,300}") {
             parse(format!("cpu {rest}").as_bytes());
         }
     }

@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(mut bytes in proptest::collection::vec(any::<u8>(), 0..1100), magic: bool) {
+        fn any_bytes_parse_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..1100), magic: bool) {
             if magic && bytes.len() > 0x3a {
                 bytes[0x38..0x3a].copy_from_slice(&0xef53u16.to_le_bytes());
                 bytes[0x18..0x1c].copy_from_slice(&2u32.to_le_bytes());

@@ -124,7 +124,7 @@ mod tests {
         }
 
         #[test]
-        fn any_line_is_survived(
+        fn any_line_parses_without_panic(
             text in "[0-9]{1,3} [0-9]{1,30} [0-9]{1,12}:[0-9]{1,3} /\\PC{0,9} /\\PC{0,9} \\PC{0,9} - \\PC{0,20}",
         ) {
             parse(&text);

@@ -42,7 +42,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn any_bytes_parse_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let Some(name) = symbol(&bytes) {
                 prop_assert!(name.iter().all(u8::is_ascii_graphic));
             }

@@ -289,7 +289,7 @@ fn captions_state_what_the_chart_shows() {
 }
 
 #[test]
-fn operations_of_a_last_moment_have_no_rate() {
+fn short_last_interval_does_not_change_the_rate_caption() {
     let mut phase = long_run(50).phases.remove(3);
     phase.figures.steady = phase.figures.steady.map(|steady| Steady { is_steady: false, ..steady });
     let caption = |phase: &PhaseRecord| timeline::figure(phase, false).unwrap().caption;

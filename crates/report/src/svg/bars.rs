@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_never_pass_the_end() {
+    fn stacked_parts_are_clamped_to_the_bar() {
         let part = |share| Part { name: "a", share, value_text: "b".into(), class: "s0" };
         let text = stacked("x", "y", &[part(0.75), part(f64::NAN), part(0.5), part(-1.0)]);
         assert!(text.contains("M0 1h300v16h-300z") && text.contains("M300 1h100v16h-100z"), "{text}");

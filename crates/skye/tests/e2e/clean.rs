@@ -150,7 +150,7 @@ fn killed_mix_is_cleaned() {
 }
 
 #[test]
-fn names_with_letters_are_found_and_others_are_not() {
+fn clean_removes_only_names_of_its_scheme() {
     let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path());
     let program = program

@@ -289,7 +289,7 @@ fn ab_with_unwritable_page_is_refused_before_measuring() {
 }
 
 #[test]
-fn in_turns_what_is_known_is_found() {
+fn ab_finds_known_difference_and_equality() {
     let devices = Devices::new();
     let (a, b) = (devices.device(200.0), devices.device(190.0));
     let ab = |other: &str, words: &str| {

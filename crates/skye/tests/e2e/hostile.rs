@@ -439,7 +439,7 @@ fn agents_open_only_directories_of_live_peers() {
 }
 
 #[test]
-fn plans_for_a_client_that_is_none_are_refused() {
+fn plan_with_unknown_client_number_is_refused() {
     let home = scratch(ROOM);
     let request = json!({"tests": ["create:shared:size=4k:files=100"], "time": 0.02, "probe": "none"});
     for (number, count) in [(5, 1), (1, 1), (0, 0)] {

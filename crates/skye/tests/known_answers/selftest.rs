@@ -186,7 +186,7 @@ fn killed_selftest_is_undone_by_rigs_or_clean() {
             // Only the next selftest could undo it.
             assert!(machine() != before);
             let cleaned = selftest("--clean").run().did_not_panic();
-            assert!(cleaned.stdout.contains("undone"), "{}", cleaned.stdout);
+            assert!(cleaned.stdout.contains("cleaned up"), "{}", cleaned.stdout);
         }
         is_as_before(&before);
     }

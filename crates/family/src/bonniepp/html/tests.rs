@@ -234,7 +234,7 @@ fn text_is_readable_on_every_colour() {
 
 proptest! {
     #[test]
-    fn any_lines_make_a_sound_page(
+    fn html_is_well_formed_for_any_lines(
         mut lines in prop::collection::vec(sample::any_line(), 0..4),
         name in any::<String>(),
     ) {

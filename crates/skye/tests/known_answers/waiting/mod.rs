@@ -214,7 +214,7 @@ fn page_cache_share_matches_resident_pages() {
 }
 
 #[test]
-fn direct_io_that_is_none_is_named() {
+fn buffered_o_direct_is_marked_ineffective() {
     xtask::require!(root, loop, ext4, btrfs);
     let writes = "--size 32m --time 0.5 --test write:rnd64k:q4 --test write:rnd64k:t2";
     let journal = start(disk().mount_options("data=journal"));
