@@ -174,7 +174,7 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
         "-n FILES[:MAX[:MIN[:DIRS[:CHUNK]]]]" => options.number(&flag.text()?)?,
         /// number of concurrent copies of each test, each with its own files [1]
         "-c COPIES" if after_1_03 => options.concurrency = flag.within(1..=CONCURRENCY_MAX, "copies")?,
-        /// skip the tests byte by byte, or set their size to MIB MiB [3]
+        /// skip the tests byte by byte, or set their size in MiB [3]
         "-f[MIB]" => options.fast(flag)?,
         /// sync each update and each file
         "-b" => options.syncs_each = true,

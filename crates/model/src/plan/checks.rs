@@ -209,7 +209,7 @@ pub(super) fn check_discard(phases: &[PlannedPhase], target: &Target) -> Result<
         return Ok(());
     };
     let action = format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path);
-    let cause = "block devices discard with BLKDISCARD, which io_uring does not have";
+    let cause = "skye discards block devices by the BLKDISCARD ioctl, not through io_uring";
     Err(UserError::new(action, cause).help("drop engine=uring: skye then uses threads for depth"))
 }
 
@@ -560,7 +560,7 @@ mod tests {
         let phases = |spec| planned(&request_for(&[spec]), Backing::Devices, None).unwrap().phases;
         let device = device();
         let problem = check_discard(&phases("discard:q4:engine=uring"), &device).unwrap_err().to_string();
-        assert!(problem.contains("which io_uring does not have; drop engine=uring"), "{problem}");
+        assert!(problem.contains("not through io_uring; drop engine=uring"), "{problem}");
         assert!(check_discard(&phases("discard:q4:engine=uring"), &disk_that_polls(None)).is_ok());
         assert!(check_discard(&phases("discard:q4"), &device).is_ok());
     }
