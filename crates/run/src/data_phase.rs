@@ -33,11 +33,10 @@ use model::workload::{
     Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, SyncMode, Workload,
 };
 use rustix::fs::{Advice, OFlags};
-use rustix::io::Errno;
 
 use crate::caches;
 use crate::data_location::DataLocation;
-use crate::dataset::{DataSet, FileGroup, FillProgress, Origin, Turns, limit_reached};
+use crate::dataset::{DataSet, FileGroup, FillProgress, Origin, Turns, limit_reached, synced};
 use crate::drive::{self, Drive, Expected, PhaseEvent, StartSignal};
 use crate::hang_detection;
 use crate::member::{self, BytePart, Command, Report};
@@ -757,14 +756,6 @@ fn prepare_cache(
     let activity = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
     hang_detection::wait_with_progress(action, activity, prepare)?
         .map_err(|error| UserError::new(action, error))
-}
-
-/// Accepts the error of a server that cannot sync: it may be without effect on the test.
-fn synced(result: rustix::io::Result<()>) -> rustix::io::Result<()> {
-    match result {
-        Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
-        result => result,
-    }
 }
 
 fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {

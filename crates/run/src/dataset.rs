@@ -652,6 +652,14 @@ fn set_size(file: &OwnedFd, bytes: u64) -> bool {
     may_be_xfs && rustix::fs::ftruncate(file, bytes).is_ok()
 }
 
+/// Accepts the error of a server that cannot sync. A test that syncs reports it.
+pub(crate) fn synced(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
+        result => result,
+    }
+}
+
 impl Writing {
     fn create(&self, directory: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, UserError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -773,11 +781,8 @@ impl<'a> Writer<'a> {
     }
 
     fn make_durable(&mut self) -> Result<(), UserError> {
-        match rustix::fs::fdatasync(&self.file) {
-            // Some servers cannot sync. A test that syncs will say so.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::INVAL) => {}
-            Err(errno) => return Err(self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno)),
-        }
+        synced(rustix::fs::fdatasync(&self.file))
+            .map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
         // This is only advice: a file system that ignores it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
         self.durable_bytes = self.written_bytes;
