@@ -236,7 +236,8 @@ fn loops(
         }
         _ => {}
     }
-    for name in attached.filter(|name| name != disk) {
+    let mut others: Vec<_> = attached.filter(|name| name != disk).collect();
+    while let Some(name) = others.pop() {
         let Some(other) = query(&name) else {
             // It may have been detached since.
             if root.exists(&format!("sys/class/block/{name}/loop/backing_file")) {
@@ -262,8 +263,14 @@ fn loops(
         }
         let theirs = LoopFile::find(root, &name, other);
         let ends = [(disk, &file), (&name, &theirs)].map(|(name, file)| ends(root, name, file.as_ref()));
-        if !theirs.is_some_and(|theirs| theirs.is_unique) && may_be_equal(&ends) {
+        if theirs.is_some_and(|theirs| theirs.is_unique) || !may_be_equal(&ends) {
+            continue;
+        }
+        if query(&name) == Some(other) {
             found.uses.push(format!("{name} may have the same file below it, by another path"));
+        } else {
+            // Its sizes may be of no file, or of the next one.
+            others.push(name);
         }
     }
     own.map(|own| (own.file, file))

@@ -1,5 +1,7 @@
 //! The file below a loop device: its path may lead elsewhere, and the kernel itself may use it.
 
+use std::sync::atomic::AtomicBool;
+
 use super::users::{is_claimed, opener, try_opener};
 use super::*;
 
@@ -98,6 +100,28 @@ fn file_of_another_mount_namespace_is_checked() {
     let _detached = Undo(|| detach(&device));
     writing(&device, &device_id(&device), "--dry-run").run().did_not_panic().exits(0);
     drop(process);
+}
+
+#[test]
+fn loop_detached_during_the_checks_is_no_obstacle() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(16);
+    let name = format!("/dev/shm/skye-test-{}-detached", std::process::id());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                File::create(&name).unwrap().set_len(14 * MIB + 512).unwrap();
+                let other = attach(&[], Path::new(&name));
+                fs::remove_file(&name).unwrap();
+                detach(&other);
+            }
+        });
+        let _stopped = Undo(|| stop.store(true, Ordering::Relaxed));
+        for _ in 0..xtask::sized(20, 200) {
+            writing(&device.path, &device.id(), "--dry-run").run().did_not_panic().exits(0);
+        }
+    });
 }
 
 #[test]
