@@ -288,9 +288,28 @@ impl RunOutcome {
     }
 }
 
-/// Returns the shortest time of a test, or less if the shortest times of all others would not fit.
-fn least_time_ns(least_ns: u64, left_ns: u64, others: u64) -> u64 {
-    least_ns.min(left_ns.saturating_sub(least_ns.saturating_mul(others)))
+/// Time that a run has left, and what its tests need of it.
+struct TimeLeft {
+    left_ns: u64,
+    /// Part of `left_ns` that experiments get, if all tests have their shortest times without it.
+    experiments_ns: u64,
+    /// Sum over all tests left; each weighs 2 or more.
+    weights: u64,
+    /// Tests left after the next one.
+    others: u64,
+}
+
+impl TimeLeft {
+    /// Returns the time of the next test per unit of weight.
+    fn share_ns(&self) -> u64 {
+        self.left_ns.saturating_sub(self.experiments_ns) / self.weights.max(1)
+    }
+
+    /// Returns the time of the next test: its share, and at least `least_ns` if the shortest times of all others fit.
+    fn of_next_ns(&self, planned_ns: u64, least_ns: u64) -> u64 {
+        let least_ns = least_ns.min(self.left_ns.saturating_sub(least_ns.saturating_mul(self.others)));
+        planned_ns.min((self.share_ns() * 2).max(least_ns))
+    }
 }
 
 /// Returns true if a test read data that was not written.
@@ -534,8 +553,9 @@ impl Driver {
         left.as_nanos() as u64
     }
 
-    /// Returns the measured time and the total budget of the next phase: its share of the time left, and its shortest time
-    /// if all fit. Phases on files weigh more, for their untimed work. `None` if the time is too short.
+    /// Returns the measured time and the total budget of the next phase: its share of the time that experiments leave, and
+    /// its shortest time if all fit without experiments. Phases on files weigh more, for their untimed work. `None` if the
+    /// time is too short.
     fn time_for(
         &self,
         rest: &[PlannedPhase],
@@ -548,21 +568,24 @@ impl Driver {
             return Some((planned_ns.unwrap_or(self.plan.phase_time_ns), u64::MAX));
         }
         let weight = |phase: &PlannedPhase| if phase.workload.files().is_some() { 4 } else { 2 };
-        let left_ns = self.left_ns().saturating_sub(self.plan.experiments_ns());
-        let weights: u64 =
+        let weights =
             rest.iter().map(weight).sum::<u64>() + repetitions_left * all.iter().map(weight).sum::<u64>();
-        let share_ns = left_ns / weights.max(1);
+        let left = TimeLeft {
+            left_ns: self.left_ns(),
+            experiments_ns: self.plan.experiments_ns(),
+            weights,
+            others: (rest.len() as u64).saturating_sub(1) + repetitions_left * all.len() as u64,
+        };
         // A test with rounds has the time of all of them.
         let rounds = rest.first().and_then(|phase| self.plan.rounds_of(phase));
         let planned_ns =
             rounds.map_or(self.plan.phase_time_ns, |(round_ns, most)| round_ns * u64::from(most));
         let least_ns = self.plan.precision_goal.map_or(planned_ns, |goal| goal.time_min_ns.min(planned_ns));
-        let others = (rest.len() as u64).saturating_sub(1) + repetitions_left * all.len() as u64;
-        let least_ns = least_time_ns(least_ns, left_ns, others);
-        let time_ns = self.first_row(planned_ns.min((share_ns * 2).max(least_ns)));
+        let time_ns = self.first_row(left.of_next_ns(planned_ns, least_ns));
         // A phase that is counted, not timed, may take all that is left.
         let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
-        let budget_ns = if counted { left_ns } else { left_ns.min((share_ns * 4).max(time_ns)) };
+        let budget_ns =
+            if counted { left.left_ns } else { left.left_ns.min((left.share_ns() * 4).max(time_ns)) };
         let enough_ns = PHASE_NS_MIN.min(self.plan.phase_time_ns);
         (time_ns >= enough_ns).then_some((time_ns, budget_ns))
     }
@@ -783,8 +806,10 @@ mod tests {
 
     #[test]
     fn shortest_times_are_kept_while_all_fit() {
-        assert_eq!(least_time_ns(2, 20, 8), 2);
-        assert_eq!(least_time_ns(2, 17, 8), 1);
-        assert_eq!(least_time_ns(2, 10, 8), 0);
+        let time = |left_ns| TimeLeft { left_ns, experiments_ns: 8, weights: 18, others: 8 }.of_next_ns(6, 2);
+        assert_eq!(time(80), 6);
+        assert_eq!(time(20), 2, "before experiments");
+        assert_eq!(time(17), 1);
+        assert_eq!(time(10), 0);
     }
 }

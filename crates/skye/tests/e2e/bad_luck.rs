@@ -155,7 +155,7 @@ fn hung_call_is_reported_and_results_kept() {
     let tests = "--test stat:files=20 --test write:seq64k:buffered:passes=32 --test read:rnd4k:buffered";
     let started = cases.map(|(faults, call, since)| {
         let fuse = Fuse::new(Faults::default());
-        let program = impatient(fuse.path()).words("--size 4m --time 0.5 --no-probe").words(tests);
+        let program = on(fuse.path()).words("--hang-timeout 8s --size 4m --time 0.5 --no-probe").words(tests);
         let json = program.home().join("run.json");
         let mut running = program.arg("--json").arg(&json).spawn();
         // The data set is laid out, and the test that writes has begun.
